@@ -122,6 +122,35 @@ TEST_CASE("what a statement binds anew goes before what the frame holds") {
   CHECK(Deaths(std::move(program), /*hold_outputs=*/false) == "0:2 2:2 1:2 3:2 ");
 }
 
+// "s = h", which makes no call: a line reads by the name "s" what none has bound to it.
+TEST_CASE("a name that is read is bound, and holds its value until it is bound anew") {
+  const auto deaths = [](const std::vector<const char*>& lines) {
+    Program program;
+    program.values.resize(lines.size() + 1);
+    program.inputs = {0};
+    const ModuleId module = program.modules.Enter({"m"});
+    for (size_t i = 0; i < lines.size(); ++i) {
+      AtenCall call;
+      call.op = "relu";
+      call.inputs = {static_cast<NameId>(i)};
+      call.outputs = {static_cast<NameId>(i + 1)};
+      call.module = module;
+      call.frames = {program.source.Read(static_cast<int64_t>(i) + 1, lines[i])};
+      program.calls.push_back(std::move(call));
+    }
+    program.outputs = {static_cast<NameId>(lines.size())};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  CHECK(deaths({"h = relu(x)", "h = roll(h)", "h = relu(h)", "h = relu(h)"}) ==
+        "1:1 2:2 0:3 3:3 4:3 ");
+  CHECK(deaths({"h = relu(x)", "h = roll(s)", "h = relu(h)", "h = relu(h)"}) ==
+        "2:2 1:3 0:3 3:3 4:3 ");
+  CHECK(deaths({"h = relu(x)", "h = s.roll()", "s = relu(h)", "h = relu(s)"}) ==
+        "1:2 2:3 0:3 3:3 4:3 ");
+  CHECK(deaths({"h = relu(x)", "s_h = roll(self.s)", "h = relu(s_h)", "h = relu(h)"}) ==
+        "1:2 2:2 0:3 3:3 4:3 ");
+}
+
 // Calls of the modules m.stages.0 to m.stages.2, of two turns of `reads` and of `last`, in that
 // order: what those make dies there.  The turns read what the first two stages made.
 std::string DeathsOfStages(const char* stage, const char* reads, const char* last) {

@@ -26,6 +26,26 @@ class AliasFinder {
     if (std::ranges::find(maker->targets, target) == maker->targets.end()) bound_[target] = name;
   }
 
+  // "x" of "x.view(n)" and of "self.norm(x)", whose first call reads `name`: unless the line has a
+  // name that it is known by.
+  void FollowFirst(const SourceStatement& line, NameId name) {
+    const std::string& target = line.receiver.empty() ? line.passes : line.receiver;
+    const Statement* maker = bindings_.MakerOf(module_, name);
+    if (target.empty() || line.is_tail || maker == nullptr) return;
+    const auto is_read = [&](const std::string& known) { return line.MayPassOn(known); };
+    if (std::ranges::none_of(maker->targets, is_read)) Follow(target, name);
+  }
+
+  // What `statement` binds anew held its value until then.
+  void Rebind(const Statement& statement) {
+    for (const std::string& target : statement.targets) {
+      const auto before = bound_.find(target);
+      if (before == bound_.end()) continue;
+      lives_.HoldBy(target, before->second, statement.last);
+      bound_.erase(before);
+    }
+  }
+
   void Return() {
     for (const auto& [target, name] : bound_) lives_.HoldBy(target, name, module_.last);
   }
@@ -44,11 +64,16 @@ void FollowAliases(const Program& program, const NameBindings& bindings, const M
   AliasFinder finder(bindings, module, lives);
   for (const Statement& statement : module.statements) {
     if (statement.source == kNoStatement) continue;
-    const AtenCall& call = program.calls[Index(statement.last)];
-    const auto& [left, right] = program.source.At(statement.source).operands;
-    if (statement.first != statement.last || call.inputs.size() != 2 || left.empty()) continue;
-    finder.Follow(left, call.inputs[0]);
-    finder.Follow(right, call.inputs[1]);
+    const AtenCall& call = program.calls[Index(statement.first)];
+    const SourceStatement& line = program.source.At(statement.source);
+    const auto& [left, right] = line.operands;
+    if (statement.first == statement.last && call.inputs.size() == 2 && !left.empty()) {
+      finder.Follow(left, call.inputs[0]);
+      finder.Follow(right, call.inputs[1]);
+    } else if (!call.inputs.empty() && !statement.is_hidden) {
+      finder.FollowFirst(line, call.inputs[0]);
+    }
+    finder.Rebind(statement);
   }
   finder.Return();
 }

@@ -8,8 +8,9 @@
 
 namespace onnxfit {
 
-// "residual" of "x = residual + x", where another name was bound to what it reads.  It holds the
-// value until what is read by that name next has been made, or forward returns.  O(statements²).
+// "residual" of "x = residual + x", and "s" of "y = s.view(n)" and "y = windows(s, n)", where the
+// line has no name that was bound to what it reads.  It holds the value until the name is bound
+// anew, what is read by it next has been made, or forward returns.  O(statements²).
 void FollowAliases(const Program& program, const NameBindings& bindings, const ModuleCall& module,
                    ValueLives& lives);
 

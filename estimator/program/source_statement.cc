@@ -235,13 +235,13 @@ std::string_view CalleeOf(std::string_view line) {
   return before.substr(before.find_last_of(" =") + 1);
 }
 
-// "x" of "y = block(x, size)" and "y = self.blocks[i](x)"; "" of others.
+// "x" of "y = block(x, size)" and "y = self.blocks[i](x)"; "" of what is no plain name.
 std::string_view FirstArgument(std::string_view line) {
   const size_t open = line.find('(', line.find(" = "));
   if (open == line.npos) return "";
   const std::string_view rest = line.substr(open + 1);
-  const size_t end = rest.find_first_of(",)");
-  return end == rest.npos ? rest : rest.substr(0, end);
+  const std::string_view name = rest.substr(0, rest.find_first_of(",)"));
+  return IsIdentifier(name) ? name : "";
 }
 
 bool IsComprehension(std::string_view line) {

@@ -33,8 +33,9 @@ struct SourceStatement {
   std::string stores_in = {};  // "xs" of "xs[i] = f(x)": a dict or a list
   // "xs = [f(x) for x in ys]": the list holds what all turns make.
   bool is_comprehension = false;
-  std::string callee = {};    // "self.layers[i]" of "x = self.layers[i](x)": what is called first
-  std::string passes = {};    // "x" of "y = self.blocks[i](x, size)": the first argument of that
+  std::string callee = {};  // "self.layers[i]" of "x = self.layers[i](x)": what is called first
+  std::string passes =
+      {};  // "x" of "y = self.blocks[i](x, size)": the first argument, a plain name
   std::string own_call = {};  // "features" of "y = self.features(x)": what is called last, or ""
   std::string argument = {};  // of one that was put back: the name that own_call is passed
   int64_t module_calls = 0;   // how many calls in it may be those of modules
