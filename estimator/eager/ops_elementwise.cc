@@ -35,16 +35,18 @@ void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("_to_copy", {call.inputs[0]});
 }
 
-// x.float() of what has 16 bits, x.to(dtype) of what has 32, in a run in 16 bits.
-void CastToOtherWidth(Dispatcher& dispatcher, const AtenCall& call) {
-  const bool is_narrow = BitsOf(dispatcher.TypeOf(call.inputs[0]).dtype) == 16;
-  dispatcher.SetResultType(is_narrow ? DType::kFloat32 : dispatcher.parameter_type());
-  CastUnlessThere(dispatcher, call);
-}
-
 // x.type_as(other)
 void CastToTypeOfSecond(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.SetResultType(dispatcher.TypeOf(call.inputs[1]).dtype);
+  CastUnlessThere(dispatcher, call);
+}
+
+// x.float() of what has 16 bits, x.to(dtype) of what has 32, in a run in 16 bits; to the type of a
+// second operand where there is one.
+void CastToOtherWidth(Dispatcher& dispatcher, const AtenCall& call) {
+  if (call.inputs.size() > 1) return CastToTypeOfSecond(dispatcher, call);
+  const bool is_narrow = BitsOf(dispatcher.TypeOf(call.inputs[0]).dtype) == 16;
+  dispatcher.SetResultType(is_narrow ? DType::kFloat32 : dispatcher.parameter_type());
   CastUnlessThere(dispatcher, call);
 }
 

@@ -77,6 +77,15 @@ TensorType PointersOfMatrices(const CallTypes& call) {
 }
 TensorType OneBool(const CallTypes&) { return {DType::kBool, {}}; }
 
+// Column after column: linalg_solve_triangular_out of aten/src/ATen/native/BatchLinearAlgebra.cpp.
+Dims ColumnMajor(const CallTypes& call) {
+  Dims dims = call.out(0).dims;
+  std::swap(dims.end()[-1], dims.end()[-2]);
+  Dims strides = ContiguousStrides(dims);
+  std::swap(strides.end()[-1], strides.end()[-2]);
+  return strides;
+}
+
 // Of up to eight matrices of 64 rows or more each is solved alone.
 TensorType PointersToSolve(const CallTypes& call) {
   const bool is_each_alone = Numel(BatchOf(call.in(0))) <= 8 && call.in(0).dims.back() >= 64;
@@ -255,6 +264,7 @@ constexpr OpRule kLinearRules[] = {
      .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0), Uses(Workspace::kCublas)}},
     // A, B: of B's gradient A's is the negative product with the result, and its triangle.
     {.name = "linalg_solve_triangular",
+     .strides = ColumnMajor,
      .gradients = {Reads(In(0) | Out(0)), Reads(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(PointersToSolve), Scratch(PointersToSolve),
                  Uses(Workspace::kCublas)},

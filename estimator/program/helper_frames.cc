@@ -59,8 +59,14 @@ constexpr std::string_view kCast = "to";
 // How texts call it: a cast to the type of another tensor is one, too.
 std::string_view NameOf(const AtenCall& call) { return call.op == "type_as" ? kCast : call.op; }
 
+constexpr std::string_view kAnyCast = "cast";
+
+// Of a line of a text.
+bool IsCast(std::string_view name) { return name == kCast || name == kAnyCast; }
+
 // torch.zeros and torch.ones are a number to ONNX, which their text in a .pt2 calls "bernoulli".
 bool IsCalled(std::string_view name, std::string_view op) {
+  if (name == kAnyCast) return op == kCast || op == "to_other_width";
   return name == op || (name == "bernoulli" && op == "constant");
 }
 
@@ -96,14 +102,14 @@ class HelperRun {
   // ONNX has no casts that do nothing, which return what they are given: as texts have them, what
   // the line before has made.
   void SkipCasts(size_t end) {
-    for (; next_ < end && OpOf(next_) == kCast; ++next_) {
+    for (; next_ < end && IsCast(OpOf(next_)); ++next_) {
       if (last_ >= 0) Bind(lines_[next_], last_);
     }
   }
 
   size_t AfterCasts() const {
     size_t line = next_;
-    while (OpOf(line) == kCast) ++line;
+    while (IsCast(OpOf(line))) ++line;
     return line;
   }
 

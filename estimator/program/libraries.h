@@ -246,8 +246,9 @@ std::span<const HelperLocal> HelperLocals();
 // What a function that a line calls by `call` binds, in order: a line for each statement that makes
 // a call, "targets = operator", or calls a module, "targets = self.child", where "-name" is dropped
 // behind it, "a=b" are two names of one value, and what is bound to "xs[]" is added to a list.
-// Lines that begin with two spaces are a loop's. "return a, b" is the last one, where the caller's
-// names hold more than what is read later, "return a+b" what an object holds.
+// "cast" is a cast to whatever type.  Lines that begin with two spaces are a loop's. "return a, b"
+// is the last one, where the caller's names hold more than what is read later, "return a+b" what an
+// object holds.
 struct HelperFrame {
   std::string_view call;
   std::string_view text;
@@ -299,6 +300,8 @@ std::string_view CallOfEagerAttention();
 // By the line that a call was made in, of the file `file`:
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;
 bool BuildsMask(std::string_view file, std::string_view line);
+// whether it solves triangular systems, whose inverse a trace has written out (traced_solves.h);
+bool SolvesTriangular(std::string_view file, std::string_view line);
 // whether it calls attention that is not causal where such a mask is left out;
 bool IsNeverCausal(std::string_view file, std::string_view line);
 // whether it casts to the type of the module's weight first, where that has 16 bits, a branch that

@@ -160,6 +160,46 @@ constexpr HelperFrame kHelperFrames[] = {
      "hidden_states = linear\n"
      "hidden_states = add\n",
      {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
+    // Qwen3.5's gated delta rule by chunks, with l2norm of queries and keys, and its kin's.
+    {"chunk_gated_delta_rule(",
+     "query = cast\n"
+     "key = cast\n"
+     "value = cast\n"
+     "beta = cast\n"
+     "decay = cast\n"
+     "inv_norm = rsqrt\n"
+     "query, -inv_norm = mul\n"
+     "inv_norm = rsqrt\n"
+     "key, -inv_norm = mul\n"
+     "query = mul.Scalar\n"
+     "padded_query = pad\n"
+     "padded_key = pad\n"
+     "padded_value, -query, -key, -value = pad\n"
+     "padded_beta = pad\n"
+     "padded_decay, -beta, -decay = pad\n"
+     "v_beta = mul\n"
+     "k_beta = mul\n"
+     "strictly_upper_mask = triu\n"
+     "cum_decay = cumsum\n"
+     "pairwise_decay = sub\n"
+     "pairwise_decay = masked_fill\n"
+     "pairwise_decay = exp\n"
+     "ut_system = mul\n"
+     "intra_chunk_attn = mul\n"
+     "decayed_k_beta = mul\n"
+     "new_values = linalg_solve_triangular\n"
+     "k_cumdecay = linalg_solve_triangular\n"
+     "last_recurrent_state = constant\n"
+     "core_attn_out = bernoulli\n"
+     "padded_query = mul\n"
+     "padded_key = mul\n"
+     "chunk_decay = exp\n"
+     "  v_new = sub\n"
+     "  inter_chunk_attn = matmul\n"
+     "  scaled = mul\n"
+     "  last_recurrent_state, -scaled = add\n"
+     "core_attn_out, -last_recurrent_state = view\n",
+     {kTransformers, "models/qwen3_5/modeling_qwen3_5.py", "def torch_chunk_gated_delta_rule("}},
     // Mamba2's scan by chunks, in Bamba and its kin.
     {"mamba2_chunk_scan(",
      "dt = add\n"

@@ -54,6 +54,14 @@ constexpr TracedStatement kMasksAlwaysBuilt[] = {
      {kTransformers, "models/falcon/modeling_falcon.py", "allow_is_causal_skip=False"}},
 };
 
+constexpr TracedStatement kTriangularSolves[] = {
+    // torch_chunk_gated_delta_rule of Qwen3.5 and its copies: "if not is_torchdynamo_exporting()".
+    {"transformers/",
+     "chunk_gated_delta_rule(",
+     {kTransformers, "models/qwen3_5/modeling_qwen3_5.py",
+      "new_values = torch.linalg.solve_triangular(ut_system, v_beta"}},
+};
+
 // Attention that is not causal by itself, so that it is none where a causal mask is left out, in a
 // decoder too.
 constexpr TracedStatement kNeverCausal[] = {
@@ -156,6 +164,12 @@ bool BuildsMask(std::string_view file, std::string_view line) {
     return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
   };
   return std::ranges::any_of(kMaskBuilders, is) && std::ranges::none_of(kMasksAlwaysBuilt, is);
+}
+
+bool SolvesTriangular(std::string_view file, std::string_view line) {
+  return std::ranges::any_of(kTriangularSolves, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
+  });
 }
 
 bool IsNeverCausal(std::string_view file, std::string_view line) {

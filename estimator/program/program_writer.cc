@@ -17,6 +17,7 @@
 #include "estimator/program/loops_loss.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
+#include "estimator/program/traced_solves.h"
 
 namespace onnxfit {
 
@@ -226,6 +227,7 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel
   const TrainingSettings& settings = writer.settings();
   AppendLoopsLoss(writer, loss_output, model);
   WriteAttentionOut(program, settings);
+  PutSolvesBack(program);
   DropUnread(program, is_leftover);
   TakeFastPaths(program, settings);
   FindMadeOnce(program, settings);

@@ -34,6 +34,11 @@ bool IsAmong(std::string_view target, auto&& targets) {
   return std::ranges::find(targets, target) != std::end(targets);
 }
 
+bool IsView(const Call& call) { return IsAmong(call.target, kViews); }
+
+// A view, or a check, which makes nothing.
+bool MakesNoTensor(const Call& call) { return IsView(call) || call.results.empty(); }
+
 class CastWayFinder {
  public:
   explicit CastWayFinder(const Graph& graph) : graph_(graph) {
@@ -84,13 +89,20 @@ class CastWayFinder {
   }
 
   void ReadHelper(const std::vector<const Call*>& casts) {
+    const Call* before = nullptr;  // which changes the type
     for (const Call* cast : casts) {
       const Call* maker = MakerOf(cast->arguments[0].second.text);
       if (maker != nullptr && maker->target == kSoftmax && IsLocal(*cast)) {
         ways_[maker] = CastWay::kToFloat32;
       }
       if (cast == casts.back() || cast->target == kTypeAs) continue;
-      ways_[cast] = IsLocal(*cast) ? CastWay::kOtherOfLocal : CastWay::kOtherOfArgument;
+      const bool is_next = before != nullptr && std::all_of(before + 1, cast, MakesNoTensor);
+      if (IsLocal(*cast)) {
+        ways_[cast] = is_next ? CastWay::kSameOfLocal : CastWay::kOtherOfLocal;
+      } else {
+        ways_[cast] = is_next ? CastWay::kSameOfArgument : CastWay::kOtherOfArgument;
+      }
+      before = cast;
     }
   }
 
@@ -120,7 +132,7 @@ class CastWayFinder {
       const bool changes = way != ways_.end() && way->second != CastWay::kBack &&
                            way->second != CastWay::kForProduct;
       if (changes && IsAmong(maker->target, kCasts)) return maker;
-      if (!IsAmong(maker->target, kViews) || maker->arguments.empty()) return nullptr;
+      if (!IsView(*maker) || maker->arguments.empty()) return nullptr;
       maker = MakerOf(maker->arguments[0].second.text);
     }
     return nullptr;

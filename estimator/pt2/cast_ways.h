@@ -12,13 +12,16 @@ namespace onnxfit::pt2 {
 enum class CastWay : uint8_t {
   kOtherOfArgument,  // to the other width; its caller goes on reading what it gave the helper
   kOtherOfLocal,     // to the other width
-  kBack,             // to the run's type: "f(x.float()).to(dtype)"
-  kForProduct,       // the same for a product alone: "torch.matmul(x.to(dtype), y)"
-  kToFloat32,        // of a softmax with a type of its own, which is cast back behind it
+  kSameOfArgument,   // as the cast before it: "[x.to(dtype) for x in (a, b)]"
+  kSameOfLocal,
+  kBack,        // to the run's type: "f(x.float()).to(dtype)"
+  kForProduct,  // the same for a product alone: "torch.matmul(x.to(dtype), y)"
+  kToFloat32,   // of a softmax with a type of its own, which is cast back behind it
 };
 
 // Those that the line of a cast does not tell by itself.  Where a helper casts, whose lines the
 // file does not show, all casts of one call of it but the last change the type, which goes back;
+// those between which are views alone are a list's, to one type;
 // not those whose result is multiplied with what no cast has made, where both types have to be
 // equal: what else reads such a cast, reads what it was given.  Where a line spells float32 and a
 // cast behind it, a cast of what the line has made is the latter.  O(calls × log).

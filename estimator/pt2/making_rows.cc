@@ -51,12 +51,24 @@ bool SpellsInputType(const Call& call) {
          call.lines.back().text.find(".to(input_dtype)") != std::string::npos;
 }
 
-// A cast of a helper, to the other of both widths.
+constexpr std::string_view kToOtherWidth = "to_other_width";
+
+// What the last cast of a helper has made.
+NameId LastCastOfHelper(const Program& program) {
+  const auto last = std::find_if(program.calls.rbegin(), program.calls.rend(),
+                                 [](const AtenCall& call) { return call.op == kToOtherWidth; });
+  return last == program.calls.rend() ? kNoName : last->outputs[0];
+}
+
+// A cast of a helper, to the other of both widths, or as the one before it.
 void WriteCastOfHelper(CallWriter& writer, const Call& call, NameId self, CastWay way) {
   const TensorType type = {DType::kFloat32, writer.TypeOfResult(call).dims};
-  const bool is_own = way == CastWay::kOtherOfLocal;
+  const bool is_own = way == CastWay::kOtherOfLocal || way == CastWay::kSameOfLocal;
+  const bool is_same = way == CastWay::kSameOfLocal || way == CastWay::kSameOfArgument;
+  const NameId like = is_same ? LastCastOfHelper(writer.program()) : kNoName;
   const NameId result = is_own ? writer.Result(call, type) : writer.CastResult(call, self, type);
-  writer.Emit("to_other_width", {self}, {result});
+  like == kNoName ? writer.Emit(kToOtherWidth, {self}, {result})
+                  : writer.Emit(kToOtherWidth, {self, like}, {result});
 }
 
 // The call that has made `name`, through views and dropouts, if the last calls are those; null
