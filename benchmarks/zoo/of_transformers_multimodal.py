@@ -154,7 +154,8 @@ ROWS = {
     "videoprism": Row("VideoPrismClipModel", {
         "text_config": TEXT, "vision_config": {
             "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024,
-            "image_size": 144, "num_spatial_layers": LAYERS, "num_temporal_layers": 2}},
+            "image_size": 144, "num_frames": 8, "num_spatial_layers": LAYERS,
+            "num_temporal_layers": 2}},
         VideoPairScores, several({"pixel_values_videos": (8, 3, 144, 144)}, input_ids=(64,)),
         "mse"),
 }

@@ -92,9 +92,6 @@ ROWS = {
     "efficientnet": Row("EfficientNetForImageClassification", {
         "width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280, "image_size": 224,
         "num_labels": 100}, Logits, images(224, name="pixel_values")),
-    "siglip2_vision_model": Row("Siglip2ForImageClassification", {
-        "vision_config": {**WIDTH, "num_patches": 256}}, Logits,
-        several({"pixel_values": (256, 768)}, pixel_attention_mask=(256,), spatial_shapes=(2,))),
 }
 
 
