@@ -1,7 +1,7 @@
 """Families of transformers 5.17.0 that read or make sounds, and that one tensor does not feed or
 the usual lengths do not fit."""
 
-from family import LastHiddenState, Logits, floats, several
+from family import First, LastHiddenState, Logits, floats, several
 from transformers_rows import (IMAGE, LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, PairScores,
                                Row, SoundText, families_of)
 
@@ -10,12 +10,18 @@ WHISPER = {"hidden_size": 256, "num_hidden_layers": LAYERS, "num_attention_heads
            "intermediate_size": 1024, "num_mel_bins": 80}
 CONVOLUTIONS = {"conv_dim": [128] * 7}
 WAV2VEC2 = {**WIDTH, **UNMASKED, **CONVOLUTIONS, "model_type": "wav2vec2"}
+PARAKEET = {**WIDTH, "layerdrop": 0.0, "subsampling_conv_channels": 64}
 SECONDS_30 = {"input_features": (80, 3000)}
 
 
 class Transcript(Logits):
     def forward(self, input_values, decoder_input_ids):
         return self.model(input_values, decoder_input_ids=decoder_input_ids).logits
+
+
+class TranscriptOfMel(Logits):
+    def forward(self, input_features, decoder_input_ids):
+        return self.model(input_features, decoder_input_ids=decoder_input_ids).logits
 
 
 class Channels(Logits):
@@ -88,7 +94,7 @@ ROWS = {
     "moonshine_streaming": Row("MoonshineStreamingForConditionalGeneration", {
         "vocab_size": VOCABULARY, "num_hidden_layers": LAYERS, "use_cache": False,
         "num_key_value_heads": 8, "encoder_config": {
-            "num_hidden_layers": LAYERS, "sliding_windows": [[16, 4], [16, 0], [16, 4]]}},
+            "num_hidden_layers": LAYERS, "sliding_windows": [[16, 4], [16, 0]]}},
         Transcript,
         several({"input_values": (16000,)}, decoder_input_ids=(32,))),
     "dac": Row("DacModel", {
@@ -104,6 +110,34 @@ ROWS = {
         "encoder": WAV2VEC2, "decoder": {**XLM_ROBERTA, "is_decoder": True,
                                          "add_cross_attention": True, "use_cache": False}},
         Transcript, several({"input_values": (16000,)}, decoder_input_ids=(32,))),
+    "canary": Row("CanaryForConditionalGeneration", {
+        "encoder_config": {**PARAKEET, "model_type": "parakeet_encoder"},
+        "decoder_config": {**LLAMA, "head_dim": 64}, "vocab_size": VOCABULARY,
+        "use_cache": False}, TranscriptOfMel,
+        several({"input_features": (400, 80)}, decoder_input_ids=(32,))),
+    "nemotron_asr_streaming_encoder": Row("NemotronAsrStreamingEncoder", PARAKEET,
+                                          LastHiddenState, floats("input_features", 400, 80),
+                                          "mse"),
+    "granite_speech5_encoder": Row("GraniteSpeech5Encoder", {
+        **WIDTH, "num_key_value_heads": 4, "head_dim": 64, "vocab_size": VOCABULARY},
+        LastHiddenState, floats("input_features", 128, 320), "mse"),
+    "fun_asr_nano_encoder": Row("FunAsrNanoEncoder", {
+        **WIDTH, "num_stacked_frames": 7, "num_timestamp_prediction_layers": 1}, WithMask,
+        several({"input_features": (100, 560)}, input_features_mask=(100,)), "mse"),
+    "glmasr_encoder": Row("GlmAsrEncoder", {
+        **WIDTH, "num_key_value_heads": 4, "num_mel_bins": 80}, LastHiddenState,
+        floats("input_features", 80, 3000), "mse"),
+    "qwen2_audio_encoder": Row("Qwen2AudioEncoder", {
+        "num_mel_bins": 80, "encoder_layers": LAYERS, "encoder_attention_heads": 4,
+        "encoder_ffn_dim": 1024, "d_model": 256}, LastHiddenState,
+        floats("input_features", 80, 3000), "mse"),
+    "pe_audio_encoder": Row("PeAudioEncoder", {
+        **WIDTH, "num_key_value_heads": 4, "head_dim": 64, "dac_config": {
+            "encoder_hidden_size": 16, "decoder_hidden_size": 256, "n_codebooks": 2}},
+        LastHiddenState, floats("input_values", 1, 16384), "mse"),
+    "vibevoice_acoustic_tokenizer": Row("VibeVoiceAcousticTokenizerModel", {
+        "num_filters": 8, "downsampling_ratios": [2, 4, 5], "depths": [1, 1, 1, 2]},
+        First, floats("input_values", 1, 16000), "mse"),
     "lasr_encoder": Row("LasrEncoder", {**WIDTH, "layerdrop": 0.0}, LastHiddenState,
                         floats("input_features", 400, 128), "mse"),
 }

@@ -3,13 +3,17 @@ than their ids, or options that fit a small configuration."""
 
 import family as zoo
 from family import Logits, Seq2SeqLogits, floats, several, tokens
-from transformers_rows import (LAYERS, LLAMA, TEXT, VOCABULARY, XLM_ROBERTA, Row, families_of)
+from transformers_rows import (LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, Row,
+                               families_of)
 
 SEQ2SEQ = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "encoder_ffn_dim": 128,
            "decoder_ffn_dim": 128, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
            "context_length": 48, "prediction_length": 24, "num_time_features": 2,
            "use_cache": False}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256}
+
+MIXTURE = {**LLAMA, **EXPERTS, "head_dim": 64, "n_routed_experts": 4, "n_group": 1,
+           "topk_group": 1, "pad_token_id": 1}
 
 
 class Actions(Logits):
@@ -41,6 +45,11 @@ class Forecast(Logits):
         return self.model(past_values).prediction_outputs
 
 
+class Predictions(Logits):
+    def forward(self, past_values):
+        return self.model(past_values).mean_predictions
+
+
 class Timed(Logits):
     """The hidden state over the steps to come, of values and of what is known of their times."""
     def forward(self, past_values, past_time_features, past_observed_mask, future_values,
@@ -67,7 +76,7 @@ ROWS = {
         several({"states": (20, 17), "actions": (20, 4), "rewards": (20, 1),
                  "returns_to_go": (20, 1)}, timesteps=(20,), attention_mask=(20,)), "mse"),
     "reformer": Row("ReformerModelWithLMHead", {
-        "is_decoder": True, "attn_layers": ["local", "lsh", "local"], "axial_pos_shape": [16, 16],
+        "is_decoder": True, "attn_layers": ["local", "lsh"], "axial_pos_shape": [16, 16],
         "vocab_size": VOCABULARY, "num_attention_heads": 4, "num_buckets": 8,
         "max_position_embeddings": 256, "use_cache": False}, Logits, tokens(256)),
     "xmod": Row("XmodForMaskedLM", {**TEXT, "languages": ["en_XX"], "default_language": "en_XX"},
@@ -81,13 +90,13 @@ ROWS = {
     "kimi_linear": Row("KimiLinearForCausalLM", {
         **LLAMA, **EXPERTS, "num_local_experts": 4, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
         "qk_rope_head_dim": 32, "v_head_dim": 64, "pad_token_id": 1,
-        "layer_types": ["linear_attention", "linear_attention", "full_attention"]},
+        "layer_types": ["linear_attention", "full_attention"]},
         Logits, tokens(96)),
     "qwen3_5_moe_text": Row("Qwen3_5MoeForCausalLM", {
         **LLAMA, **EXPERTS, "head_dim": 64, "num_key_value_heads": 2,
         "shared_expert_intermediate_size": 256, "linear_num_key_heads": 4,
         "linear_num_value_heads": 4, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
-        "layer_types": ["linear_attention", "linear_attention", "full_attention"]},
+        "layer_types": ["linear_attention", "full_attention"]},
         Logits, tokens(96)),
     "perceiver": Row("PerceiverForMaskedLM", {
         "d_latents": 256, "d_model": 256, "num_latents": 64, "num_self_attends_per_block": LAYERS},
@@ -133,9 +142,18 @@ ROWS = {
         **LLAMA, "hybrid_override_pattern": "M-*", "mamba_num_heads": 8, "mamba_head_dim": 32,
         "ssm_state_size": 16, "n_groups": 2, "chunk_size": 32, "head_dim": 64}, Logits,
         tokens(96)),
+    "timesfm2_5": Row("TimesFm2_5ModelForPrediction", {
+        **WIDTH, "head_dim": 64, "num_key_value_heads": 4, "context_length": 512},
+        Predictions, floats("past_values", 512), "mse"),
+    "afmoe": Row("AfmoeForCausalLM", MIXTURE, Logits, tokens(96)),
+    "ernie4_5_moe": Row("Ernie4_5_MoeForCausalLM", MIXTURE, Logits, tokens(96)),
+    "exaone_moe": Row("ExaoneMoeForCausalLM", MIXTURE, Logits, tokens(96)),
+    "flex_olmo": Row("FlexOlmoForCausalLM", MIXTURE, Logits, tokens(96)),
+    "glm4_moe": Row("Glm4MoeForCausalLM", MIXTURE, Logits, tokens(96)),
+    "hy_v3": Row("HYV3ForCausalLM", MIXTURE, Logits, tokens(96)),
+    "solar_open": Row("SolarOpenForCausalLM", MIXTURE, Logits, tokens(96)),
+    "hunyuan_v1_moe": Row("HunYuanMoEV1ForCausalLM", MIXTURE, Logits, tokens(96)),
 }
-for row in ROWS.values():  # a type that is named where the row is not a part
-    row.options.pop("model_type", None)
 
 
 def families(is_wanted=lambda name: True):

@@ -36,6 +36,17 @@ class PointedMasks(Logits):
                           multimask_output=False).pred_masks.flatten(1, 2)
 
 
+class MasksForTask(Logits):
+    """One network for every kind of segmentation; a text says which."""
+    def forward(self, pixel_values, task_inputs):
+        return self.model(pixel_values, task_inputs).masks_queries_logits
+
+
+class Boxes(Logits):
+    def forward(self, pixel_values):
+        return self.model(pixel_values).pred_boxes
+
+
 ROWS = {
     "sam2_vision_model": Row("Sam2VisionModel", {
         "backbone_config": {
@@ -89,6 +100,37 @@ ROWS = {
                 images(224, name="pixel_values")),
     "data2vec-vision": Row("Data2VecVisionForImageClassification", {**WIDTH, "num_labels": 100},
                            Logits, images(224, name="pixel_values")),
+    "sam_hq_vision_model": Row("SamHQVisionModel", {
+        "hidden_size": 256, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
+        "image_size": 256, "mlp_dim": 1024, "global_attn_indexes": [1], "output_channels": 128},
+        LastHiddenState, images(256, name="pixel_values"), "mse"),
+    "oneformer": Row("OneFormerForUniversalSegmentation", {
+        "backbone_config": RESNET, "num_queries": 50, "text_encoder_width": 128,
+        "text_encoder_num_layers": 2, "text_encoder_vocab_size": 2000, "conv_dim": 128,
+        "mask_dim": 128, "hidden_dim": 128, "encoder_layers": 2, "decoder_layers": 3,
+        "encoder_feedforward_dim": 256, "dim_feedforward": 256}, MasksForTask,
+        several({"pixel_values": (3, 256, 256), "task_inputs": (77,)}), "mse"),
+    "rt_detr_v2": Row("RTDetrV2ForObjectDetection", {
+        "backbone_config": {**RESNET, "model_type": "rt_detr_resnet",
+                            "out_features": ["stage2", "stage3", "stage4"]},
+        "encoder_in_channels": [128, 256, 512], "encoder_hidden_dim": 128, "d_model": 128,
+        "decoder_in_channels": [128, 128, 128], "encoder_ffn_dim": 256, "decoder_ffn_dim": 256,
+        "decoder_layers": 2, "num_queries": 50}, Boxes, images(256, name="pixel_values"), "mse"),
+    "lw_detr": Row("LwDetrForObjectDetection", {
+        "backbone_config": {
+            "model_type": "lw_detr_vit", "hidden_size": 192, "num_hidden_layers": 3,
+            "num_attention_heads": 4, "num_windows": 4, "window_block_indices": [0],
+            "out_indices": [1, 3]}, "projector_scale_factors": [1.0], "d_model": 128,
+        "decoder_ffn_dim": 256, "decoder_layers": 2, "num_queries": 50,
+        "decoder_self_attention_heads": 4, "decoder_cross_attention_heads": 4, "group_detr": 3},
+        Boxes, images(256, name="pixel_values"), "mse"),
+    "pp_lcnet": Row("PPLCNetForImageClassification", {"num_labels": 100}, LastHiddenState,
+                    images(224, name="pixel_values"), "mse"),
+    "pp_ocrv5_mobile_det": Row("PPOCRV5MobileDetForObjectDetection", {}, LastHiddenState,
+                               images(256, name="pixel_values"), "mse"),
+    "uvdoc": Row("UVDocModel", {"backbone_config": {
+        "model_type": "uvdoc_backbone", "out_features": [f"stage{n}" for n in range(1, 7)]}},
+        LastHiddenState, floats("pixel_values", 3, 356, 244), "mse"),
     "efficientnet": Row("EfficientNetForImageClassification", {
         "width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280, "image_size": 224,
         "num_labels": 100}, Logits, images(224, name="pixel_values")),

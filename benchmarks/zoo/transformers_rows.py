@@ -5,12 +5,13 @@ part (a tower for text, images or sound) is of a family that is held out: where 
 row names another.
 """
 
+import copy
 from typing import Callable, NamedTuple
 
 import family as zoo
 from family import Family, Logits
 
-LAYERS = 3
+LAYERS = 2
 VOCABULARY = 2000
 IMAGE = VOCABULARY - 1  # the token in whose place a feature of an image goes
 WIDTH = {"hidden_size": 256, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
@@ -53,7 +54,9 @@ class SoundText(Logits):
 def build(row):
     import transformers
     model = getattr(transformers, row.model)
-    return row.wrapper(model(model.config_class(**row.options)))
+    options = copy.deepcopy(row.options)  # configurations take their parts out of them
+    options.pop("model_type", None)
+    return row.wrapper(model(model.config_class(**options)))
 
 
 def module_of(row):
