@@ -2,8 +2,8 @@
 the usual lengths do not fit."""
 
 from family import First, LastHiddenState, Logits, floats, several
-from transformers_rows import (IMAGE, LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, PairScores,
-                               Row, SoundText, families_of)
+from transformers_rows import (LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, PairScores,
+                               Row, families_of)
 
 UNMASKED = {"apply_spec_augment": False, "layerdrop": 0.0}
 WHISPER = {"hidden_size": 256, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
@@ -74,9 +74,6 @@ ROWS = {
         floats("input_values", 16000), "mse"),
     "voxtral_encoder": Row("VoxtralEncoder", WHISPER, LastHiddenState,
                            floats("input_features", 80, 3000), "mse"),
-    "voxtral": Row("VoxtralForConditionalGeneration", {
-        "text_config": LLAMA, "audio_config": WHISPER, "audio_token_id": IMAGE}, SoundText,
-        several(SECONDS_30, input_ids=(400,))),
     "audioflamingo3_encoder": Row("AudioFlamingo3Encoder", WHISPER, WithMask,
                                   several(SECONDS_30, input_features_mask=(3000,)), "mse"),
     "dia": Row("DiaForConditionalGeneration", {

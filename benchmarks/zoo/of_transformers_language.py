@@ -1,7 +1,6 @@
 """Families of transformers 5.17.0 that read tokens, numbers or actions in one row and need more
 than their ids, or options that fit a small configuration."""
 
-import family as zoo
 from family import Logits, Seq2SeqLogits, floats, several, tokens
 from transformers_rows import (LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, Row,
                                families_of)

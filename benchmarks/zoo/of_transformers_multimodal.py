@@ -2,7 +2,6 @@
 
 import torch
 
-import family as zoo
 from family import Logits, several, tokens
 from transformers_rows import (CLIP, IMAGE, LAYERS, LLAMA, QWEN3, SIGLIP, T5, TEXT, VOCABULARY,
                                WIDTH, XLM_ROBERTA, ImageText, PairScores, Row, families_of,
@@ -169,9 +168,6 @@ ROWS = {
     "aimv2": Row("Aimv2Model", {
         "text_config": {**TEXT, "max_position_embeddings": 77}, "vision_config": WIDTH,
         "projection_dim": 256}, PairScores, with_image(64), "mse"),
-    "llava": Row("LlavaForConditionalGeneration", {
-        "text_config": LLAMA, "vision_config": CLIP, "image_token_index": IMAGE},
-        ImageText, with_image()),
     "blip": Row("BlipModel", {
         "text_config": {**TEXT, "encoder_hidden_size": 256}, "vision_config": WIDTH,
         "projection_dim": 256}, PairScores, with_image(64), "mse"),
@@ -182,9 +178,6 @@ ROWS = {
             "num_temporal_layers": 2}},
         VideoPairScores, several({"pixel_values_videos": (8, 3, 144, 144)}, input_ids=(64,)),
         "mse"),
-    "internvl": Row("InternVLForConditionalGeneration", {
-        "text_config": LLAMA, "vision_config": {**WIDTH, "image_size": [224, 224]},
-        "image_token_id": IMAGE}, ImageText, with_image()),
     "qwen2_5_vl": Row("Qwen2_5_VLForConditionalGeneration", {
         "text_config": QWEN_VL, "vision_config": {
             "depth": LAYERS, "hidden_size": 256, "intermediate_size": 512, "num_heads": 4,

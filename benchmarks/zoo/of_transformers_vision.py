@@ -1,7 +1,6 @@
 """Families of transformers 5.17.0 that read images or videos and need more than one tensor, or
 options that fit a small configuration."""
 
-import family as zoo
 from family import LastHiddenState, Logits, PredictedDepth, floats, images, several
 from transformers_rows import LAYERS, WIDTH, Row, families_of
 
@@ -98,8 +97,6 @@ ROWS = {
                               input_labels=(1, 1)), "mse"),
     "deit": Row("DeiTForImageClassification", {**WIDTH, "num_labels": 100}, Logits,
                 images(224, name="pixel_values")),
-    "data2vec-vision": Row("Data2VecVisionForImageClassification", {**WIDTH, "num_labels": 100},
-                           Logits, images(224, name="pixel_values")),
     "sam_hq_vision_model": Row("SamHQVisionModel", {
         "hidden_size": 256, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
         "image_size": 256, "mlp_dim": 1024, "global_attn_indexes": [1], "output_channels": 128},

@@ -33,6 +33,8 @@ def zoo(patterns=()):
         return not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
     found = {}
     for room in rooms_of(patterns):  # a row goes before what of_transformers would make
-        found |= families_of(room, lambda name: is_wanted(name) and name not in found)
+        taken = {family.module for family in found.values()}
+        made = families_of(room, lambda name: is_wanted(name) and name not in found)
+        found |= {name: family for name, family in made.items() if family.module not in taken}
     return {name: family for name, family in found.items()
             if is_wanted(name) and not is_held_out(family.module)}

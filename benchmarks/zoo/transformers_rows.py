@@ -46,11 +46,6 @@ class ImageText(Logits):
         return self.model(input_ids=input_ids, pixel_values=pixel_values).logits
 
 
-class SoundText(Logits):
-    def forward(self, input_features, input_ids):
-        return self.model(input_ids=input_ids, input_features=input_features).logits
-
-
 def build(row):
     import transformers
     model = getattr(transformers, row.model)
