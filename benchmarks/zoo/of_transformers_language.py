@@ -1,7 +1,7 @@
 """Families of transformers 5.17.0 that read tokens, numbers or actions in one row and need more
 than their ids, or options that fit a small configuration."""
 
-from family import Logits, Seq2SeqLogits, floats, several, tokens
+from family import LastHiddenState, Logits, Seq2SeqLogits, floats, several, tokens
 from transformers_rows import (LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, Row,
                                families_of)
 
@@ -13,6 +13,8 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 
 MIXTURE = {**LLAMA, **EXPERTS, "head_dim": 64, "n_routed_experts": 4, "n_group": 1,
            "topk_group": 1, "pad_token_id": 1}
+
+SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [8, 12, 12]}
 
 
 class Actions(Logits):
@@ -141,6 +143,39 @@ ROWS = {
         **LLAMA, "hybrid_override_pattern": "M-*", "mamba_num_heads": 8, "mamba_head_dim": 32,
         "ssm_state_size": 16, "n_groups": 2, "chunk_size": 32, "head_dim": 64}, Logits,
         tokens(96)),
+    "gpt2": Row("GPT2LMHeadModel", {
+        "vocab_size": VOCABULARY, "n_embd": 256, "n_layer": LAYERS, "n_head": 4,
+        "bos_token_id": 0, "eos_token_id": 0, "use_cache": False}, Logits, tokens(96)),
+    "longcat_flash": Row("LongcatFlashForCausalLM", {
+        **TEXT, "num_layers": LAYERS, "num_key_value_heads": 4, "ffn_hidden_size": 512,
+        "expert_ffn_hidden_size": 256, "n_routed_experts": 4, "zero_expert_num": 2,
+        "moe_topk": 2, "q_lora_rank": 128, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
+        "qk_rope_head_dim": 32, "head_dim": 32, "v_head_dim": 64, "use_cache": False},
+        Logits, tokens(96)),
+    "axk1": Row("AXK1ForCausalLM", {
+        **MIXTURE, "head_dim": 32, "q_lora_rank": 128, "kv_lora_rank": 64,
+        "qk_nope_head_dim": 32, "qk_rope_head_dim": 32, "v_head_dim": 64}, Logits, tokens(96)),
+    "gemma3n_text": Row("Gemma3nForCausalLM", {
+        **TEXT, "num_hidden_layers": 4, "num_key_value_heads": 2, "head_dim": 64,
+        "vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 64,
+        "num_kv_shared_layers": 2, "laurel_rank": 32, "use_cache": False, "pad_token_id": 0,
+        "intermediate_size": [1024] * 4, "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
+        "layer_types": ["sliding_attention", "full_attention"] * 2}, Logits, tokens(96)),
+    "inkling_text": Row("InklingForCausalLM", {
+        **TEXT, "num_key_value_heads": 2, "head_dim": 64, "swa_num_attention_heads": 4,
+        "swa_num_key_value_heads": 4, "swa_head_dim": 64, "moe_intermediate_size": 256,
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "use_cache": False}, Logits,
+        tokens(96)),
+    "glm4v_moe_text": Row("Glm4vMoeTextModel", {
+        **MIXTURE, "rope_parameters": {**SECTIONS, "partial_rotary_factor": 0.5,
+                                       "mrope_section": [4, 6, 6]}}, LastHiddenState,
+        tokens(96), "mse"),
+    "glm4v_text": Row("Glm4vTextModel", {
+        **LLAMA, "pad_token_id": 1, "rope_parameters": SECTIONS}, LastHiddenState, tokens(96),
+        "mse"),
+    "qwen2_vl_text": Row("Qwen2VLTextModel", {**LLAMA, "rope_parameters": SECTIONS},
+                         LastHiddenState, tokens(96), "mse"),
+    "siglip2_text_model": Row("Siglip2TextModel", TEXT, LastHiddenState, tokens(64), "mse"),
     "timesfm2_5": Row("TimesFm2_5ModelForPrediction", {
         **WIDTH, "head_dim": 64, "num_key_value_heads": 4, "context_length": 512},
         Predictions, floats("past_values", 512), "mse"),
