@@ -97,8 +97,6 @@ ROWS = {
     "dac": Row("DacModel", {
         "encoder_hidden_size": 16, "decoder_hidden_size": 256, "n_codebooks": 3}, Decoded,
         floats("input_values", 1, 16384), "mse"),
-    "encodec": Row("EncodecModel", {"num_filters": 16, "target_bandwidths": [1.5]}, Decoded,
-                   floats("input_values", 1, 24000), "mse"),
     "musicgen_melody_decoder": Row("MusicgenMelodyForCausalLM", {
         "num_hidden_layers": LAYERS, "hidden_size": 256, "num_attention_heads": 4,
         "ffn_dim": 1024, "use_cache": False}, Conditioned,
@@ -112,9 +110,6 @@ ROWS = {
         "decoder_config": {**LLAMA, "head_dim": 64}, "vocab_size": VOCABULARY,
         "use_cache": False}, TranscriptOfMel,
         several({"input_features": (400, 80)}, decoder_input_ids=(32,))),
-    "nemotron_asr_streaming_encoder": Row("NemotronAsrStreamingEncoder", PARAKEET,
-                                          LastHiddenState, floats("input_features", 400, 80),
-                                          "mse"),
     "granite_speech5_encoder": Row("GraniteSpeech5Encoder", {
         **WIDTH, "num_key_value_heads": 4, "head_dim": 64, "vocab_size": VOCABULARY},
         LastHiddenState, floats("input_features", 128, 320), "mse"),

@@ -2,18 +2,15 @@
 than their ids, or options that fit a small configuration."""
 
 from family import LastHiddenState, Logits, Seq2SeqLogits, floats, several, tokens
-from transformers_rows import (LAYERS, LLAMA, TEXT, VOCABULARY, WIDTH, XLM_ROBERTA, Row,
-                               families_of)
+from transformers_rows import LAYERS, LLAMA, TEXT, VOCABULARY, XLM_ROBERTA, Row, families_of
 
 SEQ2SEQ = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 64, "encoder_ffn_dim": 128,
            "decoder_ffn_dim": 128, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
            "context_length": 48, "prediction_length": 24, "num_time_features": 2,
            "use_cache": False}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 256}
-
 MIXTURE = {**LLAMA, **EXPERTS, "head_dim": 64, "n_routed_experts": 4, "n_group": 1,
            "topk_group": 1, "pad_token_id": 1}
-
 SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [8, 12, 12]}
 
 
@@ -31,11 +28,6 @@ class Boxed(Logits):
         return self.model(input_ids, bbox=bbox).logits
 
 
-class Typed(Logits):
-    def forward(self, input_ids, token_type_ids):
-        return self.model(input_ids, token_type_ids=token_type_ids).logits
-
-
 class Masked(Logits):
     def forward(self, input_ids, attention_mask):
         return self.model(input_ids, attention_mask=attention_mask).logits
@@ -44,11 +36,6 @@ class Masked(Logits):
 class Forecast(Logits):
     def forward(self, past_values):
         return self.model(past_values).prediction_outputs
-
-
-class Predictions(Logits):
-    def forward(self, past_values):
-        return self.model(past_values).mean_predictions
 
 
 class Timed(Logits):
@@ -104,8 +91,6 @@ ROWS = {
         Masked, several(input_ids=(512,), attention_mask=(512,))),
     "bros": Row("BrosForTokenClassification", {**TEXT, "num_labels": 16}, Boxed,
                 several({"bbox": (96, 8)}, input_ids=(96,))),
-    "tapas": Row("TapasForQuestionAnswering", TEXT, Typed,
-                 several(input_ids=(96,), token_type_ids=(96, 7)), "mse"),
     "encoder-decoder": Row("EncoderDecoderModel", {
         "encoder": XLM_ROBERTA,
         "decoder": {**XLM_ROBERTA, "is_decoder": True, "add_cross_attention": True,
@@ -116,9 +101,6 @@ ROWS = {
         Forecast, floats("past_values", 512, 7), "mse"),
     "time_series_transformer": Row("TimeSeriesTransformerModel", SEQ2SEQ, Timed, series(55),
                                    "mse"),
-    "informer": Row("InformerModel", SEQ2SEQ, Timed, series(55), "mse"),
-    "autoformer": Row("AutoformerModel", {**SEQ2SEQ, "label_length": 16}, Timed, series(55),
-                      "mse"),
     "helium": Row("HeliumForCausalLM", {**LLAMA, "head_dim": 64}, Logits, tokens(96)),
     "stablelm": Row("StableLmForCausalLM", LLAMA, Logits, tokens(96)),
     "nemotron": Row("NemotronForCausalLM", LLAMA, Logits, tokens(96)),
@@ -176,9 +158,6 @@ ROWS = {
     "qwen2_vl_text": Row("Qwen2VLTextModel", {**LLAMA, "rope_parameters": SECTIONS},
                          LastHiddenState, tokens(96), "mse"),
     "siglip2_text_model": Row("Siglip2TextModel", TEXT, LastHiddenState, tokens(64), "mse"),
-    "timesfm2_5": Row("TimesFm2_5ModelForPrediction", {
-        **WIDTH, "head_dim": 64, "num_key_value_heads": 4, "context_length": 512},
-        Predictions, floats("past_values", 512), "mse"),
     "afmoe": Row("AfmoeForCausalLM", MIXTURE, Logits, tokens(96)),
     "ernie4_5_moe": Row("Ernie4_5_MoeForCausalLM", MIXTURE, Logits, tokens(96)),
     "exaone_moe": Row("ExaoneMoeForCausalLM", MIXTURE, Logits, tokens(96)),

@@ -60,11 +60,6 @@ class CaptionsOfPatches(Logits):
         return self.model(flattened_patches, decoder_input_ids=decoder_input_ids).logits
 
 
-class PooledTogether(Logits):
-    def forward(self, pixel_values, input_ids):
-        return self.model(input_ids=input_ids, pixel_values=pixel_values).pooler_output
-
-
 class BoxesAndScores(Logits):
     """What an open-vocabulary detector finds for one query an image."""
     def forward(self, pixel_values, input_ids):
@@ -196,11 +191,6 @@ ROWS = {
             "num_groups": [1, 2, 4, 8], "projection_dim": 256}, "image_token_id": IMAGE},
         EncoderDecoderImage, several({"pixel_values": (3, 384, 384)}, input_ids=(192,),
                                      decoder_input_ids=(32,))),
-    "bridgetower": Row("BridgeTowerModel", {
-        "text_config": TEXT, "vision_config": {"hidden_size": 256, "num_hidden_layers": LAYERS,
-                                               "image_size": 224},
-        "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4},
-        PooledTogether, with_image(64), "mse"),
     "align": Row("AlignModel", {
         "text_config": TEXT, "projection_dim": 320, "vision_config": {
             "image_size": 224, "width_coefficient": 1.0, "depth_coefficient": 0.5,

@@ -35,12 +35,6 @@ class PointedMasks(Logits):
                           multimask_output=False).pred_masks.flatten(1, 2)
 
 
-class MasksForTask(Logits):
-    """One network for every kind of segmentation; a text says which."""
-    def forward(self, pixel_values, task_inputs):
-        return self.model(pixel_values, task_inputs).masks_queries_logits
-
-
 class Boxes(Logits):
     def forward(self, pixel_values):
         return self.model(pixel_values).pred_boxes
@@ -101,18 +95,6 @@ ROWS = {
         "hidden_size": 256, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
         "image_size": 256, "mlp_dim": 1024, "global_attn_indexes": [1], "output_channels": 128},
         LastHiddenState, images(256, name="pixel_values"), "mse"),
-    "oneformer": Row("OneFormerForUniversalSegmentation", {
-        "backbone_config": RESNET, "num_queries": 50, "text_encoder_width": 128,
-        "text_encoder_num_layers": 2, "text_encoder_vocab_size": 2000, "conv_dim": 128,
-        "mask_dim": 128, "hidden_dim": 128, "encoder_layers": 2, "decoder_layers": 3,
-        "encoder_feedforward_dim": 256, "dim_feedforward": 256}, MasksForTask,
-        several({"pixel_values": (3, 256, 256), "task_inputs": (77,)}), "mse"),
-    "rt_detr_v2": Row("RTDetrV2ForObjectDetection", {
-        "backbone_config": {**RESNET, "model_type": "rt_detr_resnet",
-                            "out_features": ["stage2", "stage3", "stage4"]},
-        "encoder_in_channels": [128, 256, 512], "encoder_hidden_dim": 128, "d_model": 128,
-        "decoder_in_channels": [128, 128, 128], "encoder_ffn_dim": 256, "decoder_ffn_dim": 256,
-        "decoder_layers": 2, "num_queries": 50}, Boxes, images(256, name="pixel_values"), "mse"),
     "lw_detr": Row("LwDetrForObjectDetection", {
         "backbone_config": {
             "model_type": "lw_detr_vit", "hidden_size": 192, "num_hidden_layers": 3,

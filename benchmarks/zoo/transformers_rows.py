@@ -3,6 +3,9 @@
 The rooms of_transformers_*.py hold the rows, for what of_transformers.py finds no inputs for.  No
 part (a tower for text, images or sound) is of a family that is held out: where the default is, a
 row names another.
+
+TRANSFORMERS_DISABLE_TORCH_CHECK=1 goes before exports.py and truths.py: torch.export.save writes no
+check that as many tokens stand for images as there are features, and zeros do not pass it.
 """
 
 import copy
