@@ -104,9 +104,6 @@ ROWS = {
     "helium": Row("HeliumForCausalLM", {**LLAMA, "head_dim": 64}, Logits, tokens(96)),
     "stablelm": Row("StableLmForCausalLM", LLAMA, Logits, tokens(96)),
     "nemotron": Row("NemotronForCausalLM", LLAMA, Logits, tokens(96)),
-    "jetmoe": Row("JetMoeForCausalLM", {
-        **TEXT, "num_key_value_heads": 4, "kv_channels": 32, "num_local_experts": 4,
-        "num_experts_per_tok": 2, "use_cache": False}, Logits, tokens(96)),
     "olmoe": Row("OlmoeForCausalLM", {**LLAMA, **EXPERTS, "pad_token_id": 1}, Logits, tokens(96)),
     "qwen3_moe": Row("Qwen3MoeForCausalLM", {**LLAMA, **EXPERTS, "head_dim": 64}, Logits,
                      tokens(96)),
@@ -128,12 +125,6 @@ ROWS = {
     "gpt2": Row("GPT2LMHeadModel", {
         "vocab_size": VOCABULARY, "n_embd": 256, "n_layer": LAYERS, "n_head": 4,
         "bos_token_id": 0, "eos_token_id": 0, "use_cache": False}, Logits, tokens(96)),
-    "longcat_flash": Row("LongcatFlashForCausalLM", {
-        **TEXT, "num_layers": LAYERS, "num_key_value_heads": 4, "ffn_hidden_size": 512,
-        "expert_ffn_hidden_size": 256, "n_routed_experts": 4, "zero_expert_num": 2,
-        "moe_topk": 2, "q_lora_rank": 128, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
-        "qk_rope_head_dim": 32, "head_dim": 32, "v_head_dim": 64, "use_cache": False},
-        Logits, tokens(96)),
     "axk1": Row("AXK1ForCausalLM", {
         **MIXTURE, "head_dim": 32, "q_lora_rank": 128, "kv_lora_rank": 64,
         "qk_nope_head_dim": 32, "qk_rope_head_dim": 32, "v_head_dim": 64}, Logits, tokens(96)),
