@@ -122,9 +122,6 @@ ROWS = {
         **LLAMA, "hybrid_override_pattern": "M-*", "mamba_num_heads": 8, "mamba_head_dim": 32,
         "ssm_state_size": 16, "n_groups": 2, "chunk_size": 32, "head_dim": 64}, Logits,
         tokens(96)),
-    "gpt2": Row("GPT2LMHeadModel", {
-        "vocab_size": VOCABULARY, "n_embd": 256, "n_layer": LAYERS, "n_head": 4,
-        "bos_token_id": 0, "eos_token_id": 0, "use_cache": False}, Logits, tokens(96)),
     "axk1": Row("AXK1ForCausalLM", {
         **MIXTURE, "head_dim": 32, "q_lora_rank": 128, "kv_lora_rank": 64,
         "qk_nope_head_dim": 32, "qk_rope_head_dim": 32, "v_head_dim": 64}, Logits, tokens(96)),
