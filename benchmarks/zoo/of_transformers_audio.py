@@ -36,6 +36,11 @@ class Waveform(Logits):
         return self.model(input_features, noise_sequence).waveforms
 
 
+class Vocoder(Logits):
+    def forward(self, spectrogram):
+        return self.model(spectrogram)
+
+
 class Decoded(Logits):
     """What a codec makes of a sound."""
     def forward(self, input_values):
@@ -101,6 +106,17 @@ ROWS = {
         "num_hidden_layers": LAYERS, "hidden_size": 256, "num_attention_heads": 4,
         "ffn_dim": 1024, "use_cache": False}, Conditioned,
         several({"encoder_hidden_states": (24, 256)}, input_ids=(4, 64))),
+    "fastspeech2_conformer_hifigan": Row("FastSpeech2ConformerHifiGan", {
+        "upsample_initial_channel": 128}, Vocoder, floats("spectrogram", 60, 80), "mse"),
+    "xcodec": Row("XcodecModel", {
+        "acoustic_model_config": {
+            "model_type": "dac", "encoder_hidden_size": 16, "decoder_hidden_size": 256,
+            "hidden_size": 256, "n_codebooks": 2},
+        "semantic_model_config": {**WAV2VEC2, "model_type": "hubert"}}, Decoded,
+        floats("input_values", 1, 16000), "mse"),
+    "voxtral_realtime_encoder": Row("VoxtralRealtimeEncoder", {
+        **WIDTH, "num_key_value_heads": 4, "head_dim": 64, "num_mel_bins": 80},
+        LastHiddenState, floats("input_features", 80, 800), "mse"),
     "speech-encoder-decoder": Row("SpeechEncoderDecoderModel", {
         "encoder": WAV2VEC2, "decoder": {**XLM_ROBERTA, "is_decoder": True,
                                          "add_cross_attention": True, "use_cache": False}},
