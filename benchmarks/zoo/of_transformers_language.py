@@ -140,11 +140,6 @@ ROWS = {
         "vocab_size": VOCABULARY, "hidden_size": 256, "num_hidden_layers": LAYERS,
         "num_attention_heads": 4, "num_mel_attn_blocks": 1, "bos_token_id": 0,
         "eos_token_id": 1, "use_cache": False}, Logits, tokens(96)),
-    "step3p7_text": Row("Step3p7TextModel", {
-        **MIXTURE, "num_local_experts": 4, "share_expert_dim": 256,
-        "mlp_layer_types": ["dense", "sparse"],
-        "sliding_window": 32, "layer_types": ["full_attention", "full_attention"]},
-        LastHiddenState, tokens(96), "mse"),
     "sam3_lite_text_text_model": Row("Sam3LiteTextTextModel", {**TEXT, "projection_dim": 256},
                                      LastHiddenState, tokens(77), "mse"),
     "glm4v_moe_text": Row("Glm4vMoeTextModel", {
