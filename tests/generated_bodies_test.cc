@@ -32,6 +32,9 @@ TEST_CASE("a body of torch.no_grad() is one that autocast would not change") {
   CHECK(Leaves("matmul.default", "y = torch.ops.aten.f(x)") == "autocast at net.table");
   CHECK(Leaves("embedding.default", "y = torch.ops.aten.f(x)") == "autograd");
   CHECK(Leaves("embedding.default", "y = self.f(x)").empty());
+  CHECK(Leaves("conv1d.default", "y = torch.ops.aten.f(x)") == "autograd");
+  CHECK(Leaves("mv.default", "y = torch.ops.aten.f(x)") == "autograd");
+  CHECK(Leaves("mv.default", "y = self.f(x)").empty());
 }
 
 // Calls of a training step, those without a history marked.

@@ -144,11 +144,11 @@ TEST_CASE("a name that is read is bound, and holds its value until it is bound a
   CHECK(deaths({"h = relu(x)", "h = roll(h)", "h = relu(h)", "h = relu(h)"}) ==
         "1:1 2:2 0:3 3:3 4:3 ");
   CHECK(deaths({"h = relu(x)", "h = roll(s)", "h = relu(h)", "h = relu(h)"}) ==
-        "2:2 1:3 0:3 3:3 4:3 ");
+        "2:2 0:3 3:3 1:3 4:3 ");
   CHECK(deaths({"h = relu(x)", "h = s.roll()", "s = relu(h)", "h = relu(s)"}) ==
-        "1:2 2:3 0:3 3:3 4:3 ");
+        "1:2 0:3 2:3 3:3 4:3 ");
   CHECK(deaths({"h = relu(x)", "s_h = roll(self.s)", "h = relu(s_h)", "h = relu(h)"}) ==
-        "1:2 2:2 0:3 3:3 4:3 ");
+        "1:2 0:3 3:3 2:3 4:3 ");
 }
 
 // Calls of the modules m.stages.0 to m.stages.2, of two turns of `reads` and of `last`, in that

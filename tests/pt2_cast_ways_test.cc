@@ -21,6 +21,10 @@ std::string Name(CastWay way) {
       return "other of argument";
     case CastWay::kOtherOfLocal:
       return "other of local";
+    case CastWay::kSameOfArgument:
+      return "same of argument";
+    case CastWay::kSameOfLocal:
+      return "same of local";
     case CastWay::kBack:
       return "back";
     case CastWay::kForProduct:
@@ -52,6 +56,27 @@ TEST_CASE("a helper's casts change the type, but for the last") {
   Cast(builder, "c", "middle");
   Cast(builder, "middle", "down");
   CHECK(WaysIn(builder.Return("down")) == "up: other of argument\nmiddle: other of local\n");
+}
+
+// q, k, v = [x.to(torch.float32) for x in (q, k, v)], of which v has 32 bits before.
+TEST_CASE("casts with views alone between them go to one type") {
+  ExportedBuilder builder;
+  builder.Input("q", {8}).Input("k", {8}).At("net.py", 2, "up = k.float()");
+  builder.Make(kCast, "up", {{"self", Ref("k")}, {"dtype", Text("float32")}}, {8});
+  builder.At("net.py", 3, "x = attend(q, k, up)");
+  Cast(builder, "q", "a");
+  Cast(builder, "k", "b");
+  builder.Make("torch.ops.aten.view.default", "turned", {{"self", Ref("up")}}, {8});
+  Cast(builder, "turned", "c");
+  builder.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("b")}, {"other", Ref("c")}}, {8});
+  builder.Make("torch.ops.aten.mul.Tensor", "n", {{"self", Ref("a")}, {"other", Ref("m")}}, {8});
+  Cast(builder, "n", "down");
+  const ExportedProgram program = builder.Return("down");
+  CHECK(WaysIn(program) == "a: other of argument\nb: same of argument\nc: same of local\n");
+  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+  CHECK(CallsOf(Made(program, settings).program) ==
+        "to(k) to_other_width(q) to_other_width(k,a) view(up) to_other_width(turned,b) mul(b,c) "
+        "mul(a,m) to(n)");
 }
 
 TEST_CASE("each turn of a loop calls the helper anew") {

@@ -38,11 +38,11 @@ bool IsProduct(const AtenCall& call) {
   return call.op == "matmul" || call.op == "bmm" || call.op == "einsum" || call.op == "baddbmm";
 }
 
-// What leaves scores and weights what they are: scales, masks, biases, casts, views.
+// What leaves scores and weights what they are: scales, caps, masks, biases, casts, views.
 bool LeavesScores(const AtenCall& call) {
-  constexpr std::string_view kOps[] = {"add",         "add.Scalar", "sub",     "mul",  "mul.Scalar",
-                                       "div",         "div.Scalar", "where",   "view", "permute",
-                                       "masked_fill", "to",         "type_as", "clone"};
+  constexpr std::string_view kOps[] = {
+      "add",  "add.Scalar", "sub",         "mul", "mul.Scalar", "div",   "div.Scalar", "where",
+      "view", "permute",    "masked_fill", "to",  "type_as",    "clone", "tanh"};
   return std::ranges::find(kOps, call.op) != std::end(kOps);
 }
 

@@ -75,8 +75,24 @@ NameId CallWriter::TensorOf(const Argument& argument) {
   return names_[argument.text] = made;
 }
 
+// Whether `call` is in a module that a later line of the forward of `caller` calls and may pass
+// `name` to.
+bool IsPassed(const Call& caller, const Call& call, std::string_view name) {
+  const SourceLine& line = caller.lines.back();
+  const size_t depth = caller.modules.size();
+  const bool is_inside =
+      call.modules.size() > depth &&
+      std::equal(caller.modules.begin(), caller.modules.end(), call.modules.begin(),
+                 [](const ModuleFrame& a, const ModuleFrame& b) { return a.path == b.path; });
+  return is_inside && std::ranges::any_of(call.lines, [&](const SourceLine& here) {
+           return here.file == line.file && here.line > line.line &&
+                  ReadStatement(here.line, here.text).MayPassOn(name);
+         });
+}
+
 // Whether the running call reads what was cast: it is within the same statement, or, where that
-// binds the cast to a name ("x = x.to(torch.float32)"), of the same forward.
+// binds the cast to a name ("x = x.to(torch.float32)"), of the same forward, or of one that is
+// passed the name.
 bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
   if (WayOf(*cast.call) == CastWay::kForProduct) return IsProduct(*running_);
@@ -88,8 +104,16 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   const std::string_view assigned = line.text.substr(0, line.text.find(" if "));
   const bool binds = assigned.find(" = ") != assigned.npos &&
                      (assigned.ends_with(".to(torch.float32)") || assigned.ends_with(".float()"));
-  return binds && std::ranges::equal(cast.call->modules, running_->modules, {}, &ModuleFrame::path,
-                                     &ModuleFrame::path);
+  if (!binds) return false;
+  if (std::ranges::equal(cast.call->modules, running_->modules, {}, &ModuleFrame::path,
+                         &ModuleFrame::path)) {
+    return true;
+  }
+  // A product's weight has the run's type: "if self.wg.weight.dtype == torch.float32: x =
+  // x.float()".
+  const bool may_be_wide =
+      !IsProduct(*running_) && AutocastType(settings_.precision) == DType::kUndefined;
+  return may_be_wide && IsPassed(*cast.call, *running_, assigned.substr(0, assigned.find(" = ")));
 }
 
 NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& type) {

@@ -96,7 +96,8 @@ class CastWayFinder {
         ways_[maker] = CastWay::kToFloat32;
       }
       if (cast == casts.back() || cast->target == kTypeAs) continue;
-      const bool is_next = before != nullptr && std::all_of(before + 1, cast, MakesNoTensor);
+      const bool is_next = before != nullptr && std::all_of(before + 1, cast, MakesNoTensor) &&
+                           cast->arguments[0].second.text != before->results[0].text;
       if (IsLocal(*cast)) {
         ways_[cast] = is_next ? CastWay::kSameOfLocal : CastWay::kOtherOfLocal;
       } else {

@@ -32,6 +32,14 @@ bool IsCast(std::string_view target) {
                          kCastCalls, [&](std::string_view call) { return name.starts_with(call); });
 }
 
+// What nobody runs with autocast disabled: encoders of convolutions that are not trained
+// (PeAudioEncoderEmbedder, transformers 5.17.0), and power iterations of spectral norms
+// (torch/nn/utils/parametrizations.py, v2.11.0).
+bool IsUntrained(std::string_view target) {
+  const std::string_view name = NameInTarget(target);
+  return name.starts_with("conv") || name == "mv";
+}
+
 std::vector<bool> FindGeneratedNodes(const ExporterMetadata& metadata) {
   std::vector<bool> is_generated;  // by index of lines, which nodes share
   for (const NodeLines& lines : metadata.lines) is_generated.push_back(IsGenerated(lines.text));
@@ -57,12 +65,15 @@ GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
   GeneratedBodies bodies;
   bodies.without_grad = FindGeneratedNodes(metadata);
   std::vector<bool>& found = bodies.without_grad;
+  std::set<std::string> untrained;
   for (size_t i = 0; i < found.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
-    if (found[i] && IsCast(metadata.TargetOf(node))) {
-      bodies.outside_autocast.insert(metadata.PathOf(node));
-    }
+    if (!found[i]) continue;
+    const std::string_view target = metadata.TargetOf(node);
+    if (IsCast(target)) bodies.outside_autocast.insert(metadata.PathOf(node));
+    if (IsUntrained(target)) untrained.insert(metadata.PathOf(node));
   }
+  for (const std::string& path : untrained) bodies.outside_autocast.erase(path);
   for (size_t i = 0; i < found.size(); ++i) {
     found[i] =
         found[i] && !bodies.outside_autocast.contains(metadata.PathOf(static_cast<NodeId>(i)));

@@ -16,8 +16,9 @@ struct GeneratedBodies {
   // would cast, in such a body.  What models open a block of torch.autocast for is to disable it,
   // as rotary embeddings do, which their names show in files without lines.
   std::set<std::string> outside_autocast;
-  // By node: bodies without any such call, for which disabling autocast would change nothing; and
-  // what a torch.autograd.Function runs.
+  // By node: bodies without any such call, for which disabling autocast would change nothing, and
+  // those with convolutions or products with vectors, which are not trained; and what a
+  // torch.autograd.Function runs.
   std::vector<bool> without_grad;
 };
 

@@ -99,7 +99,7 @@ class LostCastFinder {
 
   void AddSoftmax(NodeId softmax) {
     const ValueId x = bound_.At(softmax).inputs[0];
-    if (RunsInFloat(softmax)) {
+    if (RunsInFloat(softmax) || IsToldFloat(softmax)) {
       AddInLine(softmax, x, ResultOf(softmax));
       return AddBackInLine(softmax, ValuesOf(softmax, x));
     }
@@ -199,6 +199,16 @@ class LostCastFinder {
       value = bound_.At(maker).inputs[0];
     }
     return otherwise;
+  }
+
+  // "softmax(scores, dim=-1, dtype=torch.float32)" of a helper whose lines the file does not show:
+  // torch.export tells the type; a product, whose operands are of one type, wants it cast back.
+  bool IsToldFloat(NodeId softmax) const {
+    const FxNode* call = bound_.metadata().CallOf(softmax);
+    const bool is_told = call != nullptr && call->target == "aten.softmax.int" &&
+                         call->arguments.size() > 2 && call->arguments[2].text == "torch.float32";
+    return is_told && !Has(LinesOf(bound_, softmax), "softmax(") &&
+           ValuesOf(softmax, kNoValue) != kNoValue;
   }
 
   // Of a file without lines, by the children of the module that attends.
