@@ -291,8 +291,8 @@ std::vector<Flag> RunFlags() {
       {"--in-place", "", "I", kGroup,
        Choices(kInPlaceUses) +
            ": activations and sums write over their input wherever that is legal (always), where "
-           "file or library say so (known), or never; auto guesses always, and takes the worse "
-           "where it matters",
+           "file or library say so (known), or never; auto guesses always, but for activations of "
+           "models without convolutions, and takes the worse where it matters",
        "auto",
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);

@@ -15,8 +15,10 @@ std::string Phase(const std::string& text, const std::string& name) {
 }
 
 TEST_CASE("autocast casts arguments from the last to the first, parameters once") {
-  const std::string text = TraceText(
-      kTwoLayers, {.precision = Precision::kAmpBf16, .optimizer = Optimizer::kSgd, .steps = 1});
+  const std::string text = TraceText(kTwoLayers, {.precision = Precision::kAmpBf16,
+                                                  .optimizer = Optimizer::kSgd,
+                                                  .in_place = InPlaceUse::kAlways,
+                                                  .steps = 1});
   // The cast input is saved with its layer; log-probabilities are cast for nll_loss; the
   // cast of w1, which nothing saved since x is data, goes when autocast exits.
   CHECK(Phase(text, "forward") ==

@@ -26,7 +26,7 @@ TEST_CASE("notes count calls, host arithmetic and what works in place") {
     const char* notes;
   };
   const Row rows[] = {
-      {InPlaceUse::kAuto,
+      {InPlaceUse::kAlways,
        "6 nodes run as 7 calls, the loss included; arithmetic on the host: 1; "
        "in place: 1 relu, the first at Relu #2"},
       {InPlaceUse::kNever, "6 nodes run as 7 calls, the loss included; arithmetic on the host: 1"},

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "estimator/base/bytes.h"
@@ -11,6 +12,7 @@
 #include "estimator/fit/max_batch.h"
 #include "estimator/onnx/loader.h"
 #include "tests/paths.h"
+#include "tests/trace_helpers.h"
 
 namespace onnxfit::doubts_test {
 namespace {
@@ -122,23 +124,53 @@ EstimateRequest MlpAt(int64_t batch, InPlaceUse in_place, const char* card) {
           .targets = {MakeTarget({.card = FindCard(card)})}};
 }
 
+// An activation between convolutions, of more than both read and make.
+constexpr char kConvolutions[] = R"(
+  net (float[N, 3, 64, 64] x) => (float[N, 3, 64, 64] y)
+  < float[64, 3, 1, 1] w1 = ["location": "none"], float[3, 64, 1, 1] w2 = ["location": "none"] > {
+    a = Conv (x, w1) b = Relu (a) y = Conv (b, w2)
+  })";
+
+EstimateRequest ConvolutionsAt(std::optional<int64_t> batch, InPlaceUse in_place,
+                               const Target& target) {
+  return {.binding = {.batch = batch},
+          .settings = {.mode = Mode::kEval, .in_place = in_place},
+          .targets = {target}};
+}
+
 Judgement Judged(int64_t batch, InPlaceUse in_place, const char* card = "p100") {
   return MakeEstimate(Mlp(), MlpAt(batch, in_place, card)).targets[0].judgement;
 }
 
 // nn.ReLU() writes over nothing unless it is told to: PyTorch runs 466,719 of these on that card
 // and dies at 480,000.
-TEST_CASE("a verdict takes the worse of what the file leaves open") {
+TEST_CASE("activations of perceptrons leave nothing open") {
   const Judgement open = Judged(480000, InPlaceUse::kAuto);
+  CHECK(open.verdict == Verdict::kOom);
+  CHECK_FALSE(open.guessed.has_value());
+  CHECK(Judged(480000, InPlaceUse::kAlways).verdict != Verdict::kOom);
+}
+
+TEST_CASE("a verdict takes the worse of what the file leaves open") {
+  const auto judged = [](InPlaceUse in_place, const Target& target) {
+    const EstimateRequest request = ConvolutionsAt(64, in_place, target);
+    return MakeEstimate(ParseGraph(kConvolutions), request).targets[0].judgement;
+  };
+  const Target large = MakeTarget({.memory_bytes = int64_t{1} << 40});
+  const int64_t low = judged(InPlaceUse::kAlways, large).used_bytes;
+  const int64_t high = judged(InPlaceUse::kNever, large).used_bytes;
+  REQUIRE(low < high);
+  const Target between = MakeTarget({.memory_bytes = (low + high) / 2});
+  const Judgement open = judged(InPlaceUse::kAuto, between);
   CHECK(open.verdict == Verdict::kOom);
   CHECK(open.reading == "--in-place known");
   REQUIRE(open.guessed.has_value());
-  const Judgement guessed = Judged(480000, InPlaceUse::kAlways);
+  const Judgement guessed = judged(InPlaceUse::kAlways, between);
   CHECK(open.guessed->verdict == guessed.verdict);
   CHECK(open.guessed->used_bytes == guessed.used_bytes);
   CHECK(guessed.verdict != Verdict::kOom);
   CHECK_FALSE(guessed.guessed.has_value());
-  const Judgement never = Judged(480000, InPlaceUse::kNever);
+  const Judgement never = judged(InPlaceUse::kNever, between);
   CHECK(never.used_bytes == open.used_bytes);
   CHECK_FALSE(never.guessed.has_value());
 }
@@ -163,17 +195,24 @@ TEST_CASE("the estimate keeps the likeliest and shows the range") {
 
 TEST_CASE("the largest batch is that of the worse reading, and says what the guess would be") {
   const auto largest = [](InPlaceUse in_place) {
-    EstimateRequest request = MlpAt(1, in_place, "p100");
-    request.binding.batch.reset();
-    return FindMaxBatches(Mlp(), request, request.targets)[0];
+    const EstimateRequest request =
+        ConvolutionsAt(std::nullopt, in_place, MakeTarget({.card = FindCard("p100")}));
+    return FindMaxBatches(ParseGraph(kConvolutions), request, request.targets)[0];
   };
   const MaxBatch open = largest(InPlaceUse::kAuto);
   const MaxBatch always = largest(InPlaceUse::kAlways);
   CHECK(open.batch == largest(InPlaceUse::kNever).batch);
-  CHECK(open.batch == 466719);
   CHECK(open.guessed_batch == always.batch);
   CHECK(open.reading == "--in-place known");
   CHECK_FALSE(always.guessed_batch.has_value());
+}
+
+TEST_CASE("the largest batch of perceptrons is what PyTorch runs") {
+  EstimateRequest request = MlpAt(1, InPlaceUse::kAuto, "p100");
+  request.binding.batch.reset();
+  const MaxBatch largest = FindMaxBatches(Mlp(), request, request.targets)[0];
+  CHECK(largest.batch == 466719);
+  CHECK_FALSE(largest.guessed_batch.has_value());
 }
 
 TEST_CASE("of two readings the one is taken that fails, then what takes more") {

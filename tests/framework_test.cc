@@ -93,7 +93,8 @@ TEST_CASE("each version holds the workspaces of its libraries in its own way") {
 }
 
 TEST_CASE("a workspace of a call comes after its result and goes before the next allocation") {
-  const TrainingSettings settings = {.framework = Framework("pytorch-2.15"), .steps = 1};
+  const TrainingSettings settings = {
+      .framework = Framework("pytorch-2.15"), .in_place = InPlaceUse::kAlways, .steps = 1};
   const std::string text = TraceText(kTwoLayers, settings);
   CHECK_MESSAGE(
       text.find("+h:512 +cuBLAS workspace:8519680 -cuBLAS workspace +y:128 +cuBLAS "

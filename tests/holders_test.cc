@@ -80,7 +80,8 @@ void CheckHoldersLive(const Program& program, const TrainingSettings& settings) 
 }  // namespace
 
 TEST_CASE("names hold until their scope ends, calls until their backward") {
-  CHECK(HoldersText(kTwoLayers, {.optimizer = Optimizer::kSgd}) == R"(
+  CHECK(HoldersText(kTwoLayers, {.optimizer = Optimizer::kSgd, .in_place = InPlaceUse::kAlways}) ==
+        R"(
 w1: name w1 until the end
 w2: name w2 until the end
 x: name x until at Relu #1
@@ -104,7 +105,9 @@ w1.grad: w1.grad until the end
 }
 
 TEST_CASE("under autocast its cache holds the casts of parameters") {
-  CHECK(HoldersText(kTwoLayers, {.precision = Precision::kAmpBf16, .optimizer = Optimizer::kSgd}) ==
+  CHECK(HoldersText(kTwoLayers, {.precision = Precision::kAmpBf16,
+                                 .optimizer = Optimizer::kSgd,
+                                 .in_place = InPlaceUse::kAlways}) ==
         R"(
 w1: name w1 until the end
 w2: name w2 until the end

@@ -110,7 +110,9 @@ TEST_CASE("Lightning lets the batch go before it takes the next") {
 }
 
 TEST_CASE("Lightning's autocast casts a weight for each call") {
-  const std::string text = TraceText(kTwoLayers, By(LoopLibrary::kLightning, Precision::kAmpBf16));
+  TrainingSettings settings = By(LoopLibrary::kLightning, Precision::kAmpBf16);
+  settings.in_place = InPlaceUse::kAlways;
+  const std::string text = TraceText(kTwoLayers, settings);
   CHECK_MESSAGE(PhaseOf(text, "forward").find("-w1.cast +w2.cast") != std::string::npos, text);
 }
 

@@ -264,10 +264,11 @@ TEST_CASE("a dropout with p = 0 is none, nor is any in eval") {
 
 TEST_CASE("calls that do not work in place are picked by node or module") {
   const auto trace = [](const std::vector<std::string>& globs) {
-    return TraceText(R"(net (float[2, 8] x) => (float[2, 8] y) {
+    return TraceText(
+        R"(net (float[2, 8] x) => (float[2, 8] y) {
                           ["/net/f/Neg"] a = Neg (x) ["/net/act/Relu"] y = Relu (a)
                         })",
-                     {.mode = Mode::kEval, .out_of_place = globs, .steps = 1});
+        {.mode = Mode::kEval, .in_place = InPlaceUse::kAlways, .out_of_place = globs, .steps = 1});
   };
   CHECK(trace({}).find("+y:64") == std::string::npos);
   CHECK(trace({"*/Relu"}).find("+y:64") != std::string::npos);

@@ -106,7 +106,10 @@ TEST_CASE("a call writes over an input that nobody reads, saved or holds") {
         "net (float[4, 8] x, float[1, 8] v) => (float[4, 8] y) "
         "< float[8, 8] w = [\"location\": \"none\"] > { " +
             std::string(row.body) + " }",
-        {.optimizer = Optimizer::kSgd, .mode = row.mode, .steps = 1});
+        {.optimizer = Optimizer::kSgd,
+         .mode = row.mode,
+         .in_place = row.mode == Mode::kTrain ? InPlaceUse::kAlways : InPlaceUse::kAuto,
+         .steps = 1});
     std::string forward = text.substr(text.find("+labels:"));
     forward = forward.substr(forward.find(' ') + 1);
     const std::string workspace = "+cuBLAS workspace:8519680 ";

@@ -17,7 +17,7 @@
 namespace onnxfit::why_test {
 namespace {
 
-const TrainingSettings kSgd = {.optimizer = Optimizer::kSgd};
+const TrainingSettings kSgd = {.optimizer = Optimizer::kSgd, .in_place = InPlaceUse::kAlways};
 
 // The report from where the peak is on.
 std::string Told(const Graph& graph, const TrainingSettings& settings, const std::string& name) {
@@ -31,7 +31,8 @@ std::string Told(const char* text, const TrainingSettings& settings, const std::
 }
 
 WhyAnswer Answer(const char* text, const std::string& name) {
-  return *MakeEstimate(ParseGraph(text), {.why = name}).why;
+  const TrainingSettings settings = {.in_place = InPlaceUse::kAlways};
+  return *MakeEstimate(ParseGraph(text), {.settings = settings, .why = name}).why;
 }
 
 Graph FileOf(const char* name) {

@@ -57,7 +57,9 @@ constexpr bool IsOfClasses(Loss loss) {
 // Activations and residual sums: written over their input (nn.ReLU(inplace=True), out += x)
 // wherever PyTorch allows it, where the file or a library says so, or never.  Few files say.
 enum class InPlaceUse : uint8_t {
-  kAuto,    // always, which is left open: verdicts take kKnown where that is worse
+  // Always, which is left open: verdicts take kKnown where that is worse; but for activations of
+  // models without convolutions (HasConvolution in recover/places.h).
+  kAuto,
   kAlways,  // but where the file or a library says that they do not
   kKnown,
   kNever,

@@ -412,10 +412,10 @@ class InputBinder {
     ShareBatch();
   }
 
-  // The first dimensions of other inputs whose names nobody chose: as make_program.h has it of a
-  // .pt2, which knows the sizes of the export.
+  // The first dimensions of other inputs whose names nobody chose.  A .pt2 has the sizes of the
+  // export, by which it tells (make_program.h).
   void ShareBatch() {
-    if (free_.front().axis > 0) return;
+    if (free_.front().axis > 0 || graph_.exported != nullptr) return;
     std::vector<std::string> places;
     std::vector<std::string> flags;
     for (const FreeDim* free : Left()) {

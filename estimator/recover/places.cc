@@ -238,6 +238,11 @@ std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& meta
 Places::Places(const Findings& found, const TrainingSettings& settings)
     : bound_(found.bound), bodies_(found.bodies), in_place_(found.in_place) {
   for (const NodeId node : PickedOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
+  const Graph& graph = bound_.graph();
+  if (settings.in_place != InPlaceUse::kAuto || HasConvolution(graph)) return;
+  for (size_t i = 0; i < in_place_.size(); ++i) {
+    if (!in_place_[i].has_value() && IsActivation(graph.nodes[i])) in_place_[i] = false;
+  }
 }
 
 InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
@@ -246,7 +251,6 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
   const std::map<NodeId, bool> known = FindKnownInPlace(graph, metadata);
   const std::vector<std::optional<bool>> by_source = FindWrittenInPlace(metadata);
   const bool has_attention = HasAttention(graph, rewrites);
-  const bool has_convolution = HasConvolution(graph);
   const std::vector<bool> is_function = FindFunctionalActivations(graph, metadata);
   const std::vector<bool> is_of_norm = FindActivationsOfNorms(graph, metadata);
   InPlaceNodes in_place(graph.nodes.size());
@@ -262,8 +266,7 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
     const bool is_known = in_place[i].has_value() || !is_float;
     if (is_known) continue;
     const bool adds = AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node);
-    const bool is_perceptrons = !has_convolution && IsActivation(graph.nodes[i]);
-    const bool is_kept = is_function[i] || is_perceptrons || adds || BeginsModule(bound, node);
+    const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
     if (has_attention || is_kept) in_place[i] = false;
   }
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))

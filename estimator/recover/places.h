@@ -44,9 +44,9 @@ StatementId FrameAt(const ModuleTree& modules, const CallPlace& place, size_t le
 // --- In place: which calls write over their input -------------------------------------------
 
 // What the source says, then what is known of a library; models with attention write over nothing,
-// but for what such models do all the same, and so do activations of models without convolutions;
-// and no code does over what an earlier node has read, a product that it adds to, or the argument
-// of a module that an activation begins. O(nodes × log).
+// but for what such models do all the same; and no code does over what an earlier node has read, a
+// product that it adds to, or the argument of a module that an activation begins.
+// O(nodes × log).
 InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
 
 // Whether a line of source writes over an operand: "out += x", "x.relu_()"; not "F.relu(x)".  An
