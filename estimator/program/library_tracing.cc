@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "estimator/program/libraries.h"
 #include "estimator/program/library_rows.h"
@@ -157,25 +158,25 @@ bool IsFrom(std::string_view file, const TracedStatement& row) {
   return file.find(row.file) != std::string_view::npos;
 }
 
+// Whether `line` has the text of one of `rows`.
+bool HasAny(std::string_view file, std::string_view line, std::span<const TracedStatement> rows) {
+  return std::ranges::any_of(rows, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
 bool BuildsMask(std::string_view file, std::string_view line) {
-  const auto is = [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
-  };
-  return std::ranges::any_of(kMaskBuilders, is) && std::ranges::none_of(kMasksAlwaysBuilt, is);
+  return HasAny(file, line, kMaskBuilders) && !HasAny(file, line, kMasksAlwaysBuilt);
 }
 
 bool SolvesTriangular(std::string_view file, std::string_view line) {
-  return std::ranges::any_of(kTriangularSolves, [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
-  });
+  return HasAny(file, line, kTriangularSolves);
 }
 
 bool IsNeverCausal(std::string_view file, std::string_view line) {
-  return std::ranges::any_of(kNeverCausal, [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
-  });
+  return HasAny(file, line, kNeverCausal);
 }
 
 bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type) {

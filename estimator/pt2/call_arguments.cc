@@ -13,6 +13,24 @@
 #include "estimator/pt2/expression.h"
 
 namespace onnxfit::pt2 {
+namespace {
+
+// Whether `call` is in a module that a later line of the forward of `caller` calls and may pass
+// `name` to.
+bool IsPassed(const Call& caller, const Call& call, std::string_view name) {
+  const SourceLine& line = caller.lines.back();
+  const size_t depth = caller.modules.size();
+  const bool is_inside =
+      call.modules.size() > depth &&
+      std::equal(caller.modules.begin(), caller.modules.end(), call.modules.begin(),
+                 [](const ModuleFrame& a, const ModuleFrame& b) { return a.path == b.path; });
+  return is_inside && std::ranges::any_of(call.lines, [&](const SourceLine& here) {
+           return here.file == line.file && here.line > line.line &&
+                  ReadStatement(here.line, here.text).MayPassOn(name);
+         });
+}
+
+}  // namespace
 
 int64_t CallWriter::NumberOf(const Argument& argument) const {
   if (argument.kind != Argument::Kind::kSymbol) return argument.number;
@@ -75,21 +93,6 @@ NameId CallWriter::TensorOf(const Argument& argument) {
   return names_[argument.text] = made;
 }
 
-// Whether `call` is in a module that a later line of the forward of `caller` calls and may pass
-// `name` to.
-bool IsPassed(const Call& caller, const Call& call, std::string_view name) {
-  const SourceLine& line = caller.lines.back();
-  const size_t depth = caller.modules.size();
-  const bool is_inside =
-      call.modules.size() > depth &&
-      std::equal(caller.modules.begin(), caller.modules.end(), call.modules.begin(),
-                 [](const ModuleFrame& a, const ModuleFrame& b) { return a.path == b.path; });
-  return is_inside && std::ranges::any_of(call.lines, [&](const SourceLine& here) {
-           return here.file == line.file && here.line > line.line &&
-                  ReadStatement(here.line, here.text).MayPassOn(name);
-         });
-}
-
 // Whether the running call reads what was cast: it is within the same statement, or, where that
 // binds the cast to a name ("x = x.to(torch.float32)"), of the same forward, or of one that is
 // passed the name.
@@ -109,8 +112,7 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
                          &ModuleFrame::path)) {
     return true;
   }
-  // A product's weight has the run's type: "if self.wg.weight.dtype == torch.float32: x =
-  // x.float()".
+  // A product's weight has the run's type: "if weight.dtype == torch.float32: x = x.float()".
   const bool may_be_wide =
       !IsProduct(*running_) && AutocastType(settings_.precision) == DType::kUndefined;
   return may_be_wide && IsPassed(*cast.call, *running_, assigned.substr(0, assigned.find(" = ")));

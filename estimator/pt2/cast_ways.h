@@ -21,9 +21,9 @@ enum class CastWay : uint8_t {
 
 // Those that the line of a cast does not tell by itself.  Where a helper casts, whose lines the
 // file does not show, all casts of one call of it but the last change the type, which goes back;
-// those between which are views alone are a list's, to one type;
 // not those whose result is multiplied with what no cast has made, where both types have to be
-// equal: what else reads such a cast, reads what it was given.  Where a line spells float32 and a
+// equal: what else reads such a cast, reads what it was given.  Those between which are views alone
+// are a list's, to one type.  Where a line spells float32 and a
 // cast behind it, a cast of what the line has made is the latter.  O(calls × log).
 std::map<const Call*, CastWay> FindCastWays(const Graph& graph);
 

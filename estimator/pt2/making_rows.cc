@@ -65,10 +65,11 @@ void WriteCastOfHelper(CallWriter& writer, const Call& call, NameId self, CastWa
   const TensorType type = {DType::kFloat32, writer.TypeOfResult(call).dims};
   const bool is_own = way == CastWay::kOtherOfLocal || way == CastWay::kSameOfLocal;
   const bool is_same = way == CastWay::kSameOfLocal || way == CastWay::kSameOfArgument;
-  const NameId like = is_same ? LastCastOfHelper(writer.program()) : kNoName;
+  std::vector<NameId> operands = {self};
+  if (const NameId like = is_same ? LastCastOfHelper(writer.program()) : kNoName; like != kNoName)
+    operands.push_back(like);
   const NameId result = is_own ? writer.Result(call, type) : writer.CastResult(call, self, type);
-  like == kNoName ? writer.Emit(kToOtherWidth, {self}, {result})
-                  : writer.Emit(kToOtherWidth, {self, like}, {result});
+  writer.Emit(kToOtherWidth, std::move(operands), {result});
 }
 
 // The call that has made `name`, through views and dropouts, if the last calls are those; null
