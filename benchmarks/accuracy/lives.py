@@ -7,11 +7,12 @@ The two sides' allocations are matched by the order of their sizes, as diff matc
 matched, those are shown that die before another (matched) allocation than PyTorch's: where the
 two were made, and before which allocation of ours each side frees it.  Those that cost the most,
 bytes times the allocations that lie between the two deaths, come first.  Then the stretches that
-have no match: what one side makes and the other does not.
+have no match: what one side makes and the other does not.  What every step repeats is shown once.
 """
 
 import argparse
 import difflib
+import re
 import sys
 import tempfile
 from collections import namedtuple
@@ -20,7 +21,7 @@ from pathlib import Path
 from events import Event, flags_for, predict, read_recording
 from runs import ROOT, unpack_models
 
-SHOWN, STRETCH = 20, 4  # lines of either list; allocations shown of a stretch
+SHOWN, STRETCH = 20, 4  # paragraphs of either list; allocations shown of a stretch
 SMALLEST = 4096  # bytes of an allocation whose death matters
 
 # size: bytes; death: how many allocations were made before it was freed, None if it never was.
@@ -73,24 +74,39 @@ def name(ours, j):
     return ours[j].where if j < len(ours) else "the end"
 
 
+def describe(ours, d):
+    sign = "long" if d.dies_ours > d.dies_true else "short"
+    return [f"{d.true.size:>12} bytes, ours too {sign} by {abs(d.dies_ours - d.dies_true)}",
+            f"    true: {d.true.where or '?'}",
+            f"          freed before {name(ours, d.dies_true)}",
+            f"    ours: {d.ours.where}",
+            f"          freed before {name(ours, d.dies_ours)}"]
+
+
+def describe_stretch(stretches):
+    lines = []
+    for side, made in zip(("true", "ours"), stretches):
+        lines += [f"{a.size:>12} bytes in {side} alone: {a.where or '?'}" for a in made[:STRETCH]]
+        lines += [f"{'':12} and {len(made) - STRETCH} more"] if len(made) > STRETCH else []
+    return lines
+
+
+def once_a_step(paragraphs):
+    """The lines of the first SHOWN of those that differ by more than the step and a count."""
+    shown = {}
+    for lines in paragraphs:
+        shown.setdefault(re.sub(r"step \d+|by \d+", "", "\n".join(lines[1:] or lines)), lines)
+    return [line for lines in list(shown.values())[:SHOWN] for line in lines]
+
+
 def report(true, ours):
     """What to print, line by line, and whether nothing differs."""
     matched, unmatched = match(true, ours)
     different = differences(true, ours, matched)
     lines = [f"{len(matched)} matched, {len(different)} of them live otherwise; "
-             f"{len(unmatched)} stretches without a match"]
-    for d in different[:SHOWN]:
-        sign = "long" if d.dies_ours > d.dies_true else "short"
-        lines += [f"{d.true.size:>12} bytes, ours too {sign} by {abs(d.dies_ours - d.dies_true)}",
-                  f"    true: {d.true.where or '?'}",
-                  f"          freed before {name(ours, d.dies_true)}",
-                  f"    ours: {d.ours.where}",
-                  f"          freed before {name(ours, d.dies_ours)}"]
-    for stretches in unmatched[:SHOWN]:
-        for side, made in zip(("true", "ours"), stretches):
-            lines += [f"{a.size:>12} bytes in {side} alone: {a.where or '?'}"
-                      for a in made[:STRETCH]]
-            lines += [f"{'':12} and {len(made) - STRETCH} more"] if len(made) > STRETCH else []
+             f"{len(unmatched)} stretches without a match",
+             *once_a_step(describe(ours, d) for d in different),
+             *once_a_step(describe_stretch(s) for s in unmatched)]
     return lines, not different and not unmatched
 
 
@@ -108,6 +124,8 @@ def check():
     lines, same = report(true, late)
     assert not same and lines[0].startswith("4 matched, 1 of them live otherwise; 1 stretches")
     assert lines[1].split() == [str(4 * big), "bytes,", "ours", "too", "long", "by", "1"]
+    assert once_a_step([["1", "step 1 a"], ["1", "step 2 a"], ["1", "b"]]) == \
+        ["1", "step 1 a", "1", "b"]
     assert lines[-1] == f"{7 * big:>12} bytes in ours alone: {7 * big} bytes"
 
 
