@@ -5,8 +5,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "estimator/onnx/constants.h"
 #include "estimator/onnx/control_flow.h"
 #include "estimator/onnx/onnx_model.h"
+#include "estimator/onnx/partial_inferrer.h"
 
 namespace onnxfit {
 namespace {
