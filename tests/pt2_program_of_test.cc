@@ -264,6 +264,17 @@ TEST_CASE("a name that no call reads is another of the parameter that its module
   CHECK(FindFirstNames(Tied("p_e").Return("y")).empty());
 }
 
+// "norm", which runs twice, and a "cross.bias" as large that no call reads.
+TEST_CASE("a module that runs again does not read another's parameter") {
+  ExportedBuilder builder;
+  builder.Parameter("p_b", "norm.bias", {8}).Parameter("p_c", "cross.bias", {8});
+  builder.Input("x", {8});
+  const Arguments arguments = {{"self", Ref("x")}, {"other", Ref("p_b")}};
+  builder.In("norm").Make("torch.ops.aten.add.Tensor", "y", arguments, {8});
+  builder.In("norm@1").Make("torch.ops.aten.add.Tensor", "z", arguments, {8});
+  CHECK(FindFirstNames(builder.Return("z")).empty());
+}
+
 TEST_CASE("a parameter that a damaged file does not describe is tied to none") {
   ExportedProgram tied = Tied("p_h").Return("y");
   tied.graph.tensors.erase("p_h");

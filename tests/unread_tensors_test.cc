@@ -32,6 +32,8 @@ std::string Ask(const std::string& name, const char* kind, bool warns) {
       {"mixed.0.fc.weight", kNoValue, half},
       {"mixed.1.fc.weight", kNoValue, {half.dtype, {9}}},
       {"encoder.mlp.fc.weight", kNoValue, {half.dtype, {5, 6}}},
+      {"block.0.attention.output.fc.bias", kNoValue, {half.dtype, {5}}},
+      {"block.0.output.fc.bias", kNoValue, {half.dtype, {6}}},
       {"rope.inv_freq", kNoValue, {half.dtype, {8}}},
       {"bert.wpe.weight", kNoValue, {half.dtype, {16, 4}}},
       {"bert.norm.weight", kNoValue, {half.dtype, {4}}},
@@ -67,6 +69,7 @@ TEST_CASE("a tensor that no call reads is as large as what is named alike") {
   CHECK(Size("run.1.fc.weight").empty());              // another name of what is read there
   CHECK(Size("head.mlp.fc.weight") == "float32 5x6");
   CHECK(Size("head.fc.weight").empty());
+  CHECK(Size("block.0.crossattention.output.fc.bias") == "float32 5");  // not block.0.output's
   CHECK(Size("ropes.1.inv_freq", "BUFFER") == "float32 8");
   CHECK(Size("ropes.1.inv_freq").empty());
 }

@@ -168,7 +168,8 @@ class TieFinder {
  private:
   void AddReads(const Graph& graph) {
     for (const Call& call : graph.calls) {
-      const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
+      std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
+      module = module.substr(0, module.find('@'));  // its second run reads the same
       for (const auto& [name, argument] : call.arguments) {
         if (argument.graph != nullptr) AddReads(*argument.graph);
         std::set<std::string_view> names;  // of lists, too: cat([q_bias, k_bias])

@@ -47,6 +47,12 @@ bool EndAlike(std::string_view a, std::string_view b) {
   return names >= 3;
 }
 
+// How many characters both end with alike.
+size_t SharedEnd(std::string_view a, std::string_view b) {
+  const auto [left, right] = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend());
+  return static_cast<size_t>(left - a.rbegin());
+}
+
 // "cpe.proj.weight" of "cpe1.proj.weight"; "layers.0.weight" of itself.
 std::string WithoutCounts(std::string_view name) {
   std::string text;
@@ -124,9 +130,7 @@ class UnreadSizes {
     std::optional<TensorType> type;
     const bool runs = !is_buffer && runs_.contains(ParentOf(name));
     if (!runs) type = TypeOfAll([&](std::string_view other) { return AreOfLayers(name, other); });
-    if (!runs && !type) {
-      type = TypeOfAll([&](std::string_view other) { return EndAlike(name, other); });
-    }
+    if (!runs && !type) type = TypeOfAlike(name);
     if (!type && is_buffer) type = TypeOfMask(name);
     if (!type && is_buffer) type = TypeOfVector(name);
     if (!type && is_buffer) type = TypeOfIntegers(name);
@@ -142,6 +146,18 @@ class UnreadSizes {
     const std::string plain = WithoutCounts(name);
     return std::ranges::any_of(known_, [&](const ModuleTensor& tensor) {
       return EndAlike(plain, WithoutCounts(tensor.name));
+    });
+  }
+
+  // "crossattention.output.dense.weight" is like "attention.output.dense.weight", and less like
+  // "output.dense.weight".
+  std::optional<TensorType> TypeOfAlike(std::string_view name) const {
+    size_t most = 0;
+    for (const ModuleTensor& tensor : known_) {
+      if (EndAlike(name, tensor.name)) most = std::max(most, SharedEnd(name, tensor.name));
+    }
+    return TypeOfAll([&](std::string_view other) {
+      return EndAlike(name, other) && SharedEnd(name, other) == most;
     });
   }
 

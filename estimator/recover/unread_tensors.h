@@ -16,7 +16,7 @@ namespace onnxfit {
 // Of what the signature names, no call reads and `known`, the module's other tensors, does not
 // have, those whose sizes `known` tells:
 //   "backs.5.weight"       as all in other layers, "backs.4.weight", which are alike
-//   "head.mlp.fc1.weight"  as all that end so below other modules
+//   "head.mlp.fc1.weight"  as all that end so below other modules, by the longest such end
 //   "rope.inv_freq"        a buffer of floats, as all of that name
 //   "pooler.dense.weight"  by a row of program/libraries.h, where it is known how wide its module
 //   is
