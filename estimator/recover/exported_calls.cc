@@ -231,6 +231,7 @@ constexpr ExportedRow kExportedRows[] = {
      .operands = {0, 1, 2},
      .only_if = CopiesAlong},
     {"aten.index_put.default", "index_put", {0, 2, 1}},
+    {"aten.masked_scatter.default", "masked_scatter", {0, 1, 2}},
     {.target = "aten.scatter_reduce.two",
      .aten = "scatter_reduce",
      .operands = {0, 2, 3},
