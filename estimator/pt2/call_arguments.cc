@@ -145,6 +145,30 @@ NameId CallWriter::BoundTo(const Call& call, std::string_view variable) const {
   return is_running ? found->second.before : found->second.value;
 }
 
+NameId CallWriter::GivenToNextModule(const Call& call) const {
+  const size_t depth = call.modules.size();
+  const std::vector<Call>& calls =
+      graphs_.size() < 2 ? graphs_.back()->calls : graphs_[graphs_.size() - 2]->calls;
+  const auto runs = [&](const Call& other) {
+    const auto is_body = [&](const auto& named) {
+      return named.second.graph.get() == graphs_.back();
+    };
+    return &other == &call || std::ranges::any_of(other.arguments, is_body);
+  };
+  const auto is_next = [&](const Call& other) {
+    return depth > 0 && other.modules.size() >= depth &&
+           other.modules[depth - 1].path != call.modules.back().path;
+  };
+  const auto next = std::find_if(std::ranges::find_if(calls, runs), calls.end(), is_next);
+  if (next == calls.end()) return kNoName;
+  for (const auto& [_, argument] : next->arguments) {
+    const auto found = names_.find(argument.text);
+    if (argument.kind != Argument::Kind::kTensor || found == names_.end()) continue;
+    if (IsFloat(program_.values[Index(found->second)].type.dtype)) return found->second;
+  }
+  return kNoName;
+}
+
 NameId CallWriter::BoundOrPassedTo(const Call& call, std::string_view variable) const {
   const NameId bound = BoundTo(call, variable);
   const std::vector<Call>& calls = graphs_.back()->calls;

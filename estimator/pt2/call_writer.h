@@ -99,6 +99,9 @@ class CallWriter : public ProgramWriter {
   // What a statement before that of `call`, of the same forward, has bound to `variable`; kNoName
   // where none is known.
   NameId BoundTo(const Call& call, std::string_view variable) const;
+  // What the first module behind that of `call`, called by the same forward, is given: of a rotary
+  // embedding, as that itself, the states that the layers are about to read.
+  NameId GivenToNextModule(const Call& call) const;
   // The same, or what the forward of `call` was passed, if that is one tensor of floats and nothing
   // is known to bind `variable`.
   NameId BoundOrPassedTo(const Call& call, std::string_view variable) const;

@@ -120,6 +120,15 @@ std::string_view TypedLike(const Call& call) {
   return end == rest.npos ? "" : rest.substr(0, end);
 }
 
+// Whether a line casts several to the type of one, which its forward was given: "return
+// cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)" of a rotary embedding.
+bool CastsAllLikeArgument(const Call& call) {
+  constexpr std::string_view kCast = ".to(dtype=x.dtype)";
+  const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
+  const size_t cast = line.find(kCast);
+  return cast != line.npos && line.find(kCast, cast + 1) != line.npos;
+}
+
 // What a cast under autocast, which the file has in fp32, has the type of: kNoName where that is
 // not known.
 NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
@@ -127,6 +136,7 @@ NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   NameId partner = PartnerInAttention(writer, call, self);
   if (partner == kNoName && HidesTypes(call)) partner = writer.FactorOfResult(call);
   if (partner != kNoName) return partner;
+  if (CastsAllLikeArgument(call)) return writer.GivenToNextModule(call);
   const std::string_view variable = TypedLike(call);
   return variable.empty() ? kNoName : writer.BoundTo(call, variable);
 }
