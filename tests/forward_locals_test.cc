@@ -241,6 +241,31 @@ TEST_CASE("a method binds anew what it gives to the first module of a loop alone
                         ["/m/other/Neg"] d = Neg (c))") == "/m/Exp");
 }
 
+// The same of a function that begins with call 1 of "a = Neg (x)", and then runs `rest`.
+std::string HeldByFunction(const std::string& rest, const char* line = "y = bias(x)") {
+  Program program = Build("net (float[2, 8] x) => (float[8, 2, 8] y) { a = Neg (x) " + rest + " }",
+                          {.mode = Mode::kEval})
+                        .program;
+  Statement function = {.first = 0, .last = static_cast<int64_t>(program.calls.size()) - 1};
+  function.source = program.source.Read(1, line);
+  const int64_t until =
+      HeldInHelper(program, ModuleRuns(program), function, 0, program.calls[0].outputs[0]);
+  return program.calls[Index(until)].where;
+}
+
+TEST_CASE("a function names what it makes before what does not belong to the same expression") {
+  constexpr char kSum[] = "d = Exp (w) y = Abs (d)";
+  const auto sum = [&](const char* terms) {
+    const std::string shape = "s = Constant <value = int64[3] {8, 2, 8}> () ";
+    return shape + "b = Abs (x) c = Expand (b, s) w = Add (" + terms + ") " + kSum;
+  };
+  CHECK(HeldByFunction(sum("c, a")) == "Abs #6");  // b is made behind a, and read before it
+  CHECK(HeldByFunction(sum("a, c")) == "Neg #0");  // f(x) + g(x)
+  CHECK(HeldByFunction(sum("c, a"), "y = F.bias(x)") == "Neg #0");
+  CHECK(HeldByFunction("b = Abs (x) w = Add (b, a) s = Constant <value = int64[3] {8, 2, 8}> () "
+                       "y = Expand (w, s)") == "Neg #0");  // x = b + x
+}
+
 TEST_CASE("the variance of an RMS norm is a local of it") {
   const std::string norm = R"(one = Constant <value = float {1.0}> ()
       last = Constant <value = int64[1] {-1}> ()

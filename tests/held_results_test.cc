@@ -214,7 +214,8 @@ TEST_CASE("a forward returns what it calls as its caller does") {
     return std::pair(DeathOf(1, lines), DeathOf(3, lines));
   };
   CHECK(deaths("mask") == std::pair<int64_t, int64_t>(3, 5));
-  CHECK(deaths("other") == std::pair<int64_t, int64_t>(1, 3));
+  CHECK(deaths("other") == std::pair<int64_t, int64_t>(3, 5));  // its only other name
+  CHECK(deaths("y") == std::pair<int64_t, int64_t>(1, 3));
 }
 
 TEST_CASE("a list holds what all turns of a line have made") {

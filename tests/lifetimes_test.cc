@@ -151,6 +151,64 @@ TEST_CASE("a name that is read is bound, and holds its value until it is bound a
         "1:2 0:3 3:3 2:3 4:3 ");
 }
 
+// "s = h" before the line that adds it to what a module makes of h.
+TEST_CASE("a term that a line adds is bound to its name") {
+  const auto deaths = [](const char* sum) {
+    Program program;
+    program.values.resize(5);
+    program.inputs = {0};
+    const auto add = [&](const char* op, const char* text, std::vector<NameId> inputs) {
+      const auto line = static_cast<int64_t>(program.calls.size()) + 1;
+      program.calls.push_back(
+          {.op = op,
+           .where = "",
+           .inputs = std::move(inputs),
+           .outputs = {static_cast<NameId>(program.calls.size() + 1)},
+           .module = program.modules.Enter({"m"}),
+           .frames = {program.source.Read(op == std::string("add") ? line - 1 : line, text)}});
+    };
+    add("relu", "h = relu(x)", {0});
+    add("mul.Scalar", sum, {1});
+    add("add", sum, {2, 1});
+    add("relu", "h = relu(h)", {3});
+    program.outputs = {4};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  CHECK(deaths("h = f(h) * 0.5 + s") == "2:2 0:3 3:3 1:3 4:3 ");
+  CHECK(deaths("h = f(h) * 0.5 + h") == "1:2 2:2 0:3 3:3 4:3 ");
+}
+
+// x, c = self.project(x), whose forward has two names, of which no caller reads the first.
+TEST_CASE("a second name that nothing reads holds the other one of its forward") {
+  const auto deaths = [](const char* pair, const char* line) {
+    Program program;
+    program.values.resize(5);
+    program.inputs = {0};
+    SourceLines& source = program.source;
+    const StatementId call = source.Read(7, pair);
+    const auto add = [&](const std::vector<std::string>& scopes, std::vector<StatementId> frames) {
+      const auto input = static_cast<NameId>(program.calls.size());
+      program.calls.push_back({.op = "relu",
+                               .where = "",
+                               .inputs = {input},
+                               .outputs = {input + 1},
+                               .module = program.modules.Enter(scopes),
+                               .frames = std::move(frames)});
+    };
+    add({"m", "m.project"}, {call, source.Read(1, line)});
+    add({"m", "m.project"}, {call, source.Read(2, "x = self.fc(c)")});
+    add({"m"}, {source.Read(8, "x = self.act(x)")});
+    add({"m"}, {source.Read(9, "x = self.head(x)")});
+    program.outputs = {4};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  CHECK(deaths("x, features = self.project(x)", "c = self.norm(x)").find("1:3 ") !=
+        std::string::npos);
+  CHECK(deaths("x, features = self.project(x)", "x = self.norm(x)").find("1:1 ") !=
+        std::string::npos);
+  CHECK(deaths("x, _ = self.project(x)", "c = self.norm(x)").find("1:1 ") != std::string::npos);
+}
+
 // Calls of the modules m.stages.0 to m.stages.2, of two turns of `reads` and of `last`, in that
 // order: what those make dies there.  The turns read what the first two stages made.
 std::string DeathsOfStages(const char* stage, const char* reads, const char* last) {

@@ -68,6 +68,19 @@ TEST_CASE("weights are held by a second name, or by a tuple, of who calls attent
   CHECK(held("outputs = self.attn(x, output_attentions=output_attentions)").empty());
 }
 
+TEST_CASE("a library's attention that returns weights to who asks for them does not hold them") {
+  const auto held = [](const char* file) {
+    Program program = Calling("attn", "x = x", kAttention);
+    for (AtenCall& call : program.calls) {
+      call.frames[0] = program.source.Read(3, "self_outputs = self.self(", file);
+    }
+    return Held(program);
+  };
+  CHECK(held("transformers/models/megatron_bert/modeling_megatron_bert.py") ==
+        "dropout as self_outputs; ");
+  CHECK(held("transformers/models/perceiver/modeling_perceiver.py").empty());
+}
+
 TEST_CASE("a cast back to another tensor's type is on the way") {
   const std::vector<Made> calls = {
       {"softmax", "w = softmax(s)"}, {"type_as", "w = w.type_as(v)"}, {"bmm", "out = w @ v"}};

@@ -93,6 +93,12 @@ TEST_CASE("what a sum's and a view's lines read") {
   CHECK(ReadStatement(1, "return norm(a * b)").operands == Pair("a", "b"));
   CHECK(ReadStatement(1, "x = a + b + c").operands == Pair());
   CHECK(ReadStatement(1, "x = f(a) + b").operands == Pair());
+  CHECK(ReadStatement(1, "x = f(a + 1) * 0.5 + b").terms == Pair("", "b"));
+  CHECK(ReadStatement(1, "x = a + self.drop(b)").terms == Pair("a", ""));
+  CHECK(ReadStatement(1, "x = a + f(b) + c").terms == Pair());
+  CHECK(ReadStatement(1, "q, k = rotate(q, f(k))").function == "rotate");
+  CHECK(ReadStatement(1, "q = rotate(q, k).sum()").function.empty());
+  CHECK(ReadStatement(1, "q = torch.roll(q)").function.empty());
   CHECK(ReadStatement(1, "y = x.view(shape)").receiver == "x");
   CHECK(ReadStatement(1, "y = torch.cat(xs)").receiver.empty());
   CHECK(ReadStatement(1, "x = layer(x)").callee == "layer");

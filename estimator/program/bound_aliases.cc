@@ -36,6 +36,13 @@ class AliasFinder {
     if (std::ranges::none_of(maker->targets, is_read)) Follow(target, name);
   }
 
+  // "residual" of "x = self.drop(x) + residual", whose last call is `sum`.
+  void FollowTerms(const SourceStatement& line, const AtenCall& sum) {
+    if (sum.op != "add" || sum.inputs.size() != 2) return;
+    if (!line.terms.first.empty()) Follow(line.terms.first, sum.inputs[0]);
+    if (!line.terms.second.empty()) Follow(line.terms.second, sum.inputs[1]);
+  }
+
   // What `statement` binds anew held its value until then.
   void Rebind(const Statement& statement) {
     for (const std::string& target : statement.targets) {
@@ -72,6 +79,7 @@ void FollowAliases(const Program& program, const NameBindings& bindings, const M
       finder.Follow(right, call.inputs[1]);
     } else if (!call.inputs.empty() && !statement.is_hidden) {
       finder.FollowFirst(line, call.inputs[0]);
+      finder.FollowTerms(line, program.calls[Index(statement.last)]);
     }
     finder.Rebind(statement);
   }

@@ -1,5 +1,7 @@
 // What the names of methods and functions hold that no line shows.
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <string_view>
 
 #include "estimator/base/index.h"
@@ -82,6 +84,56 @@ bool EndsTurn(const Program& program, const Statement& statement, int64_t i) {
   return IsListed(module) && IsListed(next) && ParentOf(module) == ParentOf(next);
 }
 
+bool IsView(std::string_view op) {
+  constexpr std::string_view kViews[] = {"view", "permute", "expand", "slice", "select", "unbind"};
+  return std::ranges::find(kViews, op) != std::end(kViews);
+}
+
+// The call behind `maker` that reads `name`, or a view of it, and how many of its operands come
+// before that; -1 where it is in a module that the method calls.
+struct Reader {
+  int64_t call = -1;
+  size_t place = 0;
+};
+
+Reader ReaderOf(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                const Statement& statement, int64_t maker, NameId name) {
+  for (int64_t i = maker + 1; i <= statement.last; ++i) {
+    const AtenCall& call = calls[Index(i)];
+    const auto read = std::ranges::find(call.inputs, name);
+    if (read == call.inputs.end()) continue;
+    if (runs.DepthAt(i) > statement.level) return {};
+    if (!IsView(call.op) || call.outputs.size() != 1)
+      return {i, static_cast<size_t>(read - call.inputs.begin())};
+    name = call.outputs[0];
+  }
+  return {};
+}
+
+// Whether a name holds what call `maker` has made until call `reader` reads it as a further
+// operand: Python evaluates operands from left to right, so that between the two are those alone
+// that make what is read with it, or behind it.
+bool IsNamedBetween(const std::vector<AtenCall>& calls, const Reader& reader, int64_t maker) {
+  const std::vector<NameId>& operands = calls[Index(reader.call)].inputs;
+  std::set<NameId> needed(operands.begin() + static_cast<std::ptrdiff_t>(reader.place),
+                          operands.end());
+  for (int64_t i = reader.call - 1; i > maker; --i) {
+    const AtenCall& call = calls[Index(i)];
+    const auto is_needed = [&](NameId name) { return needed.contains(name); };
+    if (std::ranges::none_of(call.outputs, is_needed)) return true;
+    needed.insert(call.inputs.begin(), call.inputs.end());
+  }
+  return false;
+}
+
+// "x = torch.cat([y, x])", "x = a * x".
+bool MayTakeName(const Program& program, const Reader& reader, NameId name) {
+  const AtenCall& call = program.calls[Index(reader.call)];
+  const auto numel = [&](NameId value) { return Numel(program.values[Index(value)].type.dims); };
+  return call.op == "cat" || call.outputs.empty() || call.outputs[0] == kNoName ||
+         numel(call.outputs[0]) == numel(name);
+}
+
 // The last call at which a method whose lines are unknown has `name`, a result of its step that
 // ends with call `maker`: more than one step reads it.  What a loop over modules reads in one turn
 // and no more is bound anew by it: x = block(x).  `maker` where no name is known.
@@ -89,7 +141,13 @@ int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const State
                      int64_t maker, NameId name) {
   if (StepEnd(runs, statement, maker) != maker) return maker;
   const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
-  if (reads.steps < 2) return maker;
+  if (reads.steps == 1) {
+    const Reader reader = ReaderOf(program.calls, runs, statement, maker, name);
+    const bool is_named = reader.place > 0 && !MayTakeName(program, reader, name) &&
+                          IsNamedBetween(program.calls, reader, maker);
+    return is_named ? statement.last : maker;
+  }
+  if (reads.steps < 2 || !statement.in_helper) return maker;
   return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
 }
 
@@ -101,7 +159,10 @@ int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const State
     if (!Names(local, program, statement, maker, name)) continue;
     return EndOf(local, program.calls, statement, maker);
   }
-  return statement.in_helper ? HeldByMethod(program, runs, statement, maker, name) : maker;
+  const bool is_function =
+      statement.source != kNoStatement && !program.source.At(statement.source).function.empty();
+  if (!statement.in_helper && !is_function) return maker;
+  return HeldByMethod(program, runs, statement, maker, name);
 }
 
 }  // namespace onnxfit

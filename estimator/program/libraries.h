@@ -264,6 +264,14 @@ struct CollectedLine {
   SeenIn seen;
 };
 std::span<const CollectedLine> CollectedLines();
+// Whether forwards of that file return the states of all their layers, or of none.
+bool CollectsStates(std::string_view file);
+// Whether a list of layers of that name is one of those.
+bool IsListOfCollected(std::string_view list);
+// Whether a local of that name is a field of what such a forward returns.
+bool IsReturnedField(std::string_view name);
+// Whether a line calls a method that returns all that a tower does.
+bool CallsForFeatures(std::string_view line);
 // Whether a forward with that line returns the list that it was given before.
 bool PassesListOn(std::string_view line);
 
@@ -273,8 +281,9 @@ bool AsksUnderCheckpoints(std::string_view line);
 // Whether the forward that has that line passes what it binds to all of its layers by keyword.
 bool IsPassedToLayers(std::string_view line);
 
-// How a line calls self-attention whose forward returns weights, too, whoever asks for them.
-std::string_view CallThatReturnsWeights();
+// Whether a line of that file calls self-attention whose forward returns weights, too, whoever asks
+// for them.
+bool ReturnsWeights(std::string_view line, std::string_view file);
 
 // Whether a forward whose product of weights is this line returns them only to those who ask.
 bool KeepsWeightsUnlessAsked(std::string_view line);

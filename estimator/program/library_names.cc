@@ -3,6 +3,7 @@
 
 #include "estimator/program/libraries.h"
 #include "estimator/program/library_rows.h"
+#include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
@@ -61,6 +62,16 @@ constexpr NameFact kReturningWeights[] = {
       "return context_layer, attention_probs"}},
 };
 
+// Which return them if they are asked to, and call so, too.
+constexpr NameFact kReturningIfAsked[] = {
+    {"models/perceiver/",
+     {kTransformers, "models/perceiver/modeling_perceiver.py",
+      "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
+    {"models/tapas/",
+     {kTransformers, "models/tapas/modeling_tapas.py",
+      "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
+};
+
 // Else "attn_weights_reshaped = None" is returned.
 constexpr NameFact kKeepingWeights[] = {
     {"torch.bmm(attn_probs",
@@ -112,6 +123,25 @@ constexpr CollectedLine kCollectedLines[] = {
      {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
 };
 
+// Where a forward asks for hidden_states, the hooks of capture_outputs keep those of every layer.
+constexpr NameFact kCollectingFiles[] = {
+    {"transformers/models/", {kTransformers, "utils/output_capturing.py", "def capture_outputs("}},
+};
+constexpr NameFact kCollectedLists[] = {
+    {"layer", {kTransformers, "models/dinov2/modeling_dinov2.py", "self.layer = nn.ModuleList("}},
+    {"layers", {kTransformers, "models/clip/modeling_clip.py", "self.layers = nn.ModuleList("}},
+};
+constexpr NameFact kReturnedFields[] = {
+    {"last_hidden_state",
+     {kTransformers, "models/aimv2/modeling_aimv2.py", "last_hidden_state=last_hidden_state,"}},
+    {"sequence_output",
+     {kTransformers, "models/flava/modeling_flava.py", "last_hidden_state=sequence_output,"}},
+};
+constexpr NameFact kCallingForFeatures[] = {
+    {".get_image_features(",
+     {kTransformers, "models/blip_2/modeling_blip_2.py", "vision_outputs=vision_outputs,"}},
+};
+
 constexpr NameFact kPassingOn[] = {
     {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
      {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
@@ -147,6 +177,22 @@ bool BeginsHead(std::string_view child) {
 
 std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
+bool CollectsStates(std::string_view file) {
+  return std::ranges::any_of(kCollectingFiles,
+                             [&](const NameFact& row) { return file.starts_with(row.name); });
+}
+
+bool IsListOfCollected(std::string_view list) {
+  return std::ranges::any_of(kCollectedLists,
+                             [&](const NameFact& row) { return ChildOf(list) == row.name; });
+}
+
+bool CallsForFeatures(std::string_view line) { return MentionsAny(kCallingForFeatures, line); }
+
+bool IsReturnedField(std::string_view name) {
+  return std::ranges::find(kReturnedFields, name, &NameFact::name) != std::end(kReturnedFields);
+}
+
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 
 bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
@@ -165,7 +211,9 @@ const StoredNames& NamesStoredByKind() { return kStoredNames; }
 
 bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbeddings, line); }
 
-std::string_view CallThatReturnsWeights() { return kReturningWeights[0].name; }
+bool ReturnsWeights(std::string_view line, std::string_view file) {
+  return MentionsAny(kReturningWeights, line) && !MentionsAny(kReturningIfAsked, file);
+}
 
 std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
 

@@ -16,6 +16,7 @@
 #include "estimator/program/held_attributes.h"
 #include "estimator/program/held_lists.h"
 #include "estimator/program/helper_frames.h"
+#include "estimator/program/hidden_states.h"
 #include "estimator/program/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
@@ -58,6 +59,7 @@ class Lifetimes {
     }
     FollowWeights(modules);
     FollowCollected(modules);
+    FollowHiddenStates(program_, runs_, bindings_, modules, lives_);
     FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
     FollowSameNames(modules);
@@ -182,8 +184,8 @@ class Lifetimes {
   }
 
   // "x, mask = self.embed(x)": where the forward that it calls has a name "mask", too, that is
-  // taken to be what it returns, and for "_" what nothing reads; until the next turn of a loop
-  // returns its own.
+  // taken to be what it returns, and for "_" what nothing reads, else the one name that it has
+  // beside its result's; until the next turn of a loop returns its own.
   void FollowSameNames(const std::vector<ModuleCall>& modules) {
     std::map<std::pair<int32_t, std::string>, int64_t> next;  // by caller and name
     for (size_t run = modules.size(); run-- > 0;) {
@@ -193,10 +195,11 @@ class Lifetimes {
       const auto at = std::ranges::find(around.statements, modules[run].last, &Statement::last);
       if (at == around.statements.end() || at->first != modules[run].first) continue;
       for (size_t i = 1; i < at->targets.size(); ++i) {
-        const NameId value =
-            at->targets[i] == "_"
-                ? OnlyUnread(modules[run])
-                : lives_.HeldUntil(at->targets[i], modules[run].first, modules[run].last);
+        NameId value = at->targets[i] == "_" ? OnlyUnread(modules[run])
+                                             : lives_.HeldUntil(at->targets[i], modules[run].first,
+                                                                modules[run].last);
+        const bool is_wanted = at->targets[i] != "_" && at->targets.size() == 2;
+        if (value == kNoName && is_wanted) value = OnlyOther(modules[run]);
         if (value == kNoName) continue;
         const auto index = static_cast<size_t>(at - around.statements.begin());
         const auto [bound, _] = next.try_emplace({caller, at->targets[i]}, around.last);
@@ -205,6 +208,23 @@ class Lifetimes {
         bound->second = at->last;
       }
     }
+  }
+
+  // What a forward's only name beside that of its result holds at its end, where each line binds
+  // one name to what it makes, and no caller reads it.
+  NameId OnlyOther(const ModuleCall& module) const {
+    std::map<std::string, NameId> names;
+    for (const Statement& statement : module.statements) {
+      const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
+      const bool is_plain = statement.source != kNoStatement && statement.targets.size() == 1;
+      if (!is_plain || made.size() != 1 || made[0] == kNoName) return kNoName;
+      names[statement.targets[0]] = made[0];
+    }
+    if (names.size() != 2) return kNoName;
+    const Statement& last = module.statements.back();
+    names.erase(last.targets[0]);
+    const NameId other = names.begin()->second;
+    return lives_.LastReadAt(other) <= module.last ? other : kNoName;
   }
 
   // What a forward binds to a name and no call reads, where that is one value: it is there to be

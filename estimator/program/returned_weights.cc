@@ -124,8 +124,8 @@ class HeldWeightsFinder {
     const SourceStatement& line = program_.source.At(statement.source);
     if (line.Mentions("output_attentions")) return false;
     if (targets.empty()) return line.returns;
-    const bool is_tuple = targets[0].ends_with("outputs") &&
-                          (is_passed_on || line.Mentions(CallThatReturnsWeights()));
+    const bool is_tuple =
+        targets[0].ends_with("outputs") && (is_passed_on || ReturnsWeights(line.text, line.file));
     if (targets.size() > 1 ? !IsOfWeights(targets[1]) : !is_tuple) return false;
     Add(weights, Index(run), statement, std::min<size_t>(targets.size() - 1, 1));
     return true;

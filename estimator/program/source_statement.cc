@@ -130,6 +130,26 @@ std::pair<std::string, std::string> SumOperands(std::string_view line) {
   return found;
 }
 
+// "" and "b" of "x = f(a) * 0.5 + b": the terms of the value, if it is a sum of two and they are
+// plain names.
+std::pair<std::string, std::string> SumTerms(std::string_view line) {
+  const std::string_view value = ValueOf(BodyOf(line));
+  int depth = 0;
+  size_t plus = value.npos;
+  for (size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    if (c != '+' || depth != 0) continue;
+    if (plus != value.npos || i == 0 || value[i - 1] != ' ') return {};
+    plus = i;
+  }
+  if (plus == value.npos || depth != 0 || plus + 2 > value.size()) return {};
+  const auto plain = [](std::string_view term) {
+    return std::string(IsIdentifier(term) ? term : "");
+  };
+  return {plain(value.substr(0, plus - 1)), plain(value.substr(plus + 2))};
+}
+
 // "x" of "y = x.view(shape)".
 std::string ReceiverOf(std::string_view line) {
   constexpr std::string_view kNoTensors[] = {"self", "torch", "nn", "F", "math", "np"};
@@ -181,6 +201,19 @@ std::string_view OutermostOwnCall(std::string_view line) {
   value.remove_prefix(kSelf.size());
   const std::string_view name = value.substr(0, value.find('('));
   return IsIdentifier(name) && name.size() < value.size() ? name : std::string_view();
+}
+
+// "rotate" of "q, k = rotate(q, k)": a function that is called last, by its plain name.
+std::string_view OutermostFunction(std::string_view line) {
+  const std::string_view value = ValueOf(line);
+  const size_t open = value.find('(');
+  if (open == value.npos || !IsIdentifier(value.substr(0, open))) return {};
+  int depth = 0;
+  for (size_t i = open; i < value.size(); ++i) {
+    depth += value[i] == '(' ? 1 : value[i] == ')' ? -1 : 0;
+    if (depth == 0 && i + 1 < value.size()) return {};
+  }
+  return value.substr(0, open);
 }
 
 // "r(…)", "self.conv(…)"; not "F.relu(…)".
@@ -265,6 +298,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .is_open = std::ranges::count(text, '(') > std::ranges::count(text, ')'),
           .is_generated = IsGenerated(text),
           .operands = SumOperands(text),
+          .terms = SumTerms(text),
           .receiver = ReceiverOf(text),
           .joins = JoinedList(text),
           .appends_to = AppendedList(text),
@@ -273,6 +307,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .callee = std::string(CalleeOf(text)),
           .passes = std::string(FirstArgument(text)),
           .own_call = std::string(OutermostOwnCall(text)),
+          .function = std::string(OutermostFunction(text)),
           .module_calls = CountModuleCalls(text)};
 }
 

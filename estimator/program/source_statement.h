@@ -25,6 +25,8 @@ struct SourceStatement {
   // "a" and "b" of "x = a + b"; both "" where it has no such operation of two plain names, or more
   // than one.
   std::pair<std::string, std::string> operands = {};
+  // "" and "b" of "x = f(a) + b": the terms of a sum of two, each "" where it is no plain name.
+  std::pair<std::string, std::string> terms = {};
   // "x" of "y = x.view(shape)", of a call on a plain name that is no module of Python's; else "".
   std::string receiver = {};
   // "xs" of "y = torch.cat(xs, dim=1)" and of "xs.append(self.conv(x))": a list, by its plain name.
@@ -37,6 +39,7 @@ struct SourceStatement {
   std::string passes =
       {};  // "x" of "y = self.blocks[i](x, size)": the first argument, a plain name
   std::string own_call = {};  // "features" of "y = self.features(x)": what is called last, or ""
+  std::string function = {};  // "rotate" of "q, k = rotate(q, k)": the same of a plain name
   std::string argument = {};  // of one that was put back: the name that own_call is passed
   int64_t module_calls = 0;   // how many calls in it may be those of modules
 
