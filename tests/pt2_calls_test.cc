@@ -655,7 +655,7 @@ TEST_CASE("a cast under autocast has the type that the variable's value has") {
 // A rotary embedding is passed the states of which it makes cosines and sines by their number
 // alone.
 TEST_CASE("a cast to the type of what a forward was passed has that of the next module's") {
-  const auto calls = [](const char* line) {
+  const auto calls = [](const char* line, const char* given = "states") {
     ExportedBuilder builder;
     builder.Input("x", {6}).At("net.py", 3, "states = self.linear(x)");
     builder.Make("torch.ops.aten.relu.default", "states", {{"self", Ref("x")}}, {6});
@@ -663,15 +663,21 @@ TEST_CASE("a cast to the type of what a forward was passed has that of the next 
     builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("x")}}, {6});
     builder.Make("torch.ops.aten.to.dtype", "d", {{"self", Ref("c")}, {"dtype", Text("float32")}},
                  {6});
+    if (std::string_view(given) == "late") {
+      builder.In("").At("net.py", 6, "late = dropout(states)");
+      builder.Make("torch.ops.aten.exp.default", "late", {{"self", Ref("states")}}, {6});
+    }
     builder.In("layer").At("net.py", 9, "x = norm(states)");
-    builder.Make("torch.ops.aten.tanh.default", "y", {{"self", Ref("states")}}, {6});
+    builder.Make("torch.ops.aten.tanh.default", "y", {{"self", Ref(given)}}, {6});
     const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
     return CallsOf(Made(builder.Return("y"), settings).program);
   };
   CHECK(calls("return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)") ==
-        "relu(x) cos(x) type_as(c,states) of rotary tanh(states) of layer");
+        "relu(x) cos(x) type_as(c,states) tanh(states)");
+  CHECK(calls("return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)", "late") ==
+        "relu(x) cos(x) type_as(c,states) exp(states) tanh(late)");
   CHECK(calls("return cos.to(dtype=x.dtype)") ==
-        "relu(x) cos(x) to(c) of rotary tanh(states) of layer");
+        "relu(x) cos(x) to(c) tanh(states)");
 }
 
 // "torch.rand(shape, dtype=hidden_states.dtype)" of stochastic depth: the file has fp32.

@@ -265,14 +265,18 @@ TEST_CASE("a name that no call reads is another of the parameter that its module
 }
 
 // "norm", which runs twice, and a "cross.bias" as large that no call reads.
-TEST_CASE("a module that runs again does not read another's parameter") {
-  ExportedBuilder builder;
-  builder.Parameter("p_b", "norm.bias", {8}).Parameter("p_c", "cross.bias", {8});
-  builder.Input("x", {8});
-  const Arguments arguments = {{"self", Ref("x")}, {"other", Ref("p_b")}};
-  builder.In("norm").Make("torch.ops.aten.add.Tensor", "y", arguments, {8});
-  builder.In("norm@1").Make("torch.ops.aten.add.Tensor", "z", arguments, {8});
-  CHECK(FindFirstNames(builder.Return("z")).empty());
+TEST_CASE("a module that runs again, or that reads its child's, has no other's parameter") {
+  const auto ties = [](const char* reader) {
+    ExportedBuilder builder;
+    builder.Parameter("p_b", "tokens.norm.bias", {8}).Parameter("p_c", "cross.bias", {8});
+    builder.Input("x", {8}).In(reader).Make("torch.ops.aten.add.Tensor", "y",
+                                            {{"self", Ref("x")}, {"other", Ref("p_b")}}, {8});
+    return FindFirstNames(builder.Return("y")).size();
+  };
+  CHECK(ties("tokens.norm") == 0);
+  CHECK(ties("tokens.norm@1") == 0);
+  CHECK(ties("tokens") == 0);
+  CHECK(ties("head") == 1);
 }
 
 TEST_CASE("a parameter that a damaged file does not describe is tied to none") {
@@ -359,6 +363,7 @@ TEST_CASE("masks that a library leaves out of a run are left out") {
   CHECK(Attention(kFile, "mask = create_sliding_window_causal_mask(**kwargs)", 0) ==
         attends + ";0;1)");
   CHECK(Attention(kFile, "masks = create_masks_for_generate(**kwargs)", 0) == attends + ";0;1)");
+  CHECK(Attention(kFile, "masks[kind] = mask_creation_functions[kind]()", 0) == attends + ";0;1)");
   // Which says allow_is_causal_skip=False.
   CHECK(Attention("transformers/models/falcon/modeling_falcon.py", kLine, 0) ==
         kMade + attends + ",mask;0;0)");

@@ -42,6 +42,11 @@ constexpr TracedStatement kMaskBuilders[] = {
      " mask_function(",
      {kTransformers, "models/ministral3/modeling_ministral3.py",
       "mask_function = create_causal_mask"}},
+    // One of them, from a dict by the type of the layers.
+    {"transformers/",
+     " mask_creation_functions[",
+     {kTransformers, "models/mellum/modeling_mellum.py",
+      "causal_mask_mapping[layer_type] = mask_creation_functions[layer_type]()"}},
     // The same through a method of BertModel and its kin.
     {"transformers/",
      "_create_attention_masks(",

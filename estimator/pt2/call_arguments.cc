@@ -160,11 +160,26 @@ NameId CallWriter::GivenToNextModule(const Call& call) const {
            other.modules[depth - 1].path != call.modules.back().path;
   };
   const auto next = std::find_if(std::ranges::find_if(calls, runs), calls.end(), is_next);
-  if (next == calls.end()) return kNoName;
-  for (const auto& [_, argument] : next->arguments) {
-    const auto found = names_.find(argument.text);
-    if (argument.kind != Argument::Kind::kTensor || found == names_.end()) continue;
-    if (IsFloat(program_.values[Index(found->second)].type.dtype)) return found->second;
+  return next == calls.end() ? kNoName : FirstMadeFor(*next, calls);
+}
+
+NameId CallWriter::FirstMadeFor(const Call& call, const std::vector<Call>& calls) const {
+  constexpr int kMostSteps = 4;
+  const Call* reader = &call;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const auto is_tensor = [](const auto& named) {
+      return named.second.kind == Argument::Kind::kTensor;
+    };
+    const auto first = std::ranges::find_if(reader->arguments, is_tensor);
+    if (first == reader->arguments.end()) return kNoName;
+    const std::string_view text = first->second.text;
+    if (const auto found = names_.find(text); found != names_.end()) return found->second;
+    const auto makes = [&](const Call& other) {
+      return !other.results.empty() && other.results[0].text == text;
+    };
+    const auto maker = std::ranges::find_if(calls, makes);
+    if (maker == calls.end()) return kNoName;
+    reader = &*maker;
   }
   return kNoName;
 }

@@ -213,9 +213,15 @@ class TieFinder {
     for (const auto& [place, name] : read_in_) {
       const std::string_view owner = ParentOf(parameters_.at(name)->target);
       const bool is_of_child = ParentOf(owner) == module && owner != module;
-      if ((place != owner || is_of_child) && MayBe(name, spec)) return name;
+      if ((!IsAround(place, owner) || is_of_child) && MayBe(name, spec)) return name;
     }
     return "";
+  }
+
+  // Whether `module` is `place`, or in it: "self.tokens.weight" says no more than its own call.
+  static bool IsAround(std::string_view place, std::string_view module) {
+    if (!module.starts_with(place)) return false;
+    return place.empty() || place.size() == module.size() || module[place.size()] == '.';
   }
 
   bool MayBe(std::string_view name, const InputSpec& spec) const {
