@@ -177,6 +177,44 @@ TEST_CASE("a dict holds what each turn puts into it") {
   CHECK(death("f(held[kind], self.rotary(x))") == 2);
 }
 
+TEST_CASE("a dict keeps what a line puts under a name") {
+  const auto death = [](const std::string& line) {
+    return DeathOf(1, {{{0}, {"m"}, {{14, line}}},
+                       {{1}, {"m"}, {{15, "y = make_mask(**kwargs)"}}},
+                       {{2}, {"m"}, {{16, "z = y.relu()"}}},
+                       {{3}, {"m"}, {{17, "z = z.relu()"}}}});
+  };
+  CHECK(death("kwargs[\"ids\"] = torch.where(x, 0, 1)") == 3);
+  CHECK(death("kwargs[i] = torch.where(x, 0, 1)") == 1);
+}
+
+// A method makes `read` of what it makes before, then a number that it checks.
+TEST_CASE("what a method checks last is not what it returns") {
+  const auto death = [](NameId read) {
+    const std::string line = "mask = self.get_mask(x)";
+    return DeathOf(1, {{{0}, {"m"}, {{14, line}}},
+                       {{1}, {"m"}, {{14, line}}},
+                       {{read}, {"m"}, {{15, "y = f(mask)"}}},
+                       {{3}, {"m"}, {{16, "z = y.relu()"}}},
+                       {{4}, {"m"}, {{17, "z = z.relu()"}}}});
+  };
+  CHECK(death(1) == 4);
+  CHECK(death(2) == 1);
+}
+
+TEST_CASE("a second name may be longer in the forward that returns it") {
+  const auto death = [](const std::string& name) {
+    const std::pair<int64_t, std::string> caller = {5, "(logits, embeds) = self.head(x)"};
+    return DeathOf(1, {{{0}, {"m", "m.head"}, {caller, {1, name + " = f(x)"}}},
+                       {{1}, {"m", "m.head"}, {caller, {2, "shift = g(x)"}}},
+                       {{2}, {"m", "m.head"}, {caller, {3, "y = h(shift)"}}},
+                       {{3}, {"m"}, {{6, "z = y.relu()"}}},
+                       {{4}, {"m"}, {{7, "z = z.relu()"}}}});
+  };
+  CHECK(death("image_embeds") == 4);
+  CHECK(death("image_sizes") == 2);
+}
+
 // xs = [conv(y) for conv in convs], and `replaces`, two turns each; what reads all.
 TEST_CASE("what takes the place of a list's item is held, and the item let go") {
   const auto deaths = [](const std::string& replaces) {

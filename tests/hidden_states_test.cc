@@ -92,6 +92,23 @@ TEST_CASE("who reads the state of one layer holds those of all") {
         "1:4 2:4 3:4 4:4 5:5 6:5 ");
 }
 
+// The forward of the loop goes on behind the last state, which the head reads, too.
+TEST_CASE("a last state that the loop's forward does not return is collected") {
+  const auto deaths = [](bool goes_on) {
+    const char* const line = "outputs = self.encoder(x)";
+    const std::vector<std::string> encoder = {"m", "m.encoder"};
+    std::vector<Made> calls = {
+        {{"m", "m.encoder", "m.encoder.layers.0"}, {line, "x = layer(x)", "y = f(x)"}, {0}},
+        {{"m", "m.encoder", "m.encoder.layers.1"}, {line, "x = layer(x)", "y = f(x)"}, {1}}};
+    if (goes_on) calls.push_back({encoder, {line, "x = self.neck(x)"}, {2}});
+    calls.push_back({{"m"}, {"y = self.head(h)"}, {2}});
+    calls.push_back({{"m"}, {"y = self.act(y)"}, {static_cast<NameId>(calls.size())}});
+    return Deaths(Of(calls, kTransformers));
+  };
+  CHECK(deaths(true).starts_with("1:4 2:4 "));
+  CHECK(deaths(false).starts_with("1:1 2:2 "));
+}
+
 TEST_CASE("layers that do not read each other's states are no such loop") {
   const char* const line = "outputs = self.encoder(x)";
   const std::vector<std::string> first = {"m", "m.encoder", "m.encoder.layer.0"};

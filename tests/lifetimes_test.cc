@@ -175,7 +175,7 @@ TEST_CASE("a term that a line adds is bound to its name") {
     return Deaths(std::move(program), /*hold_outputs=*/false);
   };
   CHECK(deaths("h = f(h) * 0.5 + s") == "2:2 0:3 3:3 1:3 4:3 ");
-  CHECK(deaths("h = f(h) * 0.5 + h") == "1:2 2:2 0:3 3:3 4:3 ");
+  CHECK(deaths("h = f(h) * 0.5 + h") == "2:2 1:2 0:3 3:3 4:3 ");
 }
 
 // x, c = self.project(x), whose forward has two names, of which no caller reads the first.
@@ -207,6 +207,37 @@ TEST_CASE("a second name that nothing reads holds the other one of its forward")
   CHECK(deaths("x, features = self.project(x)", "x = self.norm(x)").find("1:1 ") !=
         std::string::npos);
   CHECK(deaths("x, _ = self.project(x)", "c = self.norm(x)").find("1:1 ") != std::string::npos);
+}
+
+// A tower selects a row of what it has made; `end` is the module that runs last.
+TEST_CASE("a model returns what it pooled last beside that, not what a tower of it did") {
+  const auto deaths = [](const char* end) {
+    Program program;
+    program.values.resize(5);
+    program.inputs = {0};
+    const StatementId line = program.source.Read(3, "outputs = self.net(x)");
+    const auto add = [&](const char* op, std::vector<std::string> scopes, std::vector<NameId> in,
+                         std::vector<StatementId> frames) {
+      program.calls.push_back({.op = op,
+                               .where = "",
+                               .inputs = std::move(in),
+                               .outputs = {static_cast<NameId>(program.calls.size() + 1)},
+                               .ints = {},
+                               .module = program.modules.Enter(scopes),
+                               .frames = std::move(frames)});
+    };
+    const StatementId inner = program.source.Read(1, "y = x[:, 0]");
+    add("relu", {"m", "m.net"}, {0}, {line, program.source.Read(9, "h = f(x)")});
+    add("select", {"m", "m.net", "m.net.pooler"}, {1},
+        {line, program.source.Read(8, "p = self.pooler(h)"), inner});
+    add("relu", {"m", "m.net", end}, {2},
+        {line, program.source.Read(7, "y = self.last(p)"), inner});
+    add("relu", {"m"}, {3}, {program.source.Read(6, "y = self.act(y)")});
+    program.outputs = {4};
+    return Deaths(std::move(program), /*hold_outputs=*/false);
+  };
+  CHECK(deaths("m.net.lm").find("1:3 ") == std::string::npos);
+  CHECK(deaths("m.net.pooler").find("1:3 ") != std::string::npos);
 }
 
 // Calls of the modules m.stages.0 to m.stages.2, of two turns of `reads` and of `last`, in that

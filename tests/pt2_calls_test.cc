@@ -676,8 +676,7 @@ TEST_CASE("a cast to the type of what a forward was passed has that of the next 
         "relu(x) cos(x) type_as(c,states) tanh(states)");
   CHECK(calls("return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)", "late") ==
         "relu(x) cos(x) type_as(c,states) exp(states) tanh(late)");
-  CHECK(calls("return cos.to(dtype=x.dtype)") ==
-        "relu(x) cos(x) to(c) tanh(states)");
+  CHECK(calls("return cos.to(dtype=x.dtype)") == "relu(x) cos(x) to(c) tanh(states)");
 }
 
 // "torch.rand(shape, dtype=hidden_states.dtype)" of stochastic depth: the file has fp32.

@@ -64,6 +64,8 @@ TEST_CASE("the names that a line of source assigns to") {
   const Row rows[] = {
       {"x = self.conv(x)", {"x"}},
       {"a, b = f(x)", {"a", "b"}},
+      {"(a, b) = f(x)", {"a", "b"}},
+      {"(a + b).relu()", {}},
       {"x += y", {"x"}},
       {"x: Tensor = f(y)", {"x"}},
       {"return x", {}},

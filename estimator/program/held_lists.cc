@@ -71,6 +71,12 @@ bool PutsInto(const Program& program, const Statement& statement, const std::str
          (line.is_comprehension && statement.targets.size() == 1 && statement.targets[0] == list);
 }
 
+// kwargs["mask"] = f(x): no tensor has such places.
+bool IsUnderName(const SourceStatement& line) {
+  return line.text.starts_with(line.stores_in + "[\"") ||
+         line.text.starts_with(line.stores_in + "['");
+}
+
 // What the item held that a turn of the line binds anew: what its value begins with, "xs[i] + y",
 // or what the turn's first call reads, of lines that show no other item.
 NameId ReplacedItem(const Program& program, const SourceStatement& line, const Turn& turn) {
@@ -161,8 +167,10 @@ void FollowLists(const Program& program, const NameBindings& bindings, const Mod
       }
     }
   };
-  // Of what modules make: other lines write into tensors, and replace what lists hold.
-  const bool stores = !line.stores_in.empty() && CallsModule(program, statement);
+  // Of what modules make, and under a name: other lines write into tensors, and replace what lists
+  // hold.
+  const bool is_kept = CallsModule(program, statement) || IsUnderName(line);
+  const bool stores = !line.stores_in.empty() && is_kept;
   if (stores) hold_leaving(line.stores_in);
   const bool appends = !line.appends_to.empty() && !TakesOut(program, module, line.appends_to);
   if (appends) hold_leaving(line.appends_to);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,22 +67,35 @@ class HiddenStates {
     return call->source == kNoStatement || CollectsStates(program_.source.At(call->source).file);
   }
 
-  // Whether each layer reads what the one before it has made.
+  // Whether each layer reads what the one before it has made, and nothing else of that.
   bool AreChain(const std::vector<size_t>& layers) const {
     for (size_t i = 1; i < layers.size(); ++i) {
       const NameId state = ResultOf(runs_.all()[layers[i - 1]]);
       const ModuleRun& next = runs_.all()[layers[i]];
       const auto reads = [&](int64_t call) { return next.first <= call && call <= next.last; };
       if (state == kNoName || std::ranges::none_of(readers_[Index(state)], reads)) return false;
+      if (ReturnsMore(runs_.all()[layers[i - 1]])) return false;
     }
     return true;
   }
 
-  // Where a forward around the loop reads the state of a layer that is not the last one.
+  bool ReturnsMore(const ModuleRun& layer) const {
+    for (int64_t i = layer.first; i < layer.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name != kNoName && lives_.LastReadAt(name) > layer.last) return true;
+      }
+    }
+    return false;
+  }
+
+  // Where a forward around that of the loop reads the state of a layer that it does not return.
   void FollowLoop(int32_t loop, const std::vector<size_t>& layers) {
     std::vector<NameId> states = {GivenTo(runs_.all()[layers[0]])};
     for (const size_t layer : layers) states.push_back(ResultOf(runs_.all()[layer]));
-    const int64_t read = ReadBehind(runs_.all()[Index(loop)], states);
+    const ModuleRun& around = runs_.all()[Index(loop)];
+    const bool goes_on = runs_.all()[layers.back()].last < around.last;
+    const size_t inner = states.size() - (goes_on ? 0 : 1);  // else it returns the last one
+    const int64_t read = ReadBehind(around, std::span(states).first(inner));
     if (read == ValueLives::kBeforeAll) return;
     const int64_t until = HeldUntil(loop, read);
     for (const NameId state : states) {
@@ -89,12 +103,12 @@ class HiddenStates {
     }
   }
 
-  // The first call behind the loop that reads a state which it made, but for the last one.
-  int64_t ReadBehind(const ModuleRun& loop, const std::vector<NameId>& states) const {
+  // The first call behind the loop's forward that reads a state which that made.
+  int64_t ReadBehind(const ModuleRun& loop, std::span<const NameId> states) const {
     int64_t first = ValueLives::kBeforeAll;
-    for (size_t i = 0; i + 1 < states.size(); ++i) {
-      if (states[i] == kNoName || lives_.BornAt(states[i]) < loop.first) continue;
-      const std::vector<int64_t>& reads = readers_[Index(states[i])];
+    for (const NameId state : states) {
+      if (state == kNoName || lives_.BornAt(state) < loop.first) continue;
+      const std::vector<int64_t>& reads = readers_[Index(state)];
       const auto read = std::ranges::upper_bound(reads, loop.last);
       if (read == reads.end()) continue;
       if (first == ValueLives::kBeforeAll || *read < first) first = *read;

@@ -120,15 +120,16 @@ class Lifetimes {
     const bool is_function = statement.in_helper || !CallsModule(statement);
     if (is_function && FollowPairs(module, index)) return;
     const size_t own = TargetOfLast(module, index);
+    const int64_t returned = CallOfResult(statement);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
         const bool is_local = statement.in_helper || lives_.LastReadAt(name) <= statement.last;
-        if (i != statement.last && is_local) {
+        if (i != returned && is_local) {
           if (!is_known) HoldInHelper(statement, i, name);
           continue;
         }
-        const bool is_further = i != statement.last && statement.targets.size() > 1;
+        const bool is_further = i != returned && statement.targets.size() > 1;
         const size_t target = is_further && own == 0 ? 1 : is_further ? 0 : own;
         lives_.HoldBy(statement.targets[target], name, bindings_.BoundUntil(module, index, target));
       }
@@ -136,6 +137,21 @@ class Lifetimes {
     const NameId other = OtherResult(statement);
     if (other == kNoName) return;
     lives_.HoldBy(statement.targets[0], other, bindings_.BoundUntil(module, index, 0));
+  }
+
+  // The call that makes what the statement binds: its last one, but of a method that checks what it
+  // returns behind it, "mask = self.get_placeholder_mask(ids)", the only one that is read later.
+  int64_t CallOfResult(const Statement& statement) const {
+    int64_t found = ValueLives::kBeforeAll;
+    for (int64_t i = statement.first; i <= statement.last && statement.in_helper; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
+        if (found != ValueLives::kBeforeAll) return statement.last;
+        found = i;
+      }
+    }
+    const bool is_one = found != ValueLives::kBeforeAll && statement.targets.size() == 1;
+    return is_one ? found : statement.last;
   }
 
   // Which target of the statement its value is bound to: the first, but of "x, y = self.pool(x, y)"
@@ -184,8 +200,8 @@ class Lifetimes {
   }
 
   // "x, mask = self.embed(x)": where the forward that it calls has a name "mask", too, that is
-  // taken to be what it returns, and for "_" what nothing reads, else the one name that it has
-  // beside its result's; until the next turn of a loop returns its own.
+  // taken to be what it returns, or "attention_mask", and for "_" what nothing reads, else the one
+  // name that it has beside its result's; until the next turn of a loop returns its own.
   void FollowSameNames(const std::vector<ModuleCall>& modules) {
     std::map<std::pair<int32_t, std::string>, int64_t> next;  // by caller and name
     for (size_t run = modules.size(); run-- > 0;) {
@@ -195,9 +211,10 @@ class Lifetimes {
       const auto at = std::ranges::find(around.statements, modules[run].last, &Statement::last);
       if (at == around.statements.end() || at->first != modules[run].first) continue;
       for (size_t i = 1; i < at->targets.size(); ++i) {
-        NameId value = at->targets[i] == "_" ? OnlyUnread(modules[run])
-                                             : lives_.HeldUntil(at->targets[i], modules[run].first,
-                                                                modules[run].last);
+        NameId value = at->targets[i] == "_"
+                           ? OnlyUnread(modules[run])
+                           : lives_.HeldUntil(OwnNameOf(at->targets[i], modules[run]),
+                                              modules[run].first, modules[run].last);
         const bool is_wanted = at->targets[i] != "_" && at->targets.size() == 2;
         if (value == kNoName && is_wanted) value = OnlyOther(modules[run]);
         if (value == kNoName) continue;
@@ -208,6 +225,18 @@ class Lifetimes {
         bound->second = at->last;
       }
     }
+  }
+
+  // "image_embeds" of a forward that has no "embeds", and one such name; else `target`.
+  static std::string OwnNameOf(const std::string& target, const ModuleCall& module) {
+    std::set<std::string> longer;
+    for (const Statement& statement : module.statements) {
+      for (const std::string& name : statement.targets) {
+        if (name == target) return target;
+        if (name.ends_with("_" + target)) longer.insert(name);
+      }
+    }
+    return longer.size() == 1 ? *longer.begin() : target;
   }
 
   // What a forward's only name beside that of its result holds at its end, where each line binds
@@ -325,6 +354,8 @@ class Lifetimes {
       const AtenCall& call = program_.calls[Index(i)];
       const bool is_row = call.op == "select" && (call.ints.empty() || call.ints[0] == 1);
       if (!is_row) continue;
+      const int32_t run = runs_.RunOf(i);  // of a tower that another model follows, it is not
+      if (run < 0 || runs_.all()[Index(run)].last < statement.last) break;
       return lives_.BornAt(call.inputs[0]) >= statement.first ? call.inputs[0] : kNoName;
     }
     return LastOfEncoder(statement);

@@ -49,9 +49,10 @@ std::string_view BodyOf(std::string_view line) {
   return colon == std::string_view::npos ? line : Trimmed(line.substr(colon + 1));
 }
 
-// Where the first "=" is that assigns; npos where none does.
+// Where the first "=" is that assigns, also to "(a, b)"; npos where none does.
 size_t Assignment(std::string_view line) {
-  for (size_t i = 0; i < line.size(); ++i) {
+  const size_t begin = line.starts_with('(') ? std::min(line.find(')'), line.size()) : 0;
+  for (size_t i = begin; i < line.size(); ++i) {
     if (line[i] == '(' || line[i] == '[' || line[i] == '\'' || line[i] == '"') break;
     if (line[i] != '=') continue;
     const bool compares =
@@ -103,6 +104,7 @@ std::vector<std::string> TargetsOfOne(std::string_view line) {
     left.remove_suffix(1);
   }
   left = left.substr(0, left.find(':'));
+  if (left.starts_with('(') && left.ends_with(')')) left = left.substr(1, left.size() - 2);
   std::vector<std::string> targets;
   while (true) {
     const size_t comma = left.find(',');
