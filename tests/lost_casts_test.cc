@@ -146,6 +146,28 @@ TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module a
   CHECK(casts("q_lin", "layer.0.attention").empty());
 }
 
+TEST_CASE("a rotary embedding returns what the layers are about to read the type of") {
+  const auto casts = [](const std::string& module, const std::string& given) {
+    const Graph graph = ParseGraph(fmt::format(
+        R"(n (float[2, 4] x) => (float[2, 4] y) {{ two = Constant <value = float {{2.0}}> ()
+          ["/embed/Neg"] h = Neg (x) ["/{0}/Cos"] c = Cos (x) ["/{0}/Mul"] m = Mul (c, two)
+          ["/Exp"] e = Exp (h) ["/layers.0/Neg"] n = Neg ({1})
+          ["/layers.0/Mul"] y = Mul (n, m) }})",
+        module, given));
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
+                          model.bound.NameOf(call.like));
+    }
+    return text;
+  };
+  CHECK(casts("rotary_emb", "h") == "type_as.inline m h ");
+  CHECK(casts("rotary_emb", "e") == "type_as.inline m h ");  // what e is made of
+  CHECK(casts("rotary_emb", "x").empty());
+  CHECK(casts("waves", "h").empty());
+}
+
 TEST_CASE("a table that the exporter has cast takes the type of what it is added to") {
   const auto casts = [](const std::string& line) {
     Graph graph = ParseGraph(R"(n (float[2, 4] x) => (float[2, 4] y)

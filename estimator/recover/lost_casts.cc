@@ -126,6 +126,19 @@ class LostCastFinder {
     }
   }
 
+  // "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)" of a rotary embedding, which autocast
+  // does not reach: x is what the layers are about to read.
+  void AddRotary(NodeId wave) {
+    const std::string& path = bound_.metadata().PathOf(wave);
+    if (!IsRotaryEmbedding(ChildOf(path))) return;
+    NodeId maker = wave;
+    if (const NodeId scaled = Next(bound_, wave, "Mul");
+        scaled != kNoNode && bound_.metadata().PathOf(scaled) == path)
+      maker = scaled;
+    const ValueId states = GivenToNextModule(maker);
+    if (states != kNoValue) AddBackInLine(maker, states);
+  }
+
   // "return self._norm(x.float()).type_as(x)", a norm without a weight.
   bool AddWithinLine(const Norm& norm) {
     const std::string_view line = LineOf(bound_, norm.pow);
@@ -230,6 +243,29 @@ class LostCastFinder {
     });
   }
 
+  // What the first module behind `maker`, called by the same forward, reads first, or what that is
+  // made of, if it is made before; kNoValue without one.
+  ValueId GivenToNextModule(NodeId maker) const {
+    const Graph& graph = bound_.graph();
+    const std::string& path = bound_.metadata().PathOf(maker);
+    const std::string_view caller = ParentOf(path) == path ? "" : ParentOf(path);
+    auto node = maker + 1;
+    const auto is_next = [&](NodeId id) {
+      const std::string& other = bound_.metadata().PathOf(id);
+      const std::vector<ValueId>& read = bound_.At(id).inputs;
+      return other != path && other != caller && !read.empty() && read[0] != kNoValue &&
+             graph.values[Index(read[0])].producer != kNoNode;
+    };
+    while (node < std::ssize(graph.nodes) && !is_next(node)) ++node;
+    while (node < std::ssize(graph.nodes) && !bound_.At(node).inputs.empty()) {
+      const ValueId read = bound_.At(node).inputs[0];
+      node = read == kNoValue ? kNoNode : graph.values[Index(read)].producer;
+      if (node == kNoNode) return kNoValue;
+      if (node < maker) return IsFloat(bound_.TypeOf(read).dtype) ? read : kNoValue;
+    }
+    return kNoValue;
+  }
+
   ValueId ResultOf(NodeId node) const { return bound_.At(node).outputs[0]; }
 
   ValueId WeightOf(const Norm& norm) const {
@@ -312,6 +348,7 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const auto id = static_cast<NodeId>(i);
     if (node.op_type == "Softmax") finder.AddSoftmax(id);
     if (node.op_type == "Add") finder.AddTable(id);
+    if (node.op_type == "Cos" || node.op_type == "Sin") finder.AddRotary(id);
     if (node.op_type != "Pow" || LinesOf(bound, id).empty()) continue;
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);
