@@ -212,6 +212,14 @@ TEST_CASE("a global response norm holds its norms") {
         "n until /g/Mul as x_g; d until /g/Mul as x_n; ");
 }
 
+TEST_CASE("an encoder like Whisper's holds what its second convolution makes") {
+  CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/Gelu"] b = Gelu (a)
+                 ["/m/conv2/Abs"] c = Abs (b) ["/m/Gelu_1"] d = Gelu (c)
+                 ["/m/layers.0/Neg"] e = Neg (d) ["/m/Exp"] y = Exp (e))")
+            .find("b until /m/Gelu_1 as inputs_embeds; d until /m/Exp as inputs_embeds; ") !=
+        std::string::npos);
+}
+
 TEST_CASE("timm's squeeze and excitation holds what its gate reads") {
   CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/fc2/Abs"] b = Abs (a)
                  ["/m/gate/Sigmoid"] g = Sigmoid (b) ["/m/Mul"] y = Mul (x, g))") ==

@@ -216,8 +216,8 @@ TEST_CASE("a model returns what it pooled last beside that, not what a tower of 
     program.values.resize(5);
     program.inputs = {0};
     const StatementId line = program.source.Read(3, "outputs = self.net(x)");
-    const auto add = [&](const char* op, std::vector<std::string> scopes, std::vector<NameId> in,
-                         std::vector<StatementId> frames) {
+    const auto add = [&](const char* op, const std::vector<std::string>& scopes,
+                         std::vector<NameId> in, std::vector<StatementId> frames) {
       program.calls.push_back({.op = op,
                                .where = "",
                                .inputs = std::move(in),
