@@ -119,6 +119,34 @@ def predict(printer, model, flags):
     return list(read_prediction(result.stdout.splitlines()))
 
 
+def find_model(model, folder):
+    """A file, or what NAME.KIND is of data/models*.tar.xz, unpacked into `folder`."""
+    found = model if Path(model).exists() else \
+        unpack_models(folder).get(tuple(model.split(".")))
+    if found is None:
+        sys.exit(f"{model}: neither a file nor a model of data/models.tar.xz")
+    return found
+
+
+def both_sides(args, flags):
+    """The events of args.recording, and those that args.printer predicts of args.model."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = find_model(args.model, folder)
+        true, settings = read_recording(args.recording)
+        return true, predict(args.printer, model, flags_for(settings, flags))
+
+
+def argument_parser(description):
+    """What is asked for on either side, and whether a script is to test itself."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--printer", default=str(ROOT / "build/release/benchmarks/print_trace"))
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("recording", nargs="?")
+    return parser
+
+
 def flags_for(settings, given):
     """Flags of the recording's settings, but for those that are given."""
     flags = list(given)
@@ -306,28 +334,18 @@ def check(printer, models):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--printer", default=str(ROOT / "build/release/benchmarks/print_trace"))
-    parser.add_argument("--check", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--any-order", action="store_true")
     parser.add_argument("--peak", action="store_true")
-    parser.add_argument("model", nargs="?")
-    parser.add_argument("recording", nargs="?")
     args, flags = parser.parse_known_args()
-    with tempfile.TemporaryDirectory() as folder:
-        if args.check:
+    if args.check:
+        with tempfile.TemporaryDirectory() as folder:
             return check(args.printer, unpack_models(folder))
-        if not args.recording:
-            parser.error("expected a model and a recording")
-        model = args.model if Path(args.model).exists() else \
-            unpack_models(folder).get(tuple(args.model.split(".")))
-        if model is None:
-            sys.exit(f"{args.model}: neither a file nor a model of data/models.tar.xz")
-        true, settings = read_recording(args.recording)
-        ours = predict(args.printer, model, flags_for(settings, flags))
-        order = in_any_order if args.any_order else list
-        lines, equal = report_peak(true, ours) if args.peak else report(order(true), order(ours))
+    if not args.recording:
+        parser.error("expected a model and a recording")
+    true, ours = both_sides(args, flags)
+    order = in_any_order if args.any_order else list
+    lines, equal = report_peak(true, ours) if args.peak else report(order(true), order(ours))
     print("\n".join(lines))
     return 0 if equal else 1
 

@@ -10,16 +10,12 @@ bytes times the allocations that lie between the two deaths, come first.  Then t
 have no match: what one side makes and the other does not.  What every step repeats is shown once.
 """
 
-import argparse
 import difflib
 import re
 import sys
-import tempfile
 from collections import namedtuple
-from pathlib import Path
 
-from events import Event, flags_for, predict, read_recording
-from runs import ROOT, unpack_models
+from events import Event, argument_parser, both_sides
 
 SHOWN, STRETCH = 20, 4  # paragraphs of either list; allocations shown of a stretch
 SMALLEST = 4096  # bytes of an allocation whose death matters
@@ -130,22 +126,13 @@ def check():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--printer", default=str(ROOT / "build/release/benchmarks/print_trace"))
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("model", nargs="?")
-    parser.add_argument("recording", nargs="?")
+    parser = argument_parser(__doc__)
     args, flags = parser.parse_known_args()
     if args.check:
         return check()
     if not args.recording:
         parser.error("expected a model and a recording")
-    with tempfile.TemporaryDirectory() as folder:
-        model = args.model if Path(args.model).exists() else \
-            unpack_models(folder)[tuple(args.model.split("."))]
-        true, settings = read_recording(args.recording)
-        ours = predict(args.printer, model, flags_for(settings, flags))
+    true, ours = both_sides(args, flags)
     lines, same = report(lives(true), lives(ours))
     print("\n".join(lines))
     return 0 if same else 1
