@@ -146,6 +146,17 @@ TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module a
   CHECK(casts("q_lin", "layer.0.attention").empty());
 }
 
+// "type_as.inline x y " of what is put back, for x as y is typed.
+std::string CastsLike(const Graph& graph) {
+  const BoundModel model(graph);
+  std::string text;
+  for (const LostCall& call : FindLostCasts(model.bound)) {
+    text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
+                        model.bound.NameOf(call.like));
+  }
+  return text;
+}
+
 TEST_CASE("a rotary embedding returns what the layers are about to read the type of") {
   const auto casts = [](const std::string& module, const std::string& given) {
     const Graph graph = ParseGraph(fmt::format(
@@ -154,13 +165,7 @@ TEST_CASE("a rotary embedding returns what the layers are about to read the type
           ["/Exp"] e = Exp (h) ["/layers.0/Neg"] n = Neg ({1})
           ["/layers.0/Mul"] y = Mul (n, m) }})",
         module, given));
-    const BoundModel model(graph);
-    std::string text;
-    for (const LostCall& call : FindLostCasts(model.bound)) {
-      text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
-                          model.bound.NameOf(call.like));
-    }
-    return text;
+    return CastsLike(graph);
   };
   CHECK(casts("rotary_emb", "h") == "type_as.inline m h ");
   CHECK(casts("rotary_emb", "e") == "type_as.inline m h ");  // what e is made of
@@ -174,13 +179,7 @@ TEST_CASE("a table that the exporter has cast takes the type of what it is added
         < float[4] _to_copy = ["location": "none"] > { h = Neg (x) y = Add (h, _to_copy) })");
     const std::string trace = Frame(line);
     graph.nodes[1].metadata.emplace_back(kLinesKey, trace);
-    const BoundModel model(graph);
-    std::string text;
-    for (const LostCall& call : FindLostCasts(model.bound)) {
-      text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
-                          model.bound.NameOf(call.like));
-    }
-    return text;
+    return CastsLike(graph);
   };
   CHECK(casts("x = x + self.table.detach().type_as(x).to(") == "type_as.inline _to_copy h ");
   CHECK(casts("x = x + self.table.to(x.device)").empty());

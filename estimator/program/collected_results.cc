@@ -59,14 +59,12 @@ class CollectedFinder {
     std::string before;
     for (run = runs_.all()[Index(run)].caller; run >= 0; run = runs_.all()[Index(run)].caller) {
       const std::vector<Statement>& statements = modules_[Index(run)].statements;
-      const auto at = std::ranges::find_if(
-          statements, [&](const Statement& s) { return s.first <= call && call <= s.last; });
-      if (at == statements.end()) return;
+      const Statement* at = StatementAt(modules_[Index(run)], call);
+      if (at == nullptr) return;
       const std::string name = at->targets.empty() ? "" : at->targets[0];
       if (!before.empty() && name != before) return;
       if (!name.empty()) {
-        found_.returned.push_back(
-            {value, Index(run), static_cast<size_t>(at - statements.begin())});
+        found_.returned.push_back({value, Index(run), static_cast<size_t>(at - statements.data())});
       }
       const bool passes_on = PassesOn(at, statements);
       before = passes_on ? "" : name;
@@ -76,13 +74,12 @@ class CollectedFinder {
 
   // Whether the forward returns what `statement` has been given: nothing follows, or what is known
   // to add to it.
-  bool PassesOn(std::vector<Statement>::const_iterator statement,
-                const std::vector<Statement>& statements) const {
+  bool PassesOn(const Statement* statement, const std::vector<Statement>& statements) const {
     const auto is_known = [&](const Statement& later) {
       return later.source != kNoStatement && PassesListOn(program_.source.At(later.source).text);
     };
-    return std::next(statement) == statements.end() ||
-           std::any_of(statement, statements.end(), is_known);
+    const Statement* end = statements.data() + statements.size();
+    return statement + 1 == end || std::any_of(statement, end, is_known);
   }
 
   const Program& program_;

@@ -30,7 +30,8 @@ struct KnownName {
 std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& runs, int64_t last);
 
 // Until which call of `statement` the names of a method or function that it calls hold `name`,
-// which call `maker` has made: what several calls of a method read, and what is known of libraries.
+// which call `maker` has made: what several calls of a method read, what Python's order of
+// evaluation shows to have a name, and what is known of libraries.
 // What the modules that the method calls make inside is theirs, and their lines tell of it.
 // `maker` where nothing is known to hold it.  O(calls of the statement).
 int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,

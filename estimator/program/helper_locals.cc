@@ -135,8 +135,9 @@ bool MayTakeName(const Program& program, const Reader& reader, NameId name) {
 }
 
 // The last call at which a method whose lines are unknown has `name`, a result of its step that
-// ends with call `maker`: more than one step reads it.  What a loop over modules reads in one turn
-// and no more is bound anew by it: x = block(x).  `maker` where no name is known.
+// ends with call `maker`: more than one step reads it, or one as a further operand, behind what
+// does not belong to its expression; the latter of a function, too.  What a loop over modules reads
+// in one turn and no more is bound anew by it: x = block(x).  `maker` where no name is known.
 int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const Statement& statement,
                      int64_t maker, NameId name) {
   if (StepEnd(runs, statement, maker) != maker) return maker;

@@ -16,7 +16,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kName = "what models return";
+constexpr char kName[] = "what models return";
 
 class HiddenStates {
  public:
@@ -62,7 +62,7 @@ class HiddenStates {
   // A library that collects: by the line that calls a layer, or, without lines, by the list's name.
   bool Collects(int32_t loop, std::string_view list, const std::vector<size_t>& layers) const {
     if (layers.size() < 2 || !IsListOfCollected(list) || !AreChain(layers)) return false;
-    const Statement* call = StatementAt(loop, runs_.all()[layers[0]].first);
+    const Statement* call = StatementAt(modules_[Index(loop)], runs_.all()[layers[0]].first);
     if (call == nullptr) return false;
     return call->source == kNoStatement || CollectsStates(program_.source.At(call->source).file);
   }
@@ -99,7 +99,7 @@ class HiddenStates {
     if (read == ValueLives::kBeforeAll) return;
     const int64_t until = HeldUntil(loop, read);
     for (const NameId state : states) {
-      if (state != kNoName) lives_.HoldBy(std::string(kName), state, until);
+      if (state != kNoName) lives_.HoldBy(kName, state, until);
     }
   }
 
@@ -140,7 +140,7 @@ class HiddenStates {
   // where it takes a part of what it is given, or binds none.
   int64_t NameUntil(int32_t run, int64_t call) const {
     const ModuleCall& module = modules_[Index(run)];
-    const Statement* statement = StatementAt(run, call);
+    const Statement* statement = StatementAt(module, call);
     if (statement == nullptr || statement->source == kNoStatement) return module.last;
     if (statement->targets.empty() || !BindsWhole(*statement)) return statement->last;
     const auto index = static_cast<size_t>(statement - module.statements.data());
@@ -178,26 +178,19 @@ class HiddenStates {
       const bool is_leaf =
           runs_.DepthAt(first) == statement.level + 1 && runs_.DepthAt(i) == runs_.DepthAt(first);
       const std::vector<NameId>& made = program_.calls[Index(i)].outputs;
-      if (!is_leaf && made.size() == 1) lives_.HoldBy(statement.targets[0], made[0], until);
+      if (is_leaf || made.size() != 1 || made[0] == kNoName) continue;
+      lives_.HoldBy(statement.targets[0], made[0], until);
     }
   }
 
-  // Held by the names of the callers, outwards as long as they return what they are given.
+  // Held by the name that the caller binds to what it is given.
   void FollowField(int32_t run, const Statement& statement) {
     const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
     if (made.size() != 1 || made[0] == kNoName) return;
     lives_.HoldBy(statement.targets[0], made[0], modules_[Index(run)].last);
     const int32_t caller = runs_.all()[Index(run)].caller;
     if (caller < 0) return;
-    lives_.HoldBy(std::string(kName), made[0], NameUntil(caller, statement.last));
-  }
-
-  const Statement* StatementAt(int32_t run, int64_t call) const {
-    const std::vector<Statement>& statements = modules_[Index(run)].statements;
-    const auto found = std::ranges::find_if(statements, [&](const Statement& statement) {
-      return statement.first <= call && call <= statement.last;
-    });
-    return found == statements.end() ? nullptr : &*found;
+    lives_.HoldBy(kName, made[0], NameUntil(caller, statement.last));
   }
 
   const Program& program_;

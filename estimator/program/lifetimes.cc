@@ -142,16 +142,16 @@ class Lifetimes {
   // The call that makes what the statement binds: its last one, but of a method that checks what it
   // returns behind it, "mask = self.get_placeholder_mask(ids)", the only one that is read later.
   int64_t CallOfResult(const Statement& statement) const {
+    if (!statement.in_helper || statement.targets.size() != 1) return statement.last;
     int64_t found = ValueLives::kBeforeAll;
-    for (int64_t i = statement.first; i <= statement.last && statement.in_helper; ++i) {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
         if (found != ValueLives::kBeforeAll) return statement.last;
         found = i;
       }
     }
-    const bool is_one = found != ValueLives::kBeforeAll && statement.targets.size() == 1;
-    return is_one ? found : statement.last;
+    return found == ValueLives::kBeforeAll ? statement.last : found;
   }
 
   // Which target of the statement its value is bound to: the first, but of "x, y = self.pool(x, y)"

@@ -88,14 +88,14 @@ class HeldWeightsFinder {
   // From the forward that weighs outwards.
   void Follow(NameId weights, int64_t call) {
     int32_t run = runs_.RunOf(call);
-    const Statement* statement = run < 0 ? nullptr : StatementAt(run, call);
+    const Statement* statement = run < 0 ? nullptr : StatementAt(modules_[Index(run)], call);
     if (statement == nullptr) return;
     const bool is_named_before = makers_[Index(weights)] < statement->first;
     if (is_named_before && KeepsThem(*statement, weights)) return;
     bool is_passed_on = !is_named_before;
     if (is_passed_on && !Hold(weights, run, *statement, /*is_passed_on=*/false)) return;
     for (bool is_layer = IsLayer(run); (run = runs_.all()[Index(run)].caller) >= 0;) {
-      statement = StatementAt(run, call);
+      statement = StatementAt(modules_[Index(run)], call);
       if (statement == nullptr || !Hold(weights, run, *statement, is_passed_on) || is_layer) return;
       is_passed_on = true;
       is_layer = IsLayer(run);
@@ -134,14 +134,6 @@ class HeldWeightsFinder {
   void Add(NameId weights, size_t module, const Statement& statement, size_t place) {
     const auto index = &statement - modules_[module].statements.data();
     held_.push_back({weights, module, static_cast<size_t>(index), place});
-  }
-
-  const Statement* StatementAt(int32_t run, int64_t call) const {
-    const std::vector<Statement>& statements = modules_[Index(run)].statements;
-    const auto found = std::ranges::find_if(statements, [&](const Statement& statement) {
-      return statement.first <= call && call <= statement.last;
-    });
-    return found == statements.end() ? nullptr : &*found;
   }
 
   // "model.layers.3", of a loop over them.

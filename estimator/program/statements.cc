@@ -261,6 +261,13 @@ class StatementFinder {
 
 }  // namespace
 
+const Statement* StatementAt(const ModuleCall& module, int64_t call) {
+  const auto found = std::ranges::find_if(module.statements, [&](const Statement& statement) {
+    return statement.first <= call && call <= statement.last;
+  });
+  return found == module.statements.end() ? nullptr : &*found;
+}
+
 std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns& runs) {
   return StatementFinder(program, runs).Find();
 }

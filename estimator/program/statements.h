@@ -37,6 +37,9 @@ struct ModuleCall {
 // turns of a loop.  O(calls × depth of modules).
 std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns& runs);
 
+// That around call `call` of the module call; null without one.  O(statements).
+const Statement* StatementAt(const ModuleCall& module, int64_t call);
+
 // One turn of a loop, calls `first` to `last`.
 struct Turn {
   int64_t first = 0;

@@ -99,14 +99,14 @@ class CallWriter : public ProgramWriter {
   // What a statement before that of `call`, of the same forward, has bound to `variable`; kNoName
   // where none is known.
   NameId BoundTo(const Call& call, std::string_view variable) const;
+  // The same, or what the forward of `call` was passed, if that is one tensor of floats and nothing
+  // is known to bind `variable`.
+  NameId BoundOrPassedTo(const Call& call, std::string_view variable) const;
   // What the first module behind that of `call`, called by the same forward, is given: of a rotary
   // embedding, as that itself, the states that the layers are about to read.
   NameId GivenToNextModule(const Call& call) const;
   // What `call`, one of `calls`, reads first, or what that is made of, where it is not there yet.
   NameId FirstMadeFor(const Call& call, const std::vector<Call>& calls) const;
-  // The same, or what the forward of `call` was passed, if that is one tensor of floats and nothing
-  // is known to bind `variable`.
-  NameId BoundOrPassedTo(const Call& call, std::string_view variable) const;
   // Of a cast whose line does not tell (cast_ways.h), in a run in 16 bits.
   std::optional<CastWay> WayOf(const Call& call) const;
   // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
