@@ -17,8 +17,8 @@
 #include "estimator/base/warnings.h"
 #include "estimator/eager/evaluation.h"
 #include "estimator/eager/optimizer_rule.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
-#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {

@@ -10,7 +10,7 @@
 #include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/framework.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {

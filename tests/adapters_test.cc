@@ -11,7 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "tests/checkpointed_net.h"
 #include "tests/paths.h"

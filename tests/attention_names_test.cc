@@ -1,4 +1,4 @@
-#include "estimator/program/attention_names.h"
+#include "estimator/names/attention_names.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-"""Says which rows of estimator/program/library_*.cc an installed release no longer has.
+"""Says which rows of estimator/libraries/*.cc an installed release no longer has.
 
     check_libraries.py [FOLDER]      # a folder of installed packages; default: this Python's own
     check_libraries.py --self-test   # shows that it can fail
@@ -16,15 +16,15 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-TABLES = Path(__file__).parent.parent / "estimator/program"
+TABLES = Path(__file__).parent.parent / "estimator/libraries"
 NAMES = re.compile(r'constexpr std::string_view (k\w+) = "([^"]*)";')
 STRING = r'(?:"(?:[^"\\]|\\.)*"\s*)+'
 ROW = re.compile(rf"\{{(k\w+|{STRING}),\s*(k\w+|{STRING}),\s*({STRING})\}}")
 
 
 def own_tables():
-    """The text of library_rows.h, which names the releases, and of the tables beside it."""
-    files = [TABLES / "library_rows.h", *sorted(TABLES.glob("library_*.cc"))]
+    """The text of rows.h, which names the releases, and of the tables beside it."""
+    files = [TABLES / "rows.h", *sorted(TABLES.glob("*.cc"))]
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 

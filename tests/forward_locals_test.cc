@@ -1,4 +1,4 @@
-#include "estimator/program/forward_locals.h"
+#include "estimator/names/forward_locals.h"
 
 #include <doctest/doctest.h>
 

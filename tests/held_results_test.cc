@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/program/lifetimes.h"
+#include "estimator/names/lifetimes.h"
 
 namespace onnxfit::held_results_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/program/helper_frames.h"
+#include "estimator/names/helper_frames.h"
 
 #include <doctest/doctest.h>
 

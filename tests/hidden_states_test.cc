@@ -1,4 +1,4 @@
-#include "estimator/program/hidden_states.h"
+#include "estimator/names/hidden_states.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/eager/dispatch.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "tests/pt2_helpers.h"
 #include "tests/trace_helpers.h"
 

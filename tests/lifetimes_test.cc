@@ -1,4 +1,4 @@
-#include "estimator/program/lifetimes.h"
+#include "estimator/names/lifetimes.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/recover/findings.h"
 #include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"

@@ -1,4 +1,4 @@
-#include "estimator/program/returned_weights.h"
+#include "estimator/names/returned_weights.h"
 
 #include <doctest/doctest.h>
 

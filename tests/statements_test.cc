@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "estimator/program/lifetimes.h"
+#include "estimator/names/lifetimes.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
 

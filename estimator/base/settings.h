@@ -99,7 +99,7 @@ enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp };
 enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
-// (program/library_loops.cc).
+// (libraries/loops.cc).
 enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning, kTimm };
 
 // One spelling of an enumerator, as typed and as printed.

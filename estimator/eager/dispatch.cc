@@ -10,7 +10,7 @@
 
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/strides.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {

@@ -8,7 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/in_place.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {

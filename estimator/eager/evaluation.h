@@ -25,8 +25,8 @@ void CheckEvaluation(const TrainingSettings& settings);
 //           loss_function(out, y).item()
 //           kept.append(out)                        # and with settings.evaluation.keep of them
 //           kept = [to the host]
-// transformers' Trainer (library_loops.cc) repeats the loss for each sample, and adds what it keeps
-// to one tensor, which is made anew for each batch: losses, and with settings.evaluation.keep
+// transformers' Trainer (libraries/loops.cc) repeats the loss for each sample, and adds what it
+// keeps to one tensor, which is made anew for each batch: losses, and with settings.evaluation.keep
 // predictions and labels.
 class Evaluation {
  public:

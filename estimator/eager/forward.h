@@ -52,7 +52,7 @@ class Forward {
   // which saves what the span was given.
   void CheckpointReentrant(std::vector<CallSpan> spans);
   // Of checkpoints that the model's library puts around its layers itself: what it asks gradients
-  // for then (library_names.cc).
+  // for then (libraries/names.cc).
   void AskAsLibraries();
   // Before `node` runs backward: where it saved nothing for being under a checkpoint, all of its
   // span runs once more, up to the last call that saves anything, and gives every node what it

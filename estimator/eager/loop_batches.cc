@@ -5,7 +5,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {

@@ -16,8 +16,8 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/hidden_matrices.h"
-#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "estimator/eager/forward.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {

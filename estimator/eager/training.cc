@@ -19,8 +19,8 @@
 #include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/eager/zero_partition.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
-#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {

@@ -27,7 +27,7 @@ namespace onnxfit {
 //           if i == 0: optimizer.zero_grad()       # before-backward
 //           loss.backward()                        # gradients add up in place
 //       optimizer.step()
-// A loop that is a library's (settings.loop.library) is that with what program/library_loops.cc
+// A loop that is a library's (settings.loop.library) is that with what libraries/loops.cc
 // says of it: transformers' Trainer, for one, takes the step's batches first and counts their
 // labels, has the model compute the loss, goes backward from loss / 1, adds the loss up on the
 // device and drops the gradients behind the step. With optimizer_in_backward neither zero_grad()

@@ -13,8 +13,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/adapter_calls.h"
-#include "estimator/program/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "estimator/program/program_writer.h"
 

@@ -10,7 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/statements.h"
 

@@ -36,7 +36,7 @@ std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<s
                                      std::string_view flag);
 
 // Those of --checkpoint: "auto" of models whose library is known to choose others
-// (library_checkpoints.cc) names those.
+// (libraries/checkpoints.cc) names those.
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs);
 

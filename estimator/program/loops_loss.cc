@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/smoothed_losses.h"
 

@@ -1,5 +1,4 @@
-// The modules around the calls of a program: a tree of ids, every path interned once; and the names
-// that PyTorch gives to modules and their tensors.
+// The modules around the calls of a program: a tree of ids, every path interned once.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "estimator/base/module_names.h"
 
 namespace onnxfit {
 
@@ -65,30 +66,5 @@ class ModuleTree {
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::map<std::pair<ModuleId, std::string>, ModuleId> ids_;
 };
-
-// --- Names ----------------------------------------------------------------------------------
-
-// "model.layer1.0.conv1", the path of the innermost module of `scope`: a child of a
-// Sequential repeats its parent's name, and the number of its call ("@1"), any other child does
-// not.
-std::string ModulePath(const std::vector<std::string>& scope);
-
-// "layer1.0" and "conv1" of "layer1.0.conv1": a module and its child, or its tensor.  Both
-// are `path` itself where it has no dot.  The child of a module's second call, "conv1@1", has
-// the same name.
-std::string_view ParentOf(std::string_view path);
-std::string_view ChildOf(std::string_view path);
-
-// Whether a child's name is a number, as lists and Sequentials call theirs.
-bool IsNumbered(std::string_view name);
-
-// Whether a module of a scope is a child of a ModuleList or a Sequential: "layers.3".
-bool IsListed(std::string_view module);
-
-// "encoder.layers.3" of "encoder.layers.3.linear1.bias": up to the last number; else "".
-std::string_view NumberedLayer(std::string_view path);
-
-// How many modules two scopes have in common, from the outermost in.
-size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
 }  // namespace onnxfit

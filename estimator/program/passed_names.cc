@@ -4,7 +4,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {

@@ -9,11 +9,10 @@
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/base/warnings.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/fast_paths.h"
-#include "estimator/program/libraries.h"
-#include "estimator/program/lifetimes.h"
 #include "estimator/program/loops_loss.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
@@ -231,7 +230,6 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel
   DropUnread(program, is_leftover);
   TakeFastPaths(program, settings);
   FindMadeOnce(program, settings);
-  PlaceDeaths(program, settings.mode == Mode::kEval || settings.loop.hold_outputs);
   SayFrozen(program, settings);
   WarnOfUnreached(program, settings);
 }

@@ -98,9 +98,9 @@ struct LibraryModel {
 };
 
 // The rest of a program whose forward is written: its `loss_output`, unless that is kNoName, gets
-// labels and, in training, the loss; then names get their deaths.  Warns of parameters that no
-// gradient reaches.  Of calls whose results nobody reads, those that `is_leftover` are the
-// exporter's, and go.  Throws Error as AddLabels does.  O(calls × depth of modules).
+// labels and, in training, the loss.  Warns of parameters that no gradient reaches.  Of calls whose
+// results nobody reads, those that `is_leftover` are the exporter's, and go.  Throws Error as
+// AddLabels does.  O(calls × depth of modules).
 void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel& model,
                    const std::function<bool(const AtenCall&)>& is_leftover);
 

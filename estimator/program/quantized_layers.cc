@@ -12,7 +12,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "estimator/program/program_writer.h"
 

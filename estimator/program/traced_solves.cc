@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/program_writer.h"
 
 namespace onnxfit {

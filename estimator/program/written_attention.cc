@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/eager_attention.h"
-#include "estimator/program/libraries.h"
 
 namespace onnxfit {
 namespace {

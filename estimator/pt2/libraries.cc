@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit::pt2 {
 

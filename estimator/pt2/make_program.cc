@@ -13,6 +13,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
+#include "estimator/names/lifetimes.h"
 #include "estimator/onnx/named_sizes.h"
 #include "estimator/program/loss.h"
 #include "estimator/pt2/call_writer.h"
@@ -375,6 +376,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   const std::vector<NameId> inputs = writer.program().inputs;
   FinishProgram(writer, LossOutput(writer, settings), ModelOf(exported),
                 [&](const AtenCall& call) { return writer.IsLeftover(call); });
+  PlaceDeaths(writer.program(), settings);
   MadeProgram made = {writer.TakeProgram(), writer.TakeTensors()};
   made.program.name_of.assign(file.values.size(), kNoName);
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {

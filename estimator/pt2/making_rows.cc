@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {

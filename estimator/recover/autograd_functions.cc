@@ -3,7 +3,7 @@
 #include <map>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {

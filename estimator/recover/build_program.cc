@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/names/lifetimes.h"
 #include "estimator/program/loss.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/masks.h"
@@ -151,6 +152,7 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
       recovery.writer, loss, model, [kept = RunAllTheSame(recovery)](const AtenCall& call) {
         return std::ranges::none_of(call.outputs, [&](NameId name) { return kept.contains(name); });
       });
+  PlaceDeaths(program, settings);
   program.name_of = recovery.values.TakeNames();
   return recovery.writer.TakeProgram();
 }

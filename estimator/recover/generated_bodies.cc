@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/autograd_functions.h"
 #include "estimator/recover/call_parts.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"

@@ -14,7 +14,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/findings.h"

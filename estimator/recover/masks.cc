@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {

@@ -8,7 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/lost_calls.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/recover/autograd_functions.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exported_groups.h"

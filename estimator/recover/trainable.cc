@@ -13,7 +13,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"

@@ -12,7 +12,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/libraries.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {

@@ -1,0 +1,334 @@
+// What functions of libraries bind to names, by their text.
+#include "estimator/libraries/libraries.h"
+#include "estimator/libraries/rows.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
+                                    "def grouped_mm_experts_forward("};
+constexpr SeenIn kShiftedWindows = {kTimm, "models/swin_transformer_v2_cr.py",
+                                    "def _shifted_window_attn(self, x):"};
+constexpr HelperFrame kHelperFrames[] = {
+    // With biases, and with the limits of GPT-OSS's _apply_gate.
+    {"experts_forward(",
+     "expert_ids_g, perm = sort\n"
+     "selected_hidden_states_g = index\n"
+     "sample_weights_g = index\n"
+     "histc_input = to\n"
+     "tokens_per_expert = histc\n"
+     "offsets = cumsum\n"
+     "sentinel_mask = ge\n"
+     "selected_biases = index\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "gate = clamp_max\n"
+     "up = clamp\n"
+     "scaled = mul.Scalar\n"
+     "glu, -scaled = mul\n"
+     "proj_out, -gate, -up, -glu = mul\n"
+     "selected_biases = index\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "weighted_out = mul\n"
+     "weighted_out = index\n",
+     kGroupedExperts},
+    {"experts_forward(",
+     "expert_ids_g, perm = sort\n"
+     "selected_hidden_states_g = index\n"
+     "sample_weights_g = index\n"
+     "histc_input = to\n"
+     "tokens_per_expert = histc\n"
+     "offsets = cumsum\n"
+     "sentinel_mask = ge\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "proj_out = mul\n"
+     "proj_out = _grouped_mm\n"
+     "proj_out = masked_fill\n"
+     "weighted_out = mul\n"
+     "weighted_out = index\n",
+     kGroupedExperts},
+    {"mamba_selective_scan(",
+     "dt = add\n"
+     "dt = softplus\n"
+     "discrete_A = exp\n"
+     "discrete_B = mul\n"
+     "deltaB_u = mul\n"
+     "ssm_state = constant\n"
+     "  ssm_state = add\n"
+     "  scan_output=scan_outputs[] = matmul\n"
+     "scan_output = cat\n"
+     "scan_output = add\n"
+     "scan_output = mul\n",
+     {kTransformers, "models/mamba/modeling_mamba.py", "def mamba_selective_scan("}},
+    {"compute_global_attention_representations(",
+     "global_and_local_k = cat\n"
+     "global_and_local_v = cat\n"
+     "extended_mask = pad\n"
+     "attn_weights = bmm\n"
+     "attn_weights = add\n"
+     "attn_probs = softmax\n"
+     "attn_output = bmm\n"
+     "return attn_output, attn_probs",
+     {kTransformers, "models/pegasus_x/modeling_pegasus_x.py",
+      "def compute_global_attention_representations("}},
+    {"compute_local_attention_representations(",
+     "extended_mask = pad\n"
+     "blocked_local2global = bmm\n"
+     "blocked_local2local = bmm\n"
+     "attn_weights = cat\n"
+     "attn_weights = add\n"
+     "attn_probs = softmax\n"
+     "local2global_attn_output = bmm\n"
+     "local2local_attn_output = bmm\n"
+     "attn_output = add\n"
+     "return attn_output, attn_probs",
+     {kTransformers, "models/pegasus_x/modeling_pegasus_x.py",
+      "def compute_local_attention_representations("}},
+    {"self._attn(query, key, value, attention_mask)",
+     "attn_scores = bernoulli\n"
+     "attention_scores = baddbmm\n"
+     "attention_scores = add\n"
+     "attn_weights = softmax\n"
+     "attn_weights = to\n"
+     "attn_output = matmul\n"
+     "return attn_output, attn_weights",
+     {kTransformers, "models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
+      "attn_scores = torch.zeros("}},
+    // LiteMLA.
+    {"self._attn(q, k, v)",
+     "q = to\n"
+     "k = to\n"
+     "v = to\n"
+     "kv = matmul\n"
+     "out = matmul\n"
+     "out = div\n",
+     {kTimm, "models/efficientvit_mit.py", "def _attn(self, q, k, v):"}},
+    // SwinTransformerV2CrBlock, with a shift and without.
+    {"self._shifted_window_attn(x)",
+     "-x = roll\n"
+     "x = pad\n"
+     "x_windows = contiguous\n"
+     "-attn = softmax\n"
+     "attn_windows = linear\n"
+     "x = contiguous\n"
+     "-x, -x_windows, -attn_windows = roll\n",
+     kShiftedWindows},
+    {"self._shifted_window_attn(x)",
+     "x = pad\n"
+     "x_windows = contiguous\n"
+     "-attn = softmax\n"
+     "attn_windows = linear\n"
+     "-x, -x_windows, -attn_windows = contiguous\n",
+     kShiftedWindows},
+    // Xcit, of its PositionalEncodingFourier.
+    {"self.forward_features(",
+     "-pos_x = cos\n"
+     "-pos_y = cos\n"
+     "pos_encoding = repeat\n",
+     {kTimm, "models/xcit.py", "pos_encoding = self.pos_embed(B, Hp, Wp)"}},
+    // SanaMultiscaleAttnProcessor2_0, and apply_linear_attention; the value is a part of the
+    // states.
+    {"self.processor(self, hidden_states)",
+     "query = linear\n"
+     "key = linear\n"
+     "value = linear\n"
+     "hidden_states=multi_scale_qkv[] = cat\n"
+     "  proj_in = convolution\n"
+     "  multi_scale_qkv[], -proj_in = convolution\n"
+     "hidden_states = cat\n"
+     "hidden_states=value = to\n"
+     "query = relu\n"
+     "key = relu\n"
+     "padded = pad\n"
+     "scores = matmul\n"
+     "scaled = matmul\n"
+     "scaled = to\n"
+     "hidden_states, -padded, -scores, -scaled = div\n"
+     "hidden_states = to\n"
+     "hidden_states = linear\n",
+     {kDiffusers, "models/attention_processor.py", "class SanaMultiscaleAttnProcessor2_0:"}},
+    // AttnProcessor2_0.
+    {"self.processor(",
+     "hidden_states=encoder_hidden_states = group_norm\n"
+     "query = linear\n"
+     "key = linear\n"
+     "value = linear\n"
+     "hidden_states = scaled_dot_product_attention\n"
+     "hidden_states = to\n"
+     "hidden_states = linear\n"
+     "hidden_states = add\n",
+     {kDiffusers, "models/attention_processor.py", "class AttnProcessor2_0:"}},
+    // Qwen3.5's gated delta rule by chunks, with l2norm of queries and keys, and its kin's.
+    {"chunk_gated_delta_rule(",
+     "query = cast\n"
+     "key = cast\n"
+     "value = cast\n"
+     "beta = cast\n"
+     "decay = cast\n"
+     "inv_norm = rsqrt\n"
+     "query, -inv_norm = mul\n"
+     "inv_norm = rsqrt\n"
+     "key, -inv_norm = mul\n"
+     "query = mul.Scalar\n"
+     "padded_query = pad\n"
+     "padded_key = pad\n"
+     "padded_value, -query, -key, -value = pad\n"
+     "padded_beta = pad\n"
+     "padded_decay, -beta, -decay = pad\n"
+     "v_beta = mul\n"
+     "k_beta = mul\n"
+     "strictly_upper_mask = triu\n"
+     "cum_decay = cumsum\n"
+     "pairwise_decay = sub\n"
+     "pairwise_decay = masked_fill\n"
+     "pairwise_decay = exp\n"
+     "ut_system = mul\n"
+     "intra_chunk_attn = mul\n"
+     "decayed_k_beta = mul\n"
+     "new_values = linalg_solve_triangular\n"
+     "k_cumdecay = linalg_solve_triangular\n"
+     "last_recurrent_state = constant\n"
+     "core_attn_out = bernoulli\n"
+     "padded_query = mul\n"
+     "padded_key = mul\n"
+     "chunk_decay = exp\n"
+     "  v_new = sub\n"
+     "  inter_chunk_attn = matmul\n"
+     "  scaled = mul\n"
+     "  last_recurrent_state, -scaled = add\n"
+     "core_attn_out, -last_recurrent_state = view\n",
+     {kTransformers, "models/qwen3_5/modeling_qwen3_5.py", "def torch_chunk_gated_delta_rule("}},
+    // Mamba2's scan by chunks, in Bamba and its kin.
+    {"mamba2_chunk_scan(",
+     "dt = add\n"
+     "dt = softplus\n"
+     "dt = clamp\n"
+     "B = repeat_interleave\n"
+     "C = repeat_interleave\n"
+     "D_residual = mul\n"
+     "hidden_states = mul\n"
+     "A = mul\n"
+     "hidden_states = pad\n"
+     "A = pad\n"
+     "B = pad\n"
+     "C = pad\n"
+     "A_cumsum = cumsum\n"
+     "L = exp\n"
+     "G = sum\n"
+     "M = sum\n"
+     "Y_diag = sum\n"
+     "decay_states = exp\n"
+     "B_decay = mul\n"
+     "states = sum\n"
+     "states = cat\n"
+     "decay_chunk = exp\n"
+     "new_states=states = sum\n"
+     "state_decay_out = exp\n"
+     "C_times_states = mul\n"
+     "Y_off = mul\n"
+     "output = add\n"
+     "output = add\n",
+     {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
+    // VQModel: the quantizer's indices, "_", its loss, and what it made.
+    {"self.decode(h)",
+     "_ = argmin\n"
+     "commit_loss = add\n"
+     "quant = self.quantize\n"
+     "quant2 = self.post_quant_conv\n"
+     "dec = self.decoder\n"
+     "return dec+commit_loss",
+     {kDiffusers, "models/autoencoders/vq_model.py", "quant, commit_loss, _ = self.quantize(h)"}},
+    // Levit: "x, x_dist = self.head(x), self.head_dist(x)".
+    {"self.forward_head(",
+     "x = mean\n"
+     "result = self.head\n"
+     "x_dist, -x = self.head_dist\n",
+     {kTimm, "models/levit.py", "return (x + x_dist) / 2"}},
+    // VOLO, whose forward_features passes x on to forward_tokens and forward_cls.
+    {"self.forward_features(",
+     "x = self.patch_embed\n"
+     "x = self.network.4\n"
+     "x = self.post_network.1\n"
+     "x = self.norm\n",
+     {kTimm, "models/volo.py", "x = self.forward_tokens(x)"}},
+    // MegatronBertLayer.
+    {"apply_chunking_to_forward(",
+     "ln_output = self.ln\n"
+     "intermediate_output = self.intermediate\n"
+     "layer_output = self.output\n",
+     {kTransformers, "models/megatron_bert/modeling_megatron_bert.py",
+      "ln_output = self.ln(attention_output)"}},
+    // LayoutLMv3SelfAttention.
+    {"self.cogview_attention(",
+     "scaled_attention_scores = mul.Scalar\n"
+     "max_value = amax\n"
+     "new_attention_scores = mul.Scalar\n",
+     {kTransformers, "models/layoutlmv3/modeling_layoutlmv3.py", "def cogview_attention("}},
+    // MultiScaleAttention's distances, and the products with them.
+    {"cal_rel_pos_type(",
+     "dist_h = sub\n"
+     "dist_w = sub\n"
+     "rel_h = index\n"
+     "rel_w = index\n"
+     "rel_h = bmm\n"
+     "rel_w = bmm\n",
+     {kTimm, "models/mvitv2.py", "def cal_rel_pos_type("}},
+    // EfficientViM.
+    {"self.forward_features(",
+     "features[] = self.norm.0\n"
+     "features[] = self.norm.1\n"
+     "features[] = self.norm.2\n"
+     "return features[]",
+     {kTimm, "models/efficientvim.py", "features.append(norm("}},
+    {"self.forward_head(",
+     "x[] = mean\n"
+     "x[] = mean\n"
+     "x[] = mean\n"
+     "x[] = mean\n"
+     "weights = softmax\n"
+     "logits[] = mul\n"
+     "logits[] = mul\n"
+     "logits[] = mul\n"
+     "logits[] = mul\n",
+     {kTimm, "models/efficientvim.py", "logits = [weights[i] * head(x[i])"}},
+    // NaFlexVit.
+    {"self.forward_features(",
+     "embeds = self.embeds\n",
+     {kTimm, "models/naflexvit.py", "x = embeds['patches']"}},
+    // ViTMAEEmbeddings.
+    {"self.random_masking(",
+     "noise = constant\n"
+     "ids_shuffle = argsort\n"
+     "ids_restore = argsort\n"
+     "sequence_unmasked = gather\n"
+     "mask = constant\n"
+     "mask = gather\n"
+     "return sequence_unmasked, mask, ids_restore",
+     {kTransformers, "models/vit_mae/modeling_vit_mae.py", "def random_masking("}},
+    // XIELUActivation.
+    {"self._xielu_python(",
+     "alpha_p = softplus\n"
+     "alpha_n = add\n",
+     {kTransformers, "activations.py", "def _xielu_python("}},
+    // DenseLayer.
+    {"self.bottleneck_fn(",
+     "concated_features = cat\n"
+     "bottleneck_output = convolution\n",
+     {kTimm, "models/densenet.py", "def bottleneck_fn("}},
+    // AutoencoderKL's, and its kin's.
+    {"posterior = self.encode(x).latent_dist",
+     "mean, logvar = split\n"
+     "logvar = clamp\n"
+     "std = exp\n"
+     "var = exp\n"
+     "return mean+logvar+std+var",
+     {kDiffusers, "models/autoencoders/vae.py", "class DiagonalGaussianDistribution(object):"}},
+};
+
+}  // namespace
+
+std::span<const HelperFrame> HelperFrames() { return kHelperFrames; }
+
+}  // namespace onnxfit

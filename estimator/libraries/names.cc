@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <iterator>
+
+#include "estimator/base/module_names.h"
+#include "estimator/libraries/libraries.h"
+#include "estimator/libraries/rows.h"
+
+namespace onnxfit {
+namespace {
+
+// SelectAdaptivePool2d, and vgg.py's ConvMlp, in "x = self.forward_head(x)".
+constexpr NameFact kHeadChildren[] = {
+    {"global_pool", {kTimm, "models/resnet.py", "x = self.forward_head(x)"}},
+    {"in_conv", {kTimm, "models/lowformer.py", "x = self.forward_head(x)"}},
+    {"pre_logits", {kTimm, "models/vgg.py", "x = self.forward_head(x)"}},
+};
+
+constexpr SeenIn kPositionIds = {kTransformers, "models/roberta/modeling_roberta.py",
+                                 "def create_position_ids_from_input_ids("};
+constexpr SeenIn kDisentangled = {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
+                                  "def disentangled_attention_bias("};
+constexpr SeenIn kComputeBias = {kTransformers, "models/t5/modeling_t5.py", "def compute_bias("};
+constexpr SeenIn kMultiHead = {kTorch, "nn/functional.py", "def multi_head_attention_forward("};
+
+constexpr HelperLocal kHelperLocals[] = {
+    // The positions without padding's, the mask.
+    {"create_position_ids_from_input_ids", "mul", true, false, "", kPositionIds},
+    {"create_position_ids_from_input_ids", "cumsum", false, true, "", kPositionIds},
+    // pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
+    {"disentangled_attention_bias", "repeat", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "hardtanh", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "clamp", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "gather", true, false, "", kDisentangled},
+    // relative_position = memory_position - context_position; is_small, relative_position and
+    // relative_position_if_large in _relative_position_bucket.
+    {"compute_bias", "sub", true, true, "", kComputeBias},
+    {"compute_bias", "where", false, true, "embedding", kComputeBias},
+    // The mask of create_position_bias_mask.
+    {"attention_interface",
+     "where",
+     true,
+     false,
+     "",
+     {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
+    // q, k and v, and where weights are asked for, q_scaled.
+    {"multi_head_attention_forward", "scaled_dot_product_attention", false, true, "", kMultiHead},
+    {"multi_head_attention_forward", "baddbmm", false, true, "", kMultiHead},
+    {"multi_head_attention_forward", "bmm", false, true, "", kMultiHead},
+};
+
+// DynamicLayer.update.
+constexpr NameFact kReplacing[] = {
+    {"past_key_values.update(",
+     {kTransformers, "models/llama/modeling_llama.py", "past_key_values.update("}},
+    {"cache.update(", {kTransformers, "cache_utils.py", "def update("}},
+};
+
+// Others return them if they are asked to, "output_attentions".
+constexpr NameFact kReturningWeights[] = {
+    {"self_outputs = self.self(",
+     {kTransformers, "models/megatron_bert/modeling_megatron_bert.py",
+      "return context_layer, attention_probs"}},
+};
+
+// Which return them if they are asked to, and call so, too.
+constexpr NameFact kReturningIfAsked[] = {
+    {"models/perceiver/",
+     {kTransformers, "models/perceiver/modeling_perceiver.py",
+      "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
+    {"models/tapas/",
+     {kTransformers, "models/tapas/modeling_tapas.py",
+      "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
+};
+
+// Else "attn_weights_reshaped = None" is returned.
+constexpr NameFact kKeepingWeights[] = {
+    {"torch.bmm(attn_probs",
+     {kTransformers, "models/trocr/modeling_trocr.py",
+      "attn_output = torch.bmm(attn_probs, value_states)"}},
+};
+
+// "mask_kwargs = {..., "inputs_embeds": hidden_states, ...}".
+constexpr NameFact kPassingEmbeddings[] = {
+    {"(**mask_kwargs)",
+     {kTransformers, "models/modernbert_decoder/modeling_modernbert_decoder.py",
+      "create_causal_mask(**mask_kwargs)"}},
+};
+
+constexpr StoredNames kStoredNames = {
+    "models/gemma",
+    "value_states = self.v_norm(value_states)",
+    {"key_states", "value_states"},
+    "shared_kv_states",
+    {kTransformers, "models/gemma4/modeling_gemma4.py",
+     "shared_kv_states[self.layer_type] = key_states, value_states"}};
+
+constexpr NameFact kEagerAttentionCalls[] = {
+    {"attention_interface(",
+     {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
+};
+
+constexpr CollectedLine kCollectedLines[] = {
+    // Of FeatureDictNet, by the layers that it is asked for: mostly all stages.
+    {"return list(self._collect(x).values())",
+     "layer",
+     {kTimm, "models/_features.py", "return list(self._collect(x).values())"}},
+    // DETR's masks of feature maps, and its positions, and those of its kin.
+    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
+     "",
+     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
+      "out.append((feature_map, mask))"}},
+    {"pos.append(self.position_embedding(feature_map, mask)",
+     "",
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py",
+      "pos.append(self.position_embedding(feature_map, mask)"}},
+    // DPT's fusion stage and its copies.
+    {"fused_hidden_state = layer(",
+     "",
+     {kTransformers, "models/dpt/modeling_dpt.py", "fused_hidden_states.append("}},
+    // Which DebertaV2Model asks for its hidden states.
+    {"output_states, attn_weights = layer_module(",
+     "",
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
+};
+
+// Where a forward asks for hidden_states, the hooks of capture_outputs keep those of every layer.
+constexpr NameFact kCollectingFiles[] = {
+    {"transformers/models/", {kTransformers, "utils/output_capturing.py", "def capture_outputs("}},
+};
+constexpr NameFact kCollectedLists[] = {
+    {"layer", {kTransformers, "models/dinov2/modeling_dinov2.py", "self.layer = nn.ModuleList("}},
+    {"layers", {kTransformers, "models/clip/modeling_clip.py", "self.layers = nn.ModuleList("}},
+};
+constexpr NameFact kReturnedFields[] = {
+    {"last_hidden_state",
+     {kTransformers, "models/aimv2/modeling_aimv2.py", "last_hidden_state=last_hidden_state,"}},
+    {"sequence_output",
+     {kTransformers, "models/flava/modeling_flava.py", "last_hidden_state=sequence_output,"}},
+};
+constexpr NameFact kCallingForFeatures[] = {
+    {".get_image_features(",
+     {kTransformers, "models/blip_2/modeling_blip_2.py", "vision_outputs=vision_outputs,"}},
+};
+
+constexpr NameFact kPassingOn[] = {
+    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
+     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
+      "out.append((feature_map, mask))"}},
+    {"pos.append(self.position_embedding(feature_map, mask)",
+     {kTransformers, "models/table_transformer/modeling_table_transformer.py", "return out, pos"}},
+};
+
+// Zeros in place of relative biases, which blocks pass on to each other: with them reentrant
+// checkpoints have an argument that asks for gradients.
+constexpr NameFact kAskingUnderCheckpoints[] = {
+    {"position_bias = torch.zeros(",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "if self.gradient_checkpointing and self.training:"}},
+};
+
+// To decoder layers and blocks that take their positions from elsewhere, too, rotated by the model.
+constexpr NameFact kPassedToLayers[] = {
+    {"position_ids = position_ids.unsqueeze(0)",
+     {kTransformers, "models/llama/modeling_llama.py", "position_ids=position_ids,"}},
+};
+
+bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
+  return std::ranges::any_of(
+      rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
+}
+
+}  // namespace
+
+bool BeginsHead(std::string_view child) {
+  return std::ranges::find(kHeadChildren, child, &NameFact::name) != std::end(kHeadChildren);
+}
+
+std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
+
+bool CollectsStates(std::string_view file) {
+  return std::ranges::any_of(kCollectingFiles,
+                             [&](const NameFact& row) { return file.starts_with(row.name); });
+}
+
+bool IsListOfCollected(std::string_view list) {
+  return std::ranges::any_of(kCollectedLists,
+                             [&](const NameFact& row) { return ChildOf(list) == row.name; });
+}
+
+bool CallsForFeatures(std::string_view line) { return MentionsAny(kCallingForFeatures, line); }
+
+bool IsReturnedField(std::string_view name) {
+  return std::ranges::find(kReturnedFields, name, &NameFact::name) != std::end(kReturnedFields);
+}
+
+std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
+
+bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
+
+bool AsksUnderCheckpoints(std::string_view line) {
+  return MentionsAny(kAskingUnderCheckpoints, line);
+}
+
+bool IsPassedToLayers(std::string_view line) { return MentionsAny(kPassedToLayers, line); }
+
+bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
+
+bool KeepsWeightsUnlessAsked(std::string_view line) { return MentionsAny(kKeepingWeights, line); }
+
+const StoredNames& NamesStoredByKind() { return kStoredNames; }
+
+bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbeddings, line); }
+
+bool ReturnsWeights(std::string_view line, std::string_view file) {
+  return MentionsAny(kReturningWeights, line) && !MentionsAny(kReturningIfAsked, file);
+}
+
+std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
+
+}  // namespace onnxfit

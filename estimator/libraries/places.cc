@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "estimator/libraries/libraries.h"
+#include "estimator/libraries/rows.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr auto kOutOfPlace = ActivationUse::kOutOfPlace;
+constexpr auto kNotKnown = ActivationUse::kUnknown;
+constexpr auto kInPlace = ActivationUse::kInPlace;
+
+// Of torchvision's, some have both, and some make GELU alone, or are told by their children.
+constexpr ActivationRow kActivationRows[] = {
+    // Norms with an activation, which is told so; gates, which have a default of their own.
+    {"timm.layers.norm_act.", kInPlace, {kTimm, "layers/norm_act.py", "inplace: bool = True,"}},
+    {"timm.layers.squeeze_excite.",
+     kInPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.act = create_act_layer(act_layer, inplace=True)"}},
+    {"timm.layers.activations.Sigmoid",
+     kOutOfPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.gate = create_act_layer(gate_layer)"}},
+    {"timm.layers.activations.HardSigmoid",
+     kOutOfPlace,
+     {kTimm, "layers/squeeze_excite.py", "self.gate = create_act_layer(gate_layer)"}},
+    {"timm.models.nextvit.",
+     kInPlace,
+     {kTimm, "models/nextvit.py", "act_layer = partial(nn.ReLU, inplace=True)"}},
+    {"timm.models.cspnet.",
+     kOutOfPlace,
+     {kTimm, "models/cspnet.py", "self.act3 = create_act_layer(act_layer)"}},
+    {"diffusers.", kOutOfPlace, {kDiffusers, "models/activations.py", "\"relu\": nn.ReLU"}},
+    {"transformers.", kOutOfPlace, {kTransformers, "activations.py", "\"relu\": nn.ReLU,"}},
+    {"torchvision.models.segmentation.",
+     kNotKnown,
+     {kTorchvision, "models/segmentation/fcn.py", "nn.ReLU(),"}},
+    {"torchvision.models.detection.",
+     kNotKnown,
+     {kTorchvision, "models/detection/fcos.py", "conv.append(nn.ReLU())"}},
+    {"torchvision.models.optical_flow.",
+     kNotKnown,
+     {kTorchvision, "models/optical_flow/raft.py", "self.relu = nn.ReLU(inplace=True)"}},
+    {"torchvision.models.maxvit.", kNotKnown, {kTorchvision, "models/maxvit.py", "inplace=None"}},
+    {"torchvision.models.quantization.",
+     kNotKnown,
+     {kTorchvision, "models/quantization/resnet.py", "class QuantizableBasicBlock("}},
+    {"torchvision.ops.misc.SqueezeExcitation",
+     kNotKnown,
+     {kTorchvision, "ops/misc.py", "activation: Callable[..., torch.nn.Module] = torch.nn.ReLU,"}},
+    {"torchvision.ops.feature_pyramid_network.",
+     kNotKnown,
+     {kTorchvision, "ops/feature_pyramid_network.py", "class FeaturePyramidNetwork("}},
+    {"torchvision.", kInPlace, {kTorchvision, "ops/misc.py", "inplace: Optional[bool] = True,"}},
+};
+
+constexpr auto kActivations = InPlaceChildren::Of::kActivations;
+constexpr auto kSums = InPlaceChildren::Of::kSums;
+constexpr SeenIn kResNet = {kTorchvision, "models/resnet.py", "out += identity"};
+constexpr SeenIn kVgg = {kTorchvision, "models/vgg.py", "nn.ReLU(inplace=True)"};
+constexpr SeenIn kEfficientNet = {kTorchvision, "models/efficientnet.py", "result += input"};
+constexpr SeenIn kMobileNetV2 = {kTorchvision, "models/mobilenetv2.py", "return x + self.conv(x)"};
+
+constexpr SeenIn kTimmStages = {kTimm, "models/cspnet.py", "+ shortcut"};
+
+constexpr SeenIn kLraspp = {kTorchvision, "models/segmentation/lraspp.py", "nn.ReLU(inplace=True)"};
+constexpr SeenIn kDeepLab = {kTorchvision, "models/segmentation/deeplabv3.py", "nn.ReLU(),"};
+
+// "*" is a child of any name.
+constexpr InPlaceChildren kInPlaceModules[] = {
+    // ResNet; BasicBlock and Bottleneck, with "out += identity".
+    {{"conv1", "relu", "maxpool", "layer1"}, "relu", false, kActivations, true, kResNet},
+    {{"conv1", "relu", "maxpool", "layer1"}, "layer*.relu*", false, kActivations, true, kResNet},
+    {{"conv1", "relu", "maxpool", "layer1"}, "layer*", true, kSums, true, kResNet},
+    // AlexNet, VGG; Conv2dNormActivation of ops/misc.py and MBConv's "result += input".
+    {{"features", "avgpool", "classifier"}, "features.*", true, kActivations, true, kVgg},
+    {{"features", "avgpool", "classifier"}, "classifier.*", true, kActivations, true, kVgg},
+    {{"features.*.*.block", "avgpool"}, "features.*", true, kActivations, true, kEfficientNet},
+    {{"features.*.*.block", "avgpool"}, "features.*", true, kSums, true, kEfficientNet},
+    // DenseNet's own forward.
+    {{"features.denseblock1", "classifier"},
+     "",
+     false,
+     kActivations,
+     true,
+     {kTorchvision, "models/densenet.py", "out = F.relu(features, inplace=True)"}},
+    // LRASPPHead's cbr; DeepLabHead, ASPP and FCNHead.
+    {{"backbone", "classifier"}, "classifier.cbr.*", true, kActivations, true, kLraspp},
+    {{"backbone", "classifier"}, "classifier.*", true, kActivations, false, kDeepLab},
+    // NextViT, which partial() tells so; BitGroupNormActivation.
+    {{"stages.*.blocks.*.mhca"},
+     "*",
+     false,
+     kActivations,
+     true,
+     {kTimm, "models/nextvit.py", "act_layer = partial(nn.ReLU, inplace=True)"}},
+    {{"norm1", "norm3", "conv3"},
+     "norm*.activation",
+     false,
+     kActivations,
+     false,
+     {kTransformers, "models/bit/modeling_bit.py", "self.activation = ACT2FN[config.hidden_act]"}},
+    // PosConv of Twins; StarNet's "x = self.act(x1) * x2".
+    {{"pos_block.*.proj.0"},
+     "pos_block.*",
+     false,
+     kSums,
+     true,
+     {kTimm, "models/twins.py", "x += cnn_feat_token"}},
+    {{"f1", "f2", "dwconv2"},
+     "act",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/starnet.py", "x = self.act(x1) * x2"}},
+    // RepGhostModule.
+    {{"primary_conv", "cheap_operation", "fusion_bn.0"},
+     "",
+     false,
+     kSums,
+     false,
+     {kTimm, "models/repghost.py", "x2 = x2 + bn(conv(x1))"}},
+    // ResBottleneck of timm's CspNet, whose act3 is made without arguments.
+    {{"stages.*.blocks.*.act3", "head.global_pool"},
+     "stages.*.act3",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/cspnet.py", "self.act3 = create_act_layer(act_layer)"}},
+    // timm's stages of blocks.
+    {{"stages.*.*", "head.global_pool"}, "stages.*", false, kSums, false, kTimmStages},
+    {{"stages.*.*", "head.global_pool"}, "stages.*", true, kSums, false, kTimmStages},
+    // Conv2dNormActivation; InvertedResidual's "x + self.conv(x)".
+    {{"features.*.0", "features.*.conv.0"}, "features.*", true, kActivations, true, kMobileNetV2},
+    {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
+};
+
+// BatchNormAct2d's.
+constexpr NameFact kActivationsOfNorms[] = {
+    {"act", {kTimm, "layers/norm_act.py", "inplace: bool = True"}},
+};
+
+}  // namespace
+
+ActivationUse ActivationsOf(std::string_view holder) {
+  const auto* const row = std::ranges::find_if(
+      kActivationRows,
+      [&](const ActivationRow& candidate) { return holder.starts_with(candidate.classes); });
+  return row == std::end(kActivationRows) ? kNotKnown : row->use;
+}
+
+std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }
+
+bool IsActivationOfNorm(std::string_view child) { return child == kActivationsOfNorms[0].name; }
+
+}  // namespace onnxfit

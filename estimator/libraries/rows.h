@@ -1,0 +1,35 @@
+// What the tables of facts about libraries share.  Internal to the room libraries/.
+#pragma once
+
+#include <string_view>
+
+#include "estimator/libraries/libraries.h"
+
+namespace onnxfit {
+
+// The releases that facts were seen in.
+inline constexpr std::string_view kTorch = "torch 2.11.0";
+inline constexpr std::string_view kTorchvision = "torchvision 0.26.0";
+inline constexpr std::string_view kTransformers = "transformers 5.17.0";
+inline constexpr std::string_view kTimm = "timm 1.0.31";
+// Its wheel has no train.py.
+inline constexpr std::string_view kTimmScript =
+    "huggingface/pytorch-image-models a6da4da1740cd57eaf864803f9dd65683cbcf6d7";
+inline constexpr std::string_view kDiffusers = "diffusers 0.42.1";
+inline constexpr std::string_view kAccelerate = "accelerate 1.15.0";
+inline constexpr std::string_view kPeft = "peft 0.21.2";
+inline constexpr std::string_view kLightning = "lightning 2.6.6";
+
+struct NameFact {
+  std::string_view name;
+  SeenIn seen;
+  std::string_view other = {};  // where the fact is of two
+};
+
+// Whether `path` is `tail`, or ends with it as a module's name.
+inline bool EndsWithName(std::string_view path, std::string_view tail) {
+  return path.ends_with(tail) &&
+         (path.size() == tail.size() || path[path.size() - tail.size() - 1] == '.');
+}
+
+}  // namespace onnxfit

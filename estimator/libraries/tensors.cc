@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "estimator/base/text.h"
+#include "estimator/libraries/libraries.h"
+#include "estimator/libraries/rows.h"
+
+namespace onnxfit {
+namespace {
+
+// Llama and its kin: Mistral, Mixtral, Qwen2, Qwen3, OLMo2, Granite, StableLM.
+constexpr NameFact kOwnHeads[] = {
+    {"mlp.gate_proj",
+     {kTransformers, "models/llama/configuration_llama.py", "tie_word_embeddings: bool = False"}},
+};
+
+constexpr NameFact kFloatBuffers[] = {
+    {"pe", {}},  // PyTorch's tutorial on transformers
+    {"final_logits_bias", {kTransformers, "models/bart/modeling_bart.py", "\"final_logits_bias\""}},
+    {"inv_freq", {kTransformers, "models/llama/modeling_llama.py", "self.inv_freq = nn.Buffer("}},
+    {"mask", {}},
+    {"masked_bias", {}},  // GPT-2's before transformers 4.30, and nanoGPT's
+    // Code that computes rotations, positions and masks once.
+    {"freqs_cis", {}},
+    {"cos_cached", {}},
+    {"sin_cached", {}},
+    {"cos_cache", {}},
+    {"sin_cache", {}},
+    {"position_ids", {}},
+    {"causal_mask", {}},
+    {"attn_mask", {}},
+};
+
+constexpr UnreadChild kUnreadChildren[] = {
+    // CLIPVisionTransformer's last norm makes the pooled output, which a classifier of patches does
+    // not read (CLIPForImageClassification).
+    {"pre_layrnorm",
+     "post_layernorm",
+     {kTransformers, "models/clip/modeling_clip.py", "self.pre_layrnorm = nn.LayerNorm("}},
+};
+
+constexpr UnreadParameter kUnreadParameters[] = {
+    // Dinov2Embeddings', read where patches are masked.
+    {"encoder.layer.0.layer_scale1.lambda1",
+     "embeddings.mask_token",
+     "embeddings.cls_token",
+     {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
+};
+
+// FalconLinear, in FalconDecoderLayer; GPT-NeoX's and BLOOM's layers of these names have biases.
+constexpr SeenIn kFalconLinear = {kTransformers, "models/falcon/modeling_falcon.py",
+                                  "hidden_states = input @ self.weight.T"};
+constexpr NameFact kTransposing[] = {
+    {"h.*.self_attention.query_key_value", kFalconLinear},
+    {"h.*.self_attention.dense", kFalconLinear},
+    {"h.*.mlp.dense_h_to_4h", kFalconLinear},
+    {"h.*.mlp.dense_4h_to_h", kFalconLinear},
+};
+
+constexpr PositionBuffer kPositionBuffers[] = {
+    {"position_embedding",
+     "position_ids",
+     {kTransformers, "models/clip/modeling_clip.py",
+      "self.position_ids = nn.Buffer(torch.arange("}},
+    {"position_embeddings",
+     "position_ids",
+     {kTransformers, "models/bert/modeling_bert.py",
+      "self.position_ids = nn.Buffer(torch.arange("}},
+    {"position_embeddings",
+     "token_type_ids",
+     {kTransformers, "models/bert/modeling_bert.py",
+      "self.token_type_ids = nn.Buffer(torch.zeros("}},
+};
+
+constexpr std::string_view kBertFile = "models/bert/modeling_bert.py";
+constexpr std::string_view kSiglip = "models/siglip/modeling_siglip.py";
+constexpr std::string_view kXlnet = "models/xlnet/modeling_xlnet.py";
+constexpr std::string_view kFuyu = "models/fuyu/modeling_fuyu.py";
+constexpr std::string_view kLayout = "models/layoutlmv3/modeling_layoutlmv3.py";
+constexpr std::string_view kActivationFile = "nn/modules/activation.py";
+constexpr UnreadTensorRow kUnreadTensors[] = {
+    // Poolers, whose result the model returns and its head does not read.
+    {"pooler.dense.weight",
+     {1, 1},
+     "",
+     {kTransformers, kBertFile, "self.dense = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    {"pooler.dense.bias",
+     {1},
+     "",
+     {kTransformers, kBertFile, "self.dense = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    {"pooler.weight",
+     {1, 1},
+     "",
+     {kTransformers, "models/big_bird/modeling_big_bird.py",
+      "self.pooler = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    {"pooler.bias",
+     {1},
+     "",
+     {kTransformers, "models/big_bird/modeling_big_bird.py",
+      "self.pooler = nn.Linear(config.hidden_size, config.hidden_size)"}},
+    // SiglipMultiheadAttentionPoolingHead, likewise.
+    {"probe",
+     {-1, -1, 1},
+     "",
+     {kTransformers, kSiglip, "self.probe = nn.Parameter(torch.randn(1, 1, config.hidden_size))"}},
+    {"layernorm.weight", {1}, "", {kTransformers, kSiglip, "self.layernorm = nn.LayerNorm("}},
+    {"layernorm.bias", {1}, "", {kTransformers, kSiglip, "self.layernorm = nn.LayerNorm("}},
+    {"attention.in_proj_weight",
+     {3, 1},
+     "",
+     {kTorch, kActivationFile, "torch.empty((3 * embed_dim, embed_dim)"}},
+    {"attention.in_proj_bias",
+     {3},
+     "",
+     {kTorch, kActivationFile, "torch.empty(3 * embed_dim, **factory_kwargs)"}},
+    {"attention.out_proj.weight", {1, 1}, "", {kTorch, kActivationFile, "self.out_proj ="}},
+    {"attention.out_proj.bias", {1}, "", {kTorch, kActivationFile, "self.out_proj ="}},
+    // Tokens in place of what is masked in pretraining.
+    {"mask_token",
+     {-1, 1},
+     "",
+     {kTransformers, "models/dinov2/modeling_dinov2.py",
+      "self.mask_token = nn.Parameter(torch.zeros(1, config.hidden_size))"}},
+    {"mask_emb",
+     {-1, -1, 1},
+     "",
+     {kTransformers, kXlnet, "self.mask_emb = nn.Parameter(torch.FloatTensor(1, 1,"}},
+    // Segments, of which there is one.
+    {"r_s_bias",
+     {},
+     "r_r_bias",
+     {kTransformers, kXlnet, "self.r_s_bias = nn.Parameter(torch.FloatTensor(self.n_head,"}},
+    {"seg_embed",
+     {-2},
+     "r_r_bias",
+     {kTransformers, kXlnet, "self.seg_embed = nn.Parameter(torch.FloatTensor(2, self.n_head,"}},
+    // Attention of sampled blocks, of which a short sequence has none.
+    {"self.key.weight",
+     {},
+     "self.query.weight",
+     {kTransformers, "models/mra/modeling_mra.py", "self.key = nn.Linear("}},
+    {"self.key.bias",
+     {},
+     "self.query.bias",
+     {kTransformers, "models/mra/modeling_mra.py", "self.key = nn.Linear("}},
+    {"self.value.weight",
+     {},
+     "self.query.weight",
+     {kTransformers, "models/mra/modeling_mra.py", "self.value = nn.Linear("}},
+    {"self.value.bias",
+     {},
+     "self.query.bias",
+     {kTransformers, "models/mra/modeling_mra.py", "self.value = nn.Linear("}},
+    // What makes embeddings of images, of which there are none: of 30 x 30 x 3 numbers a patch, and
+    // of images of 224 x 224 in patches of 16 x 16.
+    {"vision_embed_tokens.weight",
+     {-2700},
+     "language_model.final_layernorm.weight",
+     {kTransformers, kFuyu, "self.vision_embed_tokens = nn.Linear("}},
+    {"vision_embed_tokens.bias",
+     {},
+     "language_model.final_layernorm.weight",
+     {kTransformers, kFuyu, "self.vision_embed_tokens = nn.Linear("}},
+    {"layoutlmv3.cls_token", {-1, -1, 1}, "", {kTransformers, kLayout, "self.cls_token ="}},
+    {"layoutlmv3.pos_embed", {-1, -197, 1}, "", {kTransformers, kLayout, "self.pos_embed ="}},
+    {"layoutlmv3.patch_embed.proj.weight",
+     {1, -3, -16, -16},
+     "",
+     {kTransformers, kLayout, "self.patch_embed = LayoutLMv3PatchEmbeddings("}},
+    {"layoutlmv3.patch_embed.proj.bias",
+     {1},
+     "",
+     {kTransformers, kLayout, "self.patch_embed = LayoutLMv3PatchEmbeddings("}},
+    {"layoutlmv3.LayerNorm.weight", {1}, "", {kTransformers, kLayout, "self.LayerNorm ="}},
+    {"layoutlmv3.LayerNorm.bias", {1}, "", {kTransformers, kLayout, "self.LayerNorm ="}},
+    {"layoutlmv3.norm.weight", {1}, "", {kTransformers, kLayout, "self.norm = nn.LayerNorm("}},
+    {"layoutlmv3.norm.bias", {1}, "", {kTransformers, kLayout, "self.norm = nn.LayerNorm("}},
+};
+
+constexpr SeenIn kNomicPositions = {kTransformers, "models/nomic_bert/configuration_nomic_bert.py",
+                                    "max_position_embeddings: int = 2048"};
+constexpr UnreadIntegersRow kUnreadIntegers[] = {
+    {"nomic_bert.embeddings.position_ids", {1, 2048}, kNomicPositions},
+    {"nomic_bert.embeddings.token_type_ids", {1, 2048}, kNomicPositions},
+    {"layoutlmv3.visual_bbox", {197, 4}, {kTransformers, kLayout, "self.visual_bbox = nn.Buffer("}},
+    {"summary_idxs",
+     {2},
+     {kTransformers, "models/radio/configuration_radio.py", "self.summary_idxs = [0, 1]"}},
+};
+
+constexpr NormedVectors kSpectralNorm = {
+    "_u", "_v", "original", {kTorch, "nn/utils/parametrizations.py", "class _SpectralNorm("}};
+
+constexpr UnreadMask kUnreadMasks[] = {
+    {"bias",
+     "wpe.weight",
+     {kTransformers, "models/gpt_bigcode/modeling_gpt_bigcode.py", "self.bias = nn.Buffer("}},
+};
+
+constexpr NameFact kTiedBiases[] = {
+    {"decoder",
+     {kTransformers, "models/roberta/modeling_roberta.py",
+      "\"lm_head.decoder.bias\": \"lm_head.bias\""}},
+};
+
+constexpr NameFact kIndexedOnce[] = {
+    {"attention_biases",
+     {kTimm, "models/levit.py",
+      "self.attention_bias_cache[device_key] = self.attention_biases[:, "
+      "self.attention_bias_idxs]"}},
+};
+
+// Of functions under @compile_compatible_method_lru_cache whose arguments are sizes alone.
+constexpr NameFact kCachedFunctions[] = {
+    {"get_patches_center_coordinates",
+     {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py",
+      "@compile_compatible_method_lru_cache(maxsize=32)\ndef get_patches_center_coordinates("}},
+    {"_cached_build_2d_sinusoidal_position_embedding",
+     {kTransformers, "models/rt_detr/modeling_rt_detr.py",
+      "@compile_compatible_method_lru_cache(maxsize=32)\n"
+      "    def _cached_build_2d_sinusoidal_position_embedding("}},
+    {"_cached_generate_anchors",
+     {kTransformers, "models/rt_detr/modeling_rt_detr.py",
+      "@compile_compatible_method_lru_cache(maxsize=32)\n    def _cached_generate_anchors("}},
+};
+
+constexpr NameFact kClones[] = {
+    {"original_",
+     {kTransformers, "models/llama/modeling_llama.py", "self.original_inv_freq = nn.Buffer("}},
+};
+
+constexpr NameFact kRotaryEmbeddings[] = {
+    {"rotary_emb",
+     {kTransformers, "models/llama/modeling_llama.py", "self.rotary_emb = LlamaRotaryEmbedding("}},
+};
+
+constexpr NameFact kEmbeddings[] = {
+    {"embeddings",
+     {kTransformers, "models/bert/modeling_bert.py", "self.embeddings = BertEmbeddings("}},
+};
+
+}  // namespace
+
+bool HasOwnHead(std::string_view path) {
+  return std::ranges::any_of(kOwnHeads,
+                             [&](const NameFact& row) { return path.ends_with(row.name); });
+}
+
+bool IsFloatBuffer(std::string_view name) {
+  return std::ranges::find(kFloatBuffers, name, &NameFact::name) != std::end(kFloatBuffers);
+}
+
+bool MultipliesTransposed(std::string_view path) {
+  return std::ranges::any_of(kTransposing, [&](const NameFact& row) {
+    return MatchesGlob(path, std::string("*.") + std::string(row.name));
+  });
+}
+
+bool IsIndexedOnce(std::string_view parameter) {
+  return std::ranges::any_of(kIndexedOnce,
+                             [&](const NameFact& row) { return parameter.ends_with(row.name); });
+}
+
+bool IsCached(std::string_view function) {
+  return std::ranges::find(kCachedFunctions, function, &NameFact::name) !=
+         std::end(kCachedFunctions);
+}
+
+std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
+std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
+std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
+std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }
+std::span<const UnreadIntegersRow> UnreadIntegers() { return kUnreadIntegers; }
+const NormedVectors& VectorsOfSpectralNorm() { return kSpectralNorm; }
+std::span<const UnreadMask> UnreadMasks() { return kUnreadMasks; }
+std::string_view ChildWithTiedBias() { return kTiedBiases[0].name; }
+bool IsRotaryEmbedding(std::string_view module) { return module == kRotaryEmbeddings[0].name; }
+std::string_view NameOfEmbeddings() { return kEmbeddings[0].name; }
+std::string_view CloneOfBuffer() { return kClones[0].name; }
+
+}  // namespace onnxfit

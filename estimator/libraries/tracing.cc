@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <span>
+
+#include "estimator/libraries/libraries.h"
+#include "estimator/libraries/rows.h"
+
+namespace onnxfit {
+namespace {
+
+// A statement of a library's forward: parts of its file's path and of its text; where other
+// classes have the same, how that of its module ends.
+struct TracedStatement {
+  std::string_view file;
+  std::string_view text;
+  SeenIn seen;
+  std::string_view type = {};
+};
+
+constexpr std::string_view kMasking = "masking_utils.py";
+constexpr TracedStatement kMaskBuilders[] = {
+    // _ignore_causal_mask_sdpa and _ignore_bidirectional_mask_sdpa skip masks, but not while
+    // tracing.
+    {"transformers/", "create_causal_mask(", {kTransformers, kMasking, "def create_causal_mask("}},
+    {"transformers/",
+     "create_bidirectional_mask(",
+     {kTransformers, kMasking, "def create_bidirectional_mask("}},
+    {"transformers/",
+     "create_sliding_window_causal_mask(",
+     {kTransformers, kMasking, "def create_sliding_window_causal_mask("}},
+    {"transformers/",
+     "create_bidirectional_sliding_window_mask(",
+     {kTransformers, kMasking, "def create_bidirectional_sliding_window_mask("}},
+    {"transformers/",
+     "create_chunked_causal_mask(",
+     {kTransformers, kMasking, "def create_chunked_causal_mask("}},
+    // Several of them, by the types of the layers.
+    {"transformers/",
+     "create_masks_for_generate(",
+     {kTransformers, kMasking, "def create_masks_for_generate("}},
+    // One of them, by a name of its own.
+    {"transformers/",
+     " mask_function(",
+     {kTransformers, "models/ministral3/modeling_ministral3.py",
+      "mask_function = create_causal_mask"}},
+    // One of them, from a dict by the type of the layers.
+    {"transformers/",
+     " mask_creation_functions[",
+     {kTransformers, "models/mellum/modeling_mellum.py",
+      "causal_mask_mapping[layer_type] = mask_creation_functions[layer_type]()"}},
+    // The same through a method of BertModel and its kin.
+    {"transformers/",
+     "_create_attention_masks(",
+     {kTransformers, "models/bert/modeling_bert.py", "def _create_attention_masks("}},
+};
+
+// Which skip no mask.
+constexpr TracedStatement kMasksAlwaysBuilt[] = {
+    {"models/falcon/modeling_falcon.py",
+     "create_causal_mask(",
+     {kTransformers, "models/falcon/modeling_falcon.py", "allow_is_causal_skip=False"}},
+};
+
+constexpr TracedStatement kTriangularSolves[] = {
+    // torch_chunk_gated_delta_rule of Qwen3.5 and its copies: "if not is_torchdynamo_exporting()".
+    {"transformers/",
+     "chunk_gated_delta_rule(",
+     {kTransformers, "models/qwen3_5/modeling_qwen3_5.py",
+      "new_values = torch.linalg.solve_triangular(ut_system, v_beta"}},
+};
+
+// Attention that is not causal by itself, so that it is none where a causal mask is left out, in a
+// decoder too.
+constexpr TracedStatement kNeverCausal[] = {
+    {"models/umt5/modeling_umt5.py",
+     "attention_interface(",
+     {kTransformers, "models/umt5/modeling_umt5.py", "is_causal: bool = False"}},
+};
+
+constexpr TracedStatement kWeightCasts[] = {
+    // T5LayerNorm and its copies: "if self.weight.dtype in [torch.float16, torch.bfloat16]:
+    // hidden_states = hidden_states.to(self.weight.dtype)" before it.
+    {"transformers/",
+     "return self.weight * hidden_states",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "if self.weight.dtype in [torch.float16, torch.bfloat16]:"}},
+    {"diffusers/models/normalization.py",
+     "hidden_states = hidden_states * self.weight",
+     {kDiffusers, "models/normalization.py",
+      "if self.weight.dtype in [torch.float16, torch.bfloat16]:"},
+     "normalization.RMSNorm"},
+};
+
+// T5's feed-forward blocks and their copies: under autocast the weight is in fp32.
+constexpr TracedStatement kArgumentCasts[] = {
+    {"transformers/",
+     "hidden_states = self.wo(hidden_states)",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "hidden_states = hidden_states.to(self.wo.weight.dtype)"}},
+    {"models/seamless_m4t",
+     "hidden_states = self.fc2(hidden_states)",
+     {kTransformers, "models/seamless_m4t_v2/modeling_seamless_m4t_v2.py",
+      "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
+    {"models/nllb_moe/",
+     "hidden_states = self.fc2(hidden_states)",
+     {kTransformers, "models/nllb_moe/modeling_nllb_moe.py",
+      "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
+};
+
+// Rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)".  The statements of its
+// body, in Llama's and its copies.
+constexpr std::string_view kLlama = "models/llama/modeling_llama.py";
+constexpr TracedStatement kOutsideAutocast[] = {
+    {"transformers/", "freqs = (inv_freq_expanded", {kTransformers, kLlama, "(inv_freq_expanded"}},
+    {"transformers/", "freqs = position_ids_expanded * self.inv_freq", {}},
+    {"transformers/",
+     "emb = torch.cat((freqs, freqs), dim=-1)",
+     {kTransformers, kLlama, "emb = torch.cat((freqs, freqs), dim=-1)"}},
+    {"transformers/", "cos = emb.cos() * ", {kTransformers, kLlama, "cos = emb.cos() * "}},
+    {"transformers/", "sin = emb.sin() * ", {kTransformers, kLlama, "sin = emb.sin() * "}},
+    {"transformers/", "cos = freqs.cos() * ", {}},
+    {"transformers/", "sin = freqs.sin() * ", {}},
+    // "with torch.autocast(device_type=v.device.type, enabled=False)", but not on the meta device.
+    {"timm/models/efficientvit_mit.py",
+     "out = self._attn(q, k, v)",
+     {kTimm, "models/efficientvit_mit.py", "v.device.type != 'meta'"}},
+};
+
+// Of use_gqa_in_sdpa.
+struct GroupedHeads {
+  int64_t most;
+  SeenIn seen;
+};
+constexpr GroupedHeads kGroupedHeads[] = {
+    {256,
+     {kTransformers, "integrations/sdpa_attention.py", "key.shape[-1] == value.shape[-1] <= 256"}},
+};
+
+// Statements that call a torch.autograd.Function, and the operator that has its backward.
+struct TracedFunction {
+  TracedStatement statement;
+  std::string_view op;
+};
+constexpr TracedFunction kFunctions[] = {
+    {{"transformers/models/bloom/modeling_bloom.py",
+      "return bloom_gelu_forward(input)",
+      {kTransformers, "models/bloom/modeling_bloom.py", "class GeLUFunction("}},
+     "bloom_gelu"},
+};
+
+// Modules that call such a Function alone, by their names.
+struct FunctionModule {
+  std::string_view name;
+  std::string_view op;
+  SeenIn seen;
+};
+constexpr FunctionModule kFunctionModules[] = {
+    {"gelu_impl",
+     "bloom_gelu",
+     {kTransformers, "models/bloom/modeling_bloom.py", "self.gelu_impl = BloomGelu()"}},
+};
+
+bool IsFrom(std::string_view file, const TracedStatement& row) {
+  return file.find(row.file) != std::string_view::npos;
+}
+
+// Whether `line` has the text of one of `rows`.
+bool HasAny(std::string_view file, std::string_view line, std::span<const TracedStatement> rows) {
+  return std::ranges::any_of(rows, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.find(row.text) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+bool BuildsMask(std::string_view file, std::string_view line) {
+  return HasAny(file, line, kMaskBuilders) && !HasAny(file, line, kMasksAlwaysBuilt);
+}
+
+bool SolvesTriangular(std::string_view file, std::string_view line) {
+  return HasAny(file, line, kTriangularSolves);
+}
+
+bool IsNeverCausal(std::string_view file, std::string_view line) {
+  return HasAny(file, line, kNeverCausal);
+}
+
+bool CastsToWeight(std::string_view file, std::string_view line, std::string_view type) {
+  return std::ranges::any_of(kWeightCasts, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.ends_with(row.text) && type.ends_with(row.type);
+  });
+}
+
+bool CastsArgument(std::string_view file, std::string_view line) {
+  return std::ranges::any_of(kArgumentCasts, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line == row.text;
+  });
+}
+
+std::string_view FunctionOf(std::string_view file, std::string_view line) {
+  const auto* found = std::ranges::find_if(kFunctions, [&](const TracedFunction& row) {
+    return IsFrom(file, row.statement) && line == row.statement.text;
+  });
+  return found == std::end(kFunctions) ? std::string_view() : found->op;
+}
+
+std::string_view FunctionOfModule(std::string_view name) {
+  const auto* found = std::ranges::find(kFunctionModules, name, &FunctionModule::name);
+  return found == std::end(kFunctionModules) ? std::string_view() : found->op;
+}
+
+bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {
+  return key_width == value_width && value_width <= kGroupedHeads[0].most;
+}
+
+bool RunsOutsideAutocast(std::string_view file, std::string_view line) {
+  return std::ranges::any_of(kOutsideAutocast, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.starts_with(row.text);
+  });
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,198 @@
+#include "estimator/names/attention_names.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kNoCall = -1;
+
+// Calls of one forward; `run` is its index, -1 of the outermost one.
+struct NamesRoom {
+  int32_t run = -1;
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// What the names of one attention hold; kNoName where there is no such name.
+struct Attention {
+  NamesRoom room;
+  std::vector<NameId> values;  // by kAttentionNames
+  int64_t until = 0;           // the last call that the names are there for
+  int64_t weights_until = 0;   // the same of what is returned
+};
+
+constexpr std::string_view kAttentionNames[] = {"q", "k", "v", "attn", "scores"};
+constexpr size_t kWeights = 3;
+
+bool IsProduct(const AtenCall& call) {
+  return call.op == "matmul" || call.op == "bmm" || call.op == "einsum" || call.op == "baddbmm";
+}
+
+// What leaves scores and weights what they are: scales, caps, masks, biases, casts, views.
+bool LeavesScores(const AtenCall& call) {
+  constexpr std::string_view kOps[] = {
+      "add",  "add.Scalar", "sub",         "mul", "mul.Scalar", "div",   "div.Scalar", "where",
+      "view", "permute",    "masked_fill", "to",  "type_as",    "clone", "tanh"};
+  return std::ranges::find(kOps, call.op) != std::end(kOps);
+}
+
+class AttentionNameFinder {
+ public:
+  AttentionNameFinder(const Program& program, const ModuleRuns& runs, int64_t last)
+      : modules_(program.modules),
+        calls_(program.calls),
+        runs_(runs),
+        last_(last),
+        maker_(program.values.size(), kNoCall) {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      for (const NameId name : calls_[i].outputs) {
+        if (name != kNoName) maker_[Index(name)] = static_cast<int64_t>(i);
+      }
+    }
+  }
+
+  std::vector<KnownName> Find() {
+    std::map<int32_t, std::vector<Attention>> found;  // by forward
+    for (int64_t i = 0; i <= last_; ++i) {
+      if (calls_[Index(i)].op != "softmax") continue;
+      Attention attention = Read(i);
+      if (!attention.values.empty()) found[attention.room.run].push_back(std::move(attention));
+    }
+    std::vector<KnownName> names;
+    for (const auto& [run, attentions] : found) Bind(attentions, names);
+    return names;
+  }
+
+ private:
+  // The forward that call `i` is a line of, by itself or as all that a module does: nn.Softmax.
+  NamesRoom RoomOf(int64_t i) const {
+    int32_t run = runs_.RunOf(i);
+    const auto is_all = [&](const ModuleRun& one) { return one.first == one.last; };
+    while (run >= 0 && is_all(runs_.all()[Index(run)])) run = runs_.all()[Index(run)].caller;
+    if (run < 0) return {-1, 0, last_};
+    return {run, runs_.all()[Index(run)].first, runs_.all()[Index(run)].last};
+  }
+
+  // No values where no product reads the weights.
+  Attention Read(int64_t softmax) const {
+    Attention found;
+    found.room = RoomOf(softmax);
+    const NameId weights = calls_[Index(softmax)].outputs[0];
+    const auto [context, value] = ProductOf(weights, softmax, found.room);
+    if (context == kNoCall) return {};
+    found.values = {kNoName, kNoName, value, weights, kNoName};
+    found.until = EndOf(found.room, context);
+    const NameId scores = calls_[Index(softmax)].inputs[0];
+    const int64_t product = MakerOfScores(scores, found.room);
+    if (product == kNoCall) return found;
+    const std::vector<NameId>& read = calls_[Index(product)].inputs;
+    const size_t q = read.size() - 2;  // behind what baddbmm adds
+    found.values[0] = read[q];
+    found.values[1] = read[q + 1];
+    if (const NamedScores* row = RowOf(found.room); row != nullptr) {
+      found.values[4] = scores;
+      if (row->are_weights_returned) found.weights_until = EndOfCaller(found.room);
+    }
+    return found;
+  }
+
+  // Of the outermost forward, that of the method that attends, mostly: "return self.proj(out)".
+  int64_t EndOf(const NamesRoom& room, int64_t context) const {
+    if (room.run >= 0) return room.last;
+    int64_t end = context + 1;
+    while (end <= room.last && runs_.DepthAt(end) == 0) ++end;
+    return end > room.last ? context : runs_.EndOf(end, 0);
+  }
+
+  int64_t EndOfCaller(const NamesRoom& room) const {
+    const int32_t caller = room.run < 0 ? -1 : runs_.all()[Index(room.run)].caller;
+    return caller < 0 ? last_ : runs_.all()[Index(caller)].last;
+  }
+
+  const NamedScores* RowOf(const NamesRoom& room) const {
+    const size_t level = room.run < 0 ? 0 : runs_.all()[Index(room.run)].level + 1;
+    std::set<std::string_view> children;
+    for (int64_t i = room.first; i <= room.last; ++i) {
+      if (level < runs_.DepthAt(i))
+        children.insert(modules_.NameAt(calls_[Index(i)].module, level));
+    }
+    for (const NamedScores& row : NamedScoresOfAttention()) {
+      const auto is_there = [&](std::string_view child) {
+        return child.empty() || children.contains(child);
+      };
+      if (std::ranges::all_of(row.children, is_there)) return &row;
+    }
+    return nullptr;
+  }
+
+  // The first product behind call `from` that reads `weights`, and what else it reads.
+  std::pair<int64_t, NameId> ProductOf(NameId weights, int64_t from, const NamesRoom& room) const {
+    for (int64_t i = from + 1; i <= room.last; ++i) {
+      const std::vector<NameId>& read = calls_[Index(i)].inputs;
+      const auto place = std::ranges::find(read, weights);
+      if (place == read.end()) continue;
+      if (!IsProduct(calls_[Index(i)])) {
+        if (!LeavesScores(calls_[Index(i)])) return {kNoCall, kNoName};
+        weights = calls_[Index(i)].outputs[0];
+        continue;
+      }
+      if (read.size() < 2) return {kNoCall, kNoName};
+      return {i, place == read.end() - 1 ? *(place - 1) : read.back()};
+    }
+    return {kNoCall, kNoName};
+  }
+
+  // The product in the forward that made `scores`; kNoCall without one.
+  int64_t MakerOfScores(NameId scores, const NamesRoom& room) const {
+    const int64_t maker = scores == kNoName ? kNoCall : maker_[Index(scores)];
+    if (maker < room.first) return kNoCall;
+    const AtenCall& call = calls_[Index(maker)];
+    if (IsProduct(call)) return call.inputs.size() < 2 ? kNoCall : maker;
+    if (!LeavesScores(call)) return kNoCall;
+    for (const NameId name : call.inputs) {
+      if (const int64_t found = MakerOfScores(name, room); found != kNoCall) return found;
+    }
+    return kNoCall;
+  }
+
+  // Those of one forward, in order: the next one takes the names of the one before.
+  void Bind(const std::vector<Attention>& attentions, std::vector<KnownName>& names) const {
+    for (size_t i = 0; i < attentions.size(); ++i) {
+      for (size_t k = 0; k < std::size(kAttentionNames); ++k) {
+        const NameId value = attentions[i].values[k];
+        if (value == kNoName || maker_[Index(value)] == kNoCall) continue;
+        const NameId next = i + 1 < attentions.size() ? attentions[i + 1].values[k] : kNoName;
+        const bool is_anew = next != kNoName && maker_[Index(next)] > maker_[Index(value)];
+        int64_t until = attentions[i].until;
+        if (is_anew) until = std::min(until, maker_[Index(next)]);
+        if (k == kWeights) until = std::max(until, attentions[i].weights_until);
+        names.push_back({value, until, std::string(kAttentionNames[k])});
+      }
+    }
+  }
+
+  const ModuleTree& modules_;
+  const std::vector<AtenCall>& calls_;
+  const ModuleRuns& runs_;
+  int64_t last_;                // the model's
+  std::vector<int64_t> maker_;  // by name: the call
+};
+
+}  // namespace
+
+std::vector<KnownName> FindAttentionNames(const Program& program, const ModuleRuns& runs,
+                                          int64_t last) {
+  return AttentionNameFinder(program, runs, last).Find();
+}
+
+}  // namespace onnxfit

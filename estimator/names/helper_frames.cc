@@ -1,0 +1,194 @@
+#include "estimator/names/helper_frames.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
+#include "estimator/program/modules.h"
+
+namespace onnxfit {
+namespace {
+
+// One call of the function's, and what is bound to its results; or what it returns.
+struct HelperLine {
+  std::vector<std::string_view> targets = {};
+  std::vector<std::string_view> dropped = {};
+  std::string_view op = {};  // "" of one that returns its targets
+  bool in_loop = false;
+};
+
+std::vector<std::string_view> PartsOf(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + separator.size(), text.size()));
+  }
+  return parts;
+}
+
+// "proj_out, -gate = mul", "  state = add" of a loop, "return proj_out"
+HelperLine ReadHelperLine(std::string_view text) {
+  constexpr std::string_view kReturn = "return ";
+  if (text.starts_with(kReturn)) return {.targets = PartsOf(text.substr(kReturn.size()), ", ")};
+  HelperLine line = {.in_loop = text.starts_with("  ")};
+  if (line.in_loop) text.remove_prefix(2);
+  const size_t equals = text.find(" = ");
+  line.op = text.substr(equals + 3);
+  for (const std::string_view name : PartsOf(text.substr(0, equals), ", ")) {
+    const bool is_dropped = name.starts_with('-');
+    is_dropped ? line.dropped.push_back(name.substr(1)) : line.targets.push_back(name);
+  }
+  return line;
+}
+
+std::vector<HelperLine> LinesOf(const HelperFrame& frame) {
+  std::vector<HelperLine> lines;
+  for (const std::string_view line : PartsOf(frame.text, "\n")) {
+    lines.push_back(ReadHelperLine(line));
+  }
+  return lines;
+}
+
+constexpr std::string_view kCast = "to";
+
+// How texts call it: a cast to the type of another tensor is one, too.
+std::string_view NameOf(const AtenCall& call) { return call.op == "type_as" ? kCast : call.op; }
+
+constexpr std::string_view kAnyCast = "cast";
+
+// Of a line of a text.
+bool IsCast(std::string_view name) { return name == kCast || name == kAnyCast; }
+
+// torch.zeros and torch.ones are a number to ONNX, which their text in a .pt2 calls "bernoulli".
+bool IsCalled(std::string_view name, std::string_view op) {
+  if (name == kAnyCast) return op == kCast || op == "to_other_width";
+  return name == op || (name == "bernoulli" && op == "constant");
+}
+
+class HelperRun {
+ public:
+  HelperRun(const Program& program, const ModuleRuns& runs, const Statement& statement,
+            const std::vector<HelperLine>& lines)
+      : program_(program), runs_(runs), statement_(statement), lines_(lines) {}
+
+  // Nothing where not all lines are found.
+  HelperNames Run() {
+    for (int64_t i = statement_.first; i <= statement_.last; ++i) {
+      Follow(NameOf(program_.calls[Index(i)]), i);
+      if (const std::string module = ModuleEndingAt(i); !module.empty()) Follow(module, i);
+    }
+    SkipCasts(AfterCasts());
+    if (!OpOf(next_).empty()) return {};
+    if (next_ < lines_.size()) Return(lines_[next_]);
+    while (!bound_.empty()) Drop(bound_.begin()->first, statement_.last);
+    return std::move(names_);
+  }
+
+ private:
+  void Follow(std::string_view op, int64_t call) {
+    const size_t line = LineAt(op);
+    if (line >= lines_.size()) return;
+    SkipCasts(line);
+    Bind(lines_[line], call);
+    last_ = call;
+    next_ = line + 1;
+  }
+
+  // ONNX has no casts that do nothing, which return what they are given: as texts have them, what
+  // the line before has made.
+  void SkipCasts(size_t end) {
+    for (; next_ < end && IsCast(OpOf(next_)); ++next_) {
+      if (last_ >= 0) Bind(lines_[next_], last_);
+    }
+  }
+
+  size_t AfterCasts() const {
+    size_t line = next_;
+    while (IsCast(OpOf(line))) ++line;
+    return line;
+  }
+
+  // "self.blocks.3" of the module that the function calls, where the call is the last of its run.
+  std::string ModuleEndingAt(int64_t call) const {
+    const size_t level = statement_.level;
+    if (runs_.DepthAt(call) <= level || runs_.EndOf(call, level) != call) return "";
+    const ModuleId module = program_.calls[Index(call)].module;
+    const std::string& name = program_.modules.NameAt(module, level);
+    const std::string caller = level > 0 ? program_.modules.NameAt(module, level - 1) + "." : "";
+    return "self." + std::string(name.starts_with(caller) ? name.substr(caller.size()) : name);
+  }
+
+  // That of a line that makes a call, "" of others.
+  std::string_view OpOf(size_t line) const { return line < lines_.size() ? lines_[line].op : ""; }
+
+  // The next line, if it is `op`, or the first of the loop that ends before it; behind all where
+  // neither is.
+  size_t LineAt(std::string_view op) const {
+    if (IsCalled(OpOf(next_), op)) return next_;
+    if (IsCalled(OpOf(AfterCasts()), op)) return AfterCasts();
+    const bool goes_on = next_ < lines_.size() && lines_[next_].in_loop;
+    size_t line = next_;
+    while (!goes_on && line > 0 && lines_[line - 1].in_loop) --line;
+    return IsCalled(OpOf(line), op) ? line : lines_.size();
+  }
+
+  void Bind(const HelperLine& line, int64_t call) {
+    for (const std::string_view name : line.dropped) Drop(name, call);
+    const std::vector<NameId>& values = program_.calls[Index(call)].outputs;
+    for (size_t i = 0; i < line.targets.size() && i < values.size(); ++i) {
+      for (const std::string_view name : PartsOf(line.targets[i], "=")) {
+        if (!name.ends_with("[]")) Drop(name, call);
+        if (values[i] != kNoName) bound_[name].push_back(values[i]);
+      }
+    }
+  }
+
+  // "return a, b", and "return mean+std" of an object that has both.
+  void Return(const HelperLine& line) {
+    for (const std::string_view target : line.targets) {
+      std::vector<NameId>& values = names_.returned.emplace_back();
+      for (const std::string_view name : PartsOf(target, "+")) {
+        const std::vector<NameId>& held = bound_[name];
+        values.insert(values.end(), held.begin(), held.end());
+      }
+    }
+  }
+
+  void Drop(std::string_view name, int64_t call) {
+    const auto found = bound_.find(name);
+    if (found == bound_.end()) return;
+    for (const NameId value : found->second) {
+      names_.locals.push_back({value, call, std::string(name)});
+    }
+    bound_.erase(found);
+  }
+
+  const Program& program_;
+  const ModuleRuns& runs_;
+  const Statement& statement_;
+  const std::vector<HelperLine>& lines_;
+  size_t next_ = 0;
+  int64_t last_ = -1;  // the call that a line was found for
+  std::map<std::string_view, std::vector<NameId>> bound_;
+  HelperNames names_;
+};
+
+}  // namespace
+
+HelperNames FindHelperNames(const Program& program, const ModuleRuns& runs,
+                            const Statement& statement) {
+  if (statement.source == kNoStatement) return {};
+  for (const HelperFrame& frame : HelperFrames()) {
+    if (!program.source.At(statement.source).Mentions(frame.call)) continue;
+    HelperNames names = HelperRun(program, runs, statement, LinesOf(frame)).Run();
+    if (!names.locals.empty()) return names;
+  }
+  return {};
+}
+
+}  // namespace onnxfit

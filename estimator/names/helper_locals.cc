@@ -1,0 +1,169 @@
+// What the names of methods and functions hold that no line shows.
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
+
+#include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
+#include "estimator/names/forward_locals.h"
+#include "estimator/program/like.h"
+#include "estimator/program/modules.h"
+
+namespace onnxfit {
+namespace {
+
+bool Calls(const Program& program, const Statement& statement, std::string_view helper) {
+  return statement.source != kNoStatement && program.source.At(statement.source).Mentions(helper);
+}
+
+// How many calls of the statement read `name`; of operator `op` alone, if it is given.
+int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, NameId name,
+                std::string_view op = {}) {
+  int64_t reads = 0;
+  for (int64_t i = statement.first; i <= statement.last; ++i) {
+    const AtenCall& call = calls[Index(i)];
+    const bool counts = op.empty() || call.op == op;
+    if (counts && std::ranges::find(call.inputs, name) != call.inputs.end()) ++reads;
+  }
+  return reads;
+}
+
+bool Names(const HelperLocal& local, const Program& program, const Statement& statement,
+           int64_t maker, NameId name) {
+  if (!Calls(program, statement, local.helper)) return false;
+  return (local.is_result && local.op == RuleNameOf(program.calls[Index(maker)].op)) ||
+         (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
+}
+
+// The last call of the helper that binds `local`.
+int64_t EndOf(const HelperLocal& local, const std::vector<AtenCall>& calls,
+              const Statement& statement, int64_t maker) {
+  for (int64_t i = maker + 1; i <= statement.last && !local.before.empty(); ++i) {
+    if (calls[Index(i)].op == local.before) return i - 1;
+  }
+  return statement.last;
+}
+
+// The last call of the step that begins with call `i`: it, or the module that the method calls.
+int64_t StepEnd(const ModuleRuns& runs, const Statement& statement, int64_t i) {
+  return runs.DepthAt(i) > statement.level ? runs.EndOf(i, statement.level) : i;
+}
+
+// How many steps of the method behind call `maker` read `name`, and the last call of the last one.
+struct StepReads {
+  int64_t steps = 0;
+  int64_t last = 0;
+};
+
+StepReads ReadsBehind(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                      const Statement& statement, int64_t maker, NameId name) {
+  const auto reads = [&](const AtenCall& call) {
+    return std::ranges::find(call.inputs, name) != call.inputs.end();
+  };
+  StepReads found = {.last = maker};
+  for (int64_t i = maker + 1; i <= statement.last;) {
+    const int64_t last = StepEnd(runs, statement, i);
+    const bool is_read = std::any_of(calls.begin() + i, calls.begin() + last + 1, reads);
+    if (is_read) found = {found.steps + 1, last};
+    i = last + 1;
+  }
+  return found;
+}
+
+// Whether call `i` ends the run of a module of a list, and the next one of the list comes then.
+bool EndsTurn(const Program& program, const Statement& statement, int64_t i) {
+  if (i >= statement.last) return false;
+  const ModuleTree& modules = program.modules;
+  const ModuleId ended = program.calls[Index(i)].module;
+  const ModuleId begun = program.calls[Index(i + 1)].module;
+  const size_t level = statement.level;
+  if (std::min(modules.DepthOf(ended), modules.DepthOf(begun)) <= level) return false;
+  const std::string& module = modules.NameAt(ended, level);
+  const std::string& next = modules.NameAt(begun, level);
+  return IsListed(module) && IsListed(next) && ParentOf(module) == ParentOf(next);
+}
+
+bool IsView(std::string_view op) {
+  constexpr std::string_view kViews[] = {"view", "permute", "expand", "slice", "select", "unbind"};
+  return std::ranges::find(kViews, op) != std::end(kViews);
+}
+
+// The call behind `maker` that reads `name`, or a view of it, and how many of its operands come
+// before that; -1 where it is in a module that the method calls.
+struct Reader {
+  int64_t call = -1;
+  size_t place = 0;
+};
+
+Reader ReaderOf(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                const Statement& statement, int64_t maker, NameId name) {
+  for (int64_t i = maker + 1; i <= statement.last; ++i) {
+    const AtenCall& call = calls[Index(i)];
+    const auto read = std::ranges::find(call.inputs, name);
+    if (read == call.inputs.end()) continue;
+    if (runs.DepthAt(i) > statement.level) return {};
+    if (!IsView(call.op) || call.outputs.size() != 1)
+      return {i, static_cast<size_t>(read - call.inputs.begin())};
+    name = call.outputs[0];
+  }
+  return {};
+}
+
+// Whether a name holds what call `maker` has made until call `reader` reads it as a further
+// operand: Python evaluates operands from left to right, so that between the two are those alone
+// that make what is read with it, or behind it.
+bool IsNamedBetween(const std::vector<AtenCall>& calls, const Reader& reader, int64_t maker) {
+  const std::vector<NameId>& operands = calls[Index(reader.call)].inputs;
+  std::set<NameId> needed(operands.begin() + static_cast<std::ptrdiff_t>(reader.place),
+                          operands.end());
+  for (int64_t i = reader.call - 1; i > maker; --i) {
+    const AtenCall& call = calls[Index(i)];
+    const auto is_needed = [&](NameId name) { return needed.contains(name); };
+    if (std::ranges::none_of(call.outputs, is_needed)) return true;
+    needed.insert(call.inputs.begin(), call.inputs.end());
+  }
+  return false;
+}
+
+// "x = torch.cat([y, x])", "x = a * x".
+bool MayTakeName(const Program& program, const Reader& reader, NameId name) {
+  const AtenCall& call = program.calls[Index(reader.call)];
+  const auto numel = [&](NameId value) { return Numel(program.values[Index(value)].type.dims); };
+  return call.op == "cat" || call.outputs.empty() || call.outputs[0] == kNoName ||
+         numel(call.outputs[0]) == numel(name);
+}
+
+// The last call at which a method whose lines are unknown has `name`, a result of its step that
+// ends with call `maker`: more than one step reads it, or one as a further operand, behind what
+// does not belong to its expression; the latter of a function, too.  What a loop over modules reads
+// in one turn and no more is bound anew by it: x = block(x).  `maker` where no name is known.
+int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                     int64_t maker, NameId name) {
+  if (StepEnd(runs, statement, maker) != maker) return maker;
+  const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
+  if (reads.steps == 1) {
+    const Reader reader = ReaderOf(program.calls, runs, statement, maker, name);
+    const bool is_named = reader.place > 0 && !MayTakeName(program, reader, name) &&
+                          IsNamedBetween(program.calls, reader, maker);
+    return is_named ? statement.last : maker;
+  }
+  if (reads.steps < 2 || !statement.in_helper) return maker;
+  return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
+}
+
+}  // namespace
+
+int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                     int64_t maker, NameId name) {
+  for (const HelperLocal& local : HelperLocals()) {
+    if (!Names(local, program, statement, maker, name)) continue;
+    return EndOf(local, program.calls, statement, maker);
+  }
+  const bool is_function =
+      statement.source != kNoStatement && !program.source.At(statement.source).function.empty();
+  if (!statement.in_helper && !is_function) return maker;
+  return HeldByMethod(program, runs, statement, maker, name);
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,362 @@
+#include "estimator/names/lifetimes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
+#include "estimator/names/bound_aliases.h"
+#include "estimator/names/bound_until.h"
+#include "estimator/names/collected_results.h"
+#include "estimator/names/forward_locals.h"
+#include "estimator/names/held_attributes.h"
+#include "estimator/names/held_lists.h"
+#include "estimator/names/helper_frames.h"
+#include "estimator/names/hidden_states.h"
+#include "estimator/names/returned_tuples.h"
+#include "estimator/names/returned_weights.h"
+#include "estimator/names/same_names.h"
+#include "estimator/names/shared_states.h"
+#include "estimator/names/value_lives.h"
+#include "estimator/program/modules.h"
+#include "estimator/program/repeated_modules.h"
+#include "estimator/program/statements.h"
+
+namespace onnxfit {
+namespace {
+
+class Lifetimes {
+ public:
+  explicit Lifetimes(Program& program)
+      : program_(program),
+        runs_(program),
+        lives_(program, runs_),
+        bindings_(program, runs_, lives_),
+        attributes_(program, runs_) {
+    FollowCaches();
+  }
+
+  void Place(const std::vector<bool>& held) { lives_.Place(held); }
+
+  // What statements bind to names lives as long as the names hold it.  Returns what modules'
+  // attributes hold beyond the step, until the next one binds them anew.
+  std::vector<NameId> FollowStatements() {
+    const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
+    for (const ModuleCall& module : modules) {
+      FollowReplacedItems(program_, bindings_, module, lives_);
+      for (size_t i = 0; i < module.statements.size(); ++i) {
+        const bool is_known = FollowHelper(module, i);
+        FollowStatement(module, i, is_known);
+        FollowLists(program_, bindings_, module, i, lives_);
+        FollowMaskKeywords(module, i);
+      }
+      FollowHiddenLists(program_, bindings_, module, lives_);
+      FollowAliases(program_, bindings_, module, lives_);
+    }
+    FollowWeights(modules);
+    FollowCollected(modules);
+    FollowHiddenStates(program_, runs_, bindings_, modules, lives_);
+    FollowSharedStates(program_, runs_, modules, lives_);
+    FollowTuples(modules);
+    FollowSameNames(program_, runs_, bindings_, modules, lives_);
+    for (size_t m = 0; m < modules.size(); ++m) {
+      for (const Statement& statement : modules[m].statements) {
+        for (const NameId value : program_.calls[Index(statement.last)].outputs) {
+          if (!statement.targets.empty()) attributes_.Note(value, m, statement, 0);
+        }
+      }
+    }
+    return attributes_.Follow(lives_);
+  }
+
+  // What is known to be bound though no line says so.
+  void FollowKnownNames() {
+    int64_t last = ValueLives::kBeforeAll;  // the model's; the loss is behind it
+    for (const NameId output : program_.outputs) last = std::max(last, lives_.BornAt(output));
+    for (const KnownName& known : FindKnownNames(program_, runs_, last)) {
+      lives_.HoldBy(known.name, known.value, known.until);
+    }
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      for (const HeldValue& held : program_.calls[i].held) {
+        const auto call = static_cast<int64_t>(i);
+        const bool is_call = held.level >= runs_.DepthAt(call);
+        lives_.HoldBy("", held.value, is_call ? call : runs_.EndOf(call, held.level));
+      }
+    }
+  }
+
+  void ExtendToEnd(NameId name) {
+    lives_.Extend(name, static_cast<int64_t>(program_.calls.size()) - 1,
+                  {.by = NameKeeper::By::kOutput});
+  }
+
+ private:
+  // What a cache holds, which the outermost forward makes, until something takes its place.
+  void FollowCaches() {
+    std::set<NameId> replaced;
+    for (size_t i = program_.calls.size(); i-- > 0;) {
+      const AtenCall& call = program_.calls[i];
+      const auto at = static_cast<int64_t>(i);
+      if (!ReplacesOperand(program_, call) || runs_.DepthAt(at) == 0) continue;
+      if (!replaced.contains(call.outputs[0])) {
+        lives_.HoldBy("", call.outputs[0], runs_.EndOf(at, 0));
+      }
+      replaced.insert(call.inputs[0]);
+    }
+  }
+
+  // The value of the statement is taken to be bound to its first target, and all else that it
+  // made and later ones read to the second, if there is one; of "q, k = rotate(q, k)", which calls
+  // no module, the second to the second.
+  // `is_known` where the text of the function that it calls is.
+  void FollowStatement(const ModuleCall& module, size_t index, bool is_known) {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
+    if (bindings_.ReturnsArgument(module, index)) return;
+    const bool is_function = statement.in_helper || !CallsModule(statement);
+    if (is_function && FollowPairs(module, index)) return;
+    const size_t own = TargetOfLast(module, index);
+    const int64_t returned = CallOfResult(statement);
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name == kNoName) continue;
+        const bool is_local = statement.in_helper || lives_.LastReadAt(name) <= statement.last;
+        if (i != returned && is_local) {
+          if (!is_known) HoldInHelper(statement, i, name);
+          continue;
+        }
+        const bool is_further = i != returned && statement.targets.size() > 1;
+        const size_t target = is_further && own == 0 ? 1 : is_further ? 0 : own;
+        lives_.HoldBy(statement.targets[target], name, bindings_.BoundUntil(module, index, target));
+      }
+    }
+    const NameId other = OtherResult(statement);
+    if (other == kNoName) return;
+    lives_.HoldBy(statement.targets[0], other, bindings_.BoundUntil(module, index, 0));
+  }
+
+  // The call that makes what the statement binds: its last one, but of a method that checks what it
+  // returns behind it, "mask = self.get_placeholder_mask(ids)", the only one that is read later.
+  int64_t CallOfResult(const Statement& statement) const {
+    if (!statement.in_helper || statement.targets.size() != 1) return statement.last;
+    int64_t found = ValueLives::kBeforeAll;
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
+        if (found != ValueLives::kBeforeAll) return statement.last;
+        found = i;
+      }
+    }
+    return found == ValueLives::kBeforeAll ? statement.last : found;
+  }
+
+  // Which target of the statement its value is bound to: the first, but of "x, y = self.pool(x, y)"
+  // the second, where the next line that reads something else that leaves it calls that x.
+  size_t TargetOfLast(const ModuleCall& module, size_t index) const {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.size() != 2) return 0;
+    for (int64_t i = statement.first; i < statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
+        if (NameOf(name, module, index) == statement.targets[0]) return 1;
+      }
+    }
+    return 0;
+  }
+
+  // "x" of "y = x.view(shape)", the first line behind the statement that reads `name`, if that is
+  // the first that its calls read.
+  std::string NameOf(NameId name, const ModuleCall& module, size_t index) const {
+    for (size_t i = index + 1; i < module.statements.size(); ++i) {
+      const Statement& later = module.statements[i];
+      const std::vector<NameId>& read = program_.calls[Index(later.first)].inputs;
+      if (std::ranges::find(read, name) == read.end()) continue;
+      const bool is_known = later.source != kNoStatement && read[0] == name;
+      return is_known ? program_.source.At(later.source).receiver : "";
+    }
+    return "";
+  }
+
+  void FollowWeights(const std::vector<ModuleCall>& modules) {
+    for (const HeldWeights& held : FindHeldWeights(program_, runs_, modules)) {
+      const ModuleCall& module = modules[held.module];
+      const Statement& statement = module.statements[held.statement];
+      lives_.HoldBy(statement.targets[held.place], held.weights,
+                    bindings_.BoundUntil(module, held.statement, held.place));
+      attributes_.Note(held.weights, held.module, statement, held.place);
+    }
+  }
+
+  void FollowTuples(const std::vector<ModuleCall>& modules) {
+    for (const ReturnedValue& held : FindReturnedTuples(program_, runs_, modules)) {
+      const ModuleCall& module = modules[held.module];
+      lives_.HoldBy(module.statements[held.statement].targets[held.place], held.value,
+                    bindings_.BoundUntil(module, held.statement, held.place));
+    }
+  }
+
+  void FollowCollected(const std::vector<ModuleCall>& modules) {
+    const CollectedResults found = FindCollected(program_, runs_, modules);
+    for (const KnownName& made : found.made) lives_.HoldBy(made.name, made.value, made.until);
+    for (const CollectedResult& held : found.returned) {
+      const ModuleCall& module = modules[held.module];
+      lives_.HoldBy(module.statements[held.statement].targets[0], held.value,
+                    bindings_.BoundUntil(module, held.statement, 0));
+    }
+  }
+
+  // The names of a function whose text is known, and those of its caller for what it returns.
+  // Whether it is.
+  bool FollowHelper(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    const HelperNames names = FindHelperNames(program_, runs_, statement);
+    for (const KnownName& local : names.locals) {
+      lives_.HoldBy(local.name, local.value, local.until);
+    }
+    for (size_t i = 0; i < std::min(names.returned.size(), statement.targets.size()); ++i) {
+      const int64_t until = bindings_.BoundUntil(module, index, i);
+      for (const NameId value : names.returned[i]) {
+        lives_.HoldBy(statement.targets[i], value, until);
+      }
+    }
+    return !names.locals.empty();
+  }
+
+  // "mask = make_mask(**mask_kwargs)", whose dict holds the embeddings that a module has made
+  // before, as the name holds them that they were bound to.
+  void FollowMaskKeywords(const ModuleCall& module, size_t index) {
+    const std::vector<Statement>& statements = module.statements;
+    const StatementId source = statements[index].source;
+    if (index == 0 || source == kNoStatement || !PassesEmbeddings(program_.source.At(source).text))
+      return;
+    size_t embeds = index;
+    while (embeds > 0 && !CallsModule(statements[--embeds])) {
+    }
+    if (statements[embeds].targets.empty()) return;
+    size_t last = index - 1;
+    while (last > embeds && statements[last].targets != statements[embeds].targets) --last;
+    for (const NameId name : program_.calls[Index(statements[last].last)].outputs) {
+      lives_.HoldBy("mask_kwargs", name, bindings_.NameBoundUntil(module, index, "mask_kwargs"));
+    }
+  }
+
+  void HoldInHelper(const Statement& statement, int64_t maker, NameId name) {
+    const int64_t held = HeldInHelper(program_, runs_, statement, maker, name);
+    if (held > maker) lives_.HoldBy("", name, held);
+  }
+
+  bool CallsModule(const Statement& statement) const {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      if (runs_.DepthAt(i) > statement.level) return true;
+    }
+    return false;
+  }
+
+  // Where as many values leave a statement as it has targets, each is bound to its own.
+  bool FollowPairs(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.size() < 2) return false;
+    std::vector<NameId> leaving;
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name != kNoName && lives_.LastReadAt(name) > statement.last) leaving.push_back(name);
+      }
+    }
+    if (leaving.size() != statement.targets.size()) return false;
+    for (size_t i = 0; i < leaving.size(); ++i) {
+      lives_.HoldBy(statement.targets[i], leaving[i], bindings_.BoundUntil(module, index, i));
+    }
+    return true;
+  }
+
+  // A model of transformers returns its last hidden state beside what it pooled, the row that it
+  // selected of it along dimension 1, "outputs = self.bert(x)"; or the encoder's beside the
+  // decoder's.
+  NameId OtherResult(const Statement& statement) const {
+    if (!statement.targets[0].ends_with("outputs")) return kNoName;
+    for (int64_t i = statement.last; i >= statement.first; --i) {
+      const AtenCall& call = program_.calls[Index(i)];
+      const bool is_row = call.op == "select" && (call.ints.empty() || call.ints[0] == 1);
+      if (!is_row) continue;
+      const int32_t run = runs_.RunOf(i);  // of a tower that another model follows, it is not
+      if (run < 0 || runs_.all()[Index(run)].last < statement.last) break;
+      return lives_.BornAt(call.inputs[0]) >= statement.first ? call.inputs[0] : kNoName;
+    }
+    return LastOfEncoder(statement);
+  }
+
+  // What a module "encoder" has made beside a "decoder" that runs behind it, both in the one that
+  // the statement calls; kNoName without them.
+  NameId LastOfEncoder(const Statement& statement) const {
+    for (int64_t i = statement.last; i > statement.first; --i) {
+      const ModuleTree& modules = program_.modules;
+      const ModuleId module = program_.calls[Index(i)].module;
+      const ModuleId before = program_.calls[Index(i - 1)].module;
+      const size_t shared = modules.Shared(module, before);
+      const bool goes_on = shared < modules.DepthOf(module) && shared < modules.DepthOf(before) &&
+                           ChildOf(modules.NameAt(module, shared)) == "decoder" &&
+                           ChildOf(modules.NameAt(before, shared)) == "encoder";
+      if (goes_on) return program_.calls[Index(i - 1)].outputs[0];
+    }
+    return kNoName;
+  }
+
+  Program& program_;
+  const ModuleRuns runs_;
+  ValueLives lives_;
+  const NameBindings bindings_;
+  HeldAttributes attributes_;
+};
+
+// What is made in the first step alone and read by what every step makes.
+std::vector<NameId> NamesOfResultsMadeOnce(const Program& program) {
+  std::vector<bool> made_once(program.values.size());
+  std::vector<NameId> read;
+  for (const AtenCall& call : program.calls) {
+    if (!call.made_once) {
+      std::ranges::copy_if(call.inputs, std::back_inserter(read),
+                           [&](NameId name) { return name != kNoName && made_once[Index(name)]; });
+      continue;
+    }
+    for (const NameId name : call.outputs) made_once[Index(name)] = true;
+  }
+  return read;
+}
+
+// The module's own tensors and what the loop keeps.
+std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
+  std::vector<bool> held(program.values.size());
+  const auto hold = [&](const std::vector<NameId>& names) {
+    for (const NameId name : names) held[Index(name)] = true;
+  };
+  hold(program.parameters);
+  hold(program.frozen);
+  hold(program.buffers);
+  if (hold_outputs) hold(program.outputs);
+  hold(NamesOfResultsMadeOnce(program));
+  if (program.loss != kNoName) held[Index(program.loss)] = true;
+  return held;
+}
+
+}  // namespace
+
+void PlaceDeaths(Program& program, const TrainingSettings& settings) {
+  if (program.calls.empty()) return;
+  const bool hold_outputs = settings.mode == Mode::kEval || settings.loop.hold_outputs;
+  MarkRepeatedModules(program);
+  MarkNumberedModules(program);
+  Lifetimes lifetimes(program);
+  const std::vector<NameId> of_attributes = lifetimes.FollowStatements();
+  lifetimes.FollowKnownNames();
+  for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
+  std::vector<bool> held = HeldNames(program, hold_outputs);
+  for (const NameId name : of_attributes) held[Index(name)] = true;
+  lifetimes.Place(held);
+}
+
+}  // namespace onnxfit
