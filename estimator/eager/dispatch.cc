@@ -57,6 +57,8 @@ Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
 Program Dispatcher::Run() && {
   std::vector<AtenCall> calls = std::exchange(program_.calls, {});
   program_.calls.reserve(calls.size() * 2);
+  is_to_come_.resize(program_.values.size());
+  for (const AtenCall& call : calls) SetToCome(call.outputs, true);
   for (AtenCall& call : calls) Dispatch(std::move(call));
   Rename(program_.outputs);
   if (program_.loss != kNoName) program_.loss = Same(program_.loss);
@@ -69,6 +71,7 @@ void Dispatcher::Dispatch(AtenCall call) {
   const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
   const std::vector<NameId> dies = std::exchange(call.dies, {});
   Rename(call.inputs);
+  SetToCome(call.outputs, false);
   running_ = &call;
   const OpRule& rule = FindOpRule(call.op);
   CastArguments(call, rule);
@@ -385,7 +388,17 @@ void Dispatcher::End(const std::vector<NameId>& last_reads, const std::vector<Na
     if (names_of_[Index(Same(name))] == 1) last.last_reads.push_back(Same(name));
   }
   for (const NameId name : dies) {
+    if (is_to_come_[Index(name)]) {  // what it was in the step before
+      last.dies.push_back(name);
+      continue;
+    }
     if (--names_of_[Index(Same(name))] == 0) last.dies.push_back(Same(name));
+  }
+}
+
+void Dispatcher::SetToCome(const std::vector<NameId>& names, bool is_to_come) {
+  for (const NameId name : names) {
+    if (name != kNoName) is_to_come_[Index(name)] = is_to_come;
   }
 }
 

@@ -99,6 +99,7 @@ class Dispatcher {
   Dims StridesOf(const AtenCall& call, const OpRule& rule, size_t output) const;
   void End(const std::vector<NameId>& last_reads, const std::vector<NameId>& dies);
 
+  void SetToCome(const std::vector<NameId>& names, bool is_to_come);
   NameId Same(NameId name) const;
   void Rename(std::vector<NameId>& names) const;
 
@@ -114,6 +115,7 @@ class Dispatcher {
   std::vector<bool> is_own_;        // by NameId: a parameter, its kept cast, or a view of one
   std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
   std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
+  std::vector<bool> is_to_come_;    // by NameId of the program: a call further on makes it
 };
 
 // x.contiguous(): x itself, or a local.

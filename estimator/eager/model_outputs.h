@@ -8,8 +8,7 @@
 
 namespace onnxfit {
 
-// Those of the model's outputs that a call makes, and where the model's calls end: no call that
-// leads to none of them is in the program.
+// Those of the model's outputs that a call makes, and where the model's calls end.
 struct MadeOutputs {
   std::vector<NameId> names;
   size_t model_end = 0;  // the loss's calls begin here

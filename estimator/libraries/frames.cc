@@ -297,6 +297,23 @@ constexpr HelperFrame kHelperFrames[] = {
     {"self.forward_features(",
      "embeds = self.embeds\n",
      {kTimm, "models/naflexvit.py", "x = embeds['patches']"}},
+    // Sam2SinePositionEmbedding.
+    {"build_sine_position_embedding(",
+     "y_embed = mul.Scalar\n"
+     "x_embed = mul.Scalar\n"
+     "dim_t = pow.Scalar\n"
+     "pos_x = div\n"
+     "pos_y = div\n"
+     "pos_x = cat\n"
+     "pos_y = cat\n"
+     "pos = cat\n",
+     {kTransformers, "models/sam2/modeling_sam2.py", "def build_sine_position_embedding("}},
+    // UnivNetLvcResidualBlock.
+    {"self.location_variable_convolution(",
+     "hidden_states = pad\n"
+     "output_hidden_states = bmm\n"
+     "output_hidden_states = add\n",
+     {kTransformers, "models/univnet/modeling_univnet.py", "def location_variable_convolution("}},
     // ViTMAEEmbeddings.
     {"self.random_masking(",
      "noise = constant\n"

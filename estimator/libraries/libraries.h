@@ -194,9 +194,14 @@ std::string_view NameOfEmbeddings();
 // Whether a module in eval mode indexes its parameter of that name once and keeps the result.
 bool IsIndexedOnce(std::string_view parameter);
 
-// Whether a cache of the library holds what that function has returned, so that it runs in the
-// first step alone: "get_patches_center_coordinates".
-bool IsCached(std::string_view function);
+// A function whose last results, of as many different arguments, a cache of the library holds.
+struct CachedFunction {
+  std::string_view name;  // "get_patches_center_coordinates"
+  int32_t results;
+  SeenIn seen;
+};
+// That of the name; null where no cache is known.
+const CachedFunction* CachedFunctionOf(std::string_view function);
 
 // The child of a head by which its own bias is read, too: "lm_head.decoder.bias" is "lm_head.bias".
 std::string_view ChildWithTiedBias();
@@ -270,6 +275,8 @@ bool CollectsStates(std::string_view file);
 bool IsListOfCollected(std::string_view list);
 // Whether a local of that name is a field of what such a forward returns.
 bool IsReturnedField(std::string_view name);
+// Whether a line calls a backbone, which returns those states that its configuration names.
+bool CallsBackbone(std::string_view line);
 // Whether a line calls a method that returns all that a tower does.
 bool CallsForFeatures(std::string_view line);
 // Whether a forward with that line returns the list that it was given before.

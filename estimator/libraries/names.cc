@@ -136,10 +136,22 @@ constexpr NameFact kReturnedFields[] = {
      {kTransformers, "models/aimv2/modeling_aimv2.py", "last_hidden_state=last_hidden_state,"}},
     {"sequence_output",
      {kTransformers, "models/flava/modeling_flava.py", "last_hidden_state=sequence_output,"}},
+    {"spatial_hidden_states",
+     {kTransformers, "models/videoprism/modeling_videoprism.py",
+      "last_spatial_hidden_state=spatial_hidden_states,"}},
+    {"temporal_hidden_states",
+     {kTransformers, "models/videoprism/modeling_videoprism.py",
+      "last_temporal_hidden_state=temporal_hidden_states,"}},
 };
 constexpr NameFact kCallingForFeatures[] = {
     {".get_image_features(",
      {kTransformers, "models/blip_2/modeling_blip_2.py", "vision_outputs=vision_outputs,"}},
+};
+
+constexpr NameFact kCallingBackbones[] = {
+    {".forward_with_filtered_kwargs(",
+     {kTransformers, "models/zoedepth/modeling_zoedepth.py",
+      "outputs = self.backbone.forward_with_filtered_kwargs("}},
 };
 
 constexpr NameFact kPassingOn[] = {
@@ -188,6 +200,8 @@ bool IsListOfCollected(std::string_view list) {
 }
 
 bool CallsForFeatures(std::string_view line) { return MentionsAny(kCallingForFeatures, line); }
+
+bool CallsBackbone(std::string_view line) { return MentionsAny(kCallingBackbones, line); }
 
 bool IsReturnedField(std::string_view name) {
   return std::ranges::find(kReturnedFields, name, &NameFact::name) != std::end(kReturnedFields);

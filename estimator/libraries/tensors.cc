@@ -211,18 +211,25 @@ constexpr NameFact kIndexedOnce[] = {
       "self.attention_bias_idxs]"}},
 };
 
-// Of functions under @compile_compatible_method_lru_cache whose arguments are sizes alone.
-constexpr NameFact kCachedFunctions[] = {
+// Under @compile_compatible_method_lru_cache.
+constexpr CachedFunction kCachedFunctions[] = {
     {"get_patches_center_coordinates",
+     32,
      {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py",
       "@compile_compatible_method_lru_cache(maxsize=32)\ndef get_patches_center_coordinates("}},
     {"_cached_build_2d_sinusoidal_position_embedding",
+     32,
      {kTransformers, "models/rt_detr/modeling_rt_detr.py",
       "@compile_compatible_method_lru_cache(maxsize=32)\n"
       "    def _cached_build_2d_sinusoidal_position_embedding("}},
     {"_cached_generate_anchors",
+     32,
      {kTransformers, "models/rt_detr/modeling_rt_detr.py",
       "@compile_compatible_method_lru_cache(maxsize=32)\n    def _cached_generate_anchors("}},
+    {"build_sine_position_embedding",
+     1,
+     {kTransformers, "models/sam2/modeling_sam2.py",
+      "@compile_compatible_method_lru_cache(maxsize=1)\n    def build_sine_position_embedding("}},
 };
 
 constexpr NameFact kClones[] = {
@@ -262,9 +269,9 @@ bool IsIndexedOnce(std::string_view parameter) {
                              [&](const NameFact& row) { return parameter.ends_with(row.name); });
 }
 
-bool IsCached(std::string_view function) {
-  return std::ranges::find(kCachedFunctions, function, &NameFact::name) !=
-         std::end(kCachedFunctions);
+const CachedFunction* CachedFunctionOf(std::string_view function) {
+  const auto* row = std::ranges::find(kCachedFunctions, function, &CachedFunction::name);
+  return row == std::end(kCachedFunctions) ? nullptr : row;
 }
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }

@@ -126,12 +126,51 @@ bool IsNamedBetween(const std::vector<AtenCall>& calls, const Reader& reader, in
   return false;
 }
 
-// "x = torch.cat([y, x])", "x = a * x".
-bool MayTakeName(const Program& program, const Reader& reader, NameId name) {
-  const AtenCall& call = program.calls[Index(reader.call)];
+// The last call of the expression that call `i` begins: "f(x).g(a)".
+int64_t ExpressionEnd(const std::vector<AtenCall>& calls, const Statement& statement, int64_t i) {
+  const auto goes_on = [&](const AtenCall& call, const AtenCall& next) {
+    return call.outputs.size() == 1 && !next.inputs.empty() && next.inputs[0] == call.outputs[0];
+  };
+  while (i < statement.last && goes_on(calls[Index(i)], calls[Index(i + 1)])) ++i;
+  return i;
+}
+
+// "x = (a * x).flatten(1)".
+bool MayTakeName(const Program& program, const Statement& statement, const Reader& reader,
+                 NameId name) {
+  const int64_t end = ExpressionEnd(program.calls, statement, reader.call);
+  const std::vector<NameId>& made = program.calls[Index(end)].outputs;
   const auto numel = [&](NameId value) { return Numel(program.values[Index(value)].type.dims); };
-  return call.op == "cat" || call.outputs.empty() || call.outputs[0] == kNoName ||
-         numel(call.outputs[0]) == numel(name);
+  return made.empty() || made[0] == kNoName || numel(made[0]) == numel(name);
+}
+
+// The call that makes the same of a further turn of a loop: "x = a * x + b".  `maker` where none
+// does.
+int64_t NextTurn(const Program& program, const Statement& statement, int64_t maker, NameId name) {
+  const AtenCall& made = program.calls[Index(maker)];
+  std::set<NameId> follows = {name};  // what is made of it, and of that
+  for (int64_t i = maker + 1; i <= statement.last; ++i) {
+    const AtenCall& call = program.calls[Index(i)];
+    const bool reads =
+        std::ranges::any_of(call.inputs, [&](NameId input) { return follows.contains(input); });
+    if (!reads || call.outputs.size() != 1) continue;
+    const auto dims = [&](NameId value) { return program.values[Index(value)].type.dims; };
+    if (call.op == made.op && dims(call.outputs[0]) == dims(name)) return i;
+    const bool is_direct = std::ranges::find(call.inputs, name) != call.inputs.end();
+    if (is_direct) follows.insert(call.outputs[0]);
+  }
+  return maker;
+}
+
+// What a function returns is in its last line, "return x.type_as(y)", which binds no name.
+bool IsReturned(const Program& program, const Statement& statement, const Reader& reader) {
+  const int64_t end = ExpressionEnd(program.calls, statement, reader.call);
+  const std::vector<NameId>& made = program.calls[Index(end)].outputs;
+  for (int64_t i = end + 1; i <= statement.last && !made.empty(); ++i) {
+    const std::vector<NameId>& read = program.calls[Index(i)].inputs;
+    if (std::ranges::find(read, made[0]) != read.end()) return false;
+  }
+  return true;
 }
 
 // The last call at which a method whose lines are unknown has `name`, a result of its step that
@@ -144,11 +183,15 @@ int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const State
   const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
   if (reads.steps == 1) {
     const Reader reader = ReaderOf(program.calls, runs, statement, maker, name);
-    const bool is_named = reader.place > 0 && !MayTakeName(program, reader, name) &&
-                          IsNamedBetween(program.calls, reader, maker);
+    if (reader.call < 0 || !IsNamedBetween(program.calls, reader, maker)) return maker;
+    const bool joins = program.calls[Index(reader.call)].op == "cat";  // "x = torch.cat([x, y])"
+    const bool is_named = !joins && (IsReturned(program, statement, reader) ||
+                                     !MayTakeName(program, statement, reader, name));
     return is_named ? statement.last : maker;
   }
   if (reads.steps < 2 || !statement.in_helper) return maker;
+  const int64_t next = NextTurn(program, statement, maker, name);
+  if (next > maker) return std::max(next, reads.last);
   return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
 }
 

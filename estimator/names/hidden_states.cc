@@ -50,7 +50,8 @@ class HiddenStates {
   void FollowFields() {
     for (size_t run = 0; run < modules_.size(); ++run) {
       for (const Statement& statement : modules_[run].statements) {
-        if (IsField(statement) && statement.last < modules_[run].last) {
+        if (IsField(statement) && statement.last < modules_[run].last &&
+            IsLastOf(modules_[run], statement)) {
           FollowField(static_cast<int32_t>(run), statement);
         }
         if (ReturnsTowers(statement)) FollowTowers(run, statement);
@@ -95,7 +96,8 @@ class HiddenStates {
     const ModuleRun& around = runs_.all()[Index(loop)];
     const bool goes_on = runs_.all()[layers.back()].last < around.last;
     const size_t inner = states.size() - (goes_on ? 0 : 1);  // else it returns the last one
-    const int64_t read = ReadBehind(around, std::span(states).first(inner));
+    int64_t read = ReadBehind(around, std::span(states).first(inner));
+    if (read == ValueLives::kBeforeAll) read = ReadBesideNorm(loop, states.back());
     if (read == ValueLives::kBeforeAll) return;
     const int64_t until = HeldUntil(loop, read);
     for (const NameId state : states) {
@@ -114,6 +116,21 @@ class HiddenStates {
       if (first == ValueLives::kBeforeAll || *read < first) first = *read;
     }
     return first;
+  }
+
+  // The first call that reads the last state behind a forward that returns the norm of it: it is
+  // not that forward's last_hidden_state, but the last of its hidden_states.
+  int64_t ReadBesideNorm(int32_t loop, NameId state) const {
+    if (state == kNoName) return ValueLives::kBeforeAll;
+    int32_t run = loop;
+    while (run >= 0 && ResultOf(runs_.all()[Index(run)]) == state) {
+      run = runs_.all()[Index(run)].caller;
+    }
+    const bool is_normed =
+        run >= 0 && std::ranges::any_of(readers_[Index(state)], [&](int64_t i) {
+          return i <= runs_.all()[Index(run)].last && program_.calls[Index(i)].op == "layer_norm";
+        });
+    return is_normed ? ReadBehind(runs_.all()[Index(run)], {&state, 1}) : ValueLives::kBeforeAll;
   }
 
   NameId ResultOf(const ModuleRun& run) const {
@@ -147,9 +164,11 @@ class HiddenStates {
     return bindings_.BoundUntil(module, index, 0);
   }
 
-  // Not "x = self.model(x).pooler_output" nor "x = self.model(x)[1]".
+  // Not "x = self.model(x).pooler_output" nor "x = self.model(x)[1]", nor of a backbone, which
+  // returns the states that it was asked for.
   bool BindsWhole(const Statement& statement) const {
     const std::string& text = program_.source.At(statement.source).text;
+    if (CallsBackbone(text)) return false;
     return text.ends_with(')') || text.ends_with('(') || text.ends_with(',');
   }
 
@@ -157,6 +176,12 @@ class HiddenStates {
     return statement.source != kNoStatement && statement.targets.size() == 1 &&
            IsReturnedField(statement.targets[0]) &&
            CollectsStates(program_.source.At(statement.source).file);
+  }
+
+  // Whether no statement behind it binds its name anew, as turns of a loop do.
+  static bool IsLastOf(const ModuleCall& module, const Statement& statement) {
+    return std::none_of(&statement + 1, module.statements.data() + module.statements.size(),
+                        [&](const Statement& later) { return later.targets == statement.targets; });
   }
 
   // "features = self.get_image_features(images)": what the towers that it calls return.

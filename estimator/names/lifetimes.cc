@@ -13,6 +13,7 @@
 #include "estimator/names/bound_aliases.h"
 #include "estimator/names/bound_until.h"
 #include "estimator/names/collected_results.h"
+#include "estimator/names/evicted_results.h"
 #include "estimator/names/forward_locals.h"
 #include "estimator/names/held_attributes.h"
 #include "estimator/names/held_lists.h"
@@ -22,6 +23,7 @@
 #include "estimator/names/returned_weights.h"
 #include "estimator/names/same_names.h"
 #include "estimator/names/shared_states.h"
+#include "estimator/names/unread_lists.h"
 #include "estimator/names/value_lives.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
@@ -41,7 +43,14 @@ class Lifetimes {
     FollowCaches();
   }
 
-  void Place(const std::vector<bool>& held) { lives_.Place(held); }
+  // `held` live on, `cached` until a call of the next step.
+  void Place(std::vector<bool> held, const std::vector<CachedResult>& cached) {
+    for (const CachedResult& result : cached) held[Index(result.value)] = true;
+    lives_.Place(held);
+    for (const CachedResult& result : cached) {
+      program_.calls[Index(result.until)].dies.push_back(result.value);
+    }
+  }
 
   // What statements bind to names lives as long as the names hold it.  Returns what modules'
   // attributes hold beyond the step, until the next one binds them anew.
@@ -61,6 +70,7 @@ class Lifetimes {
     FollowWeights(modules);
     FollowCollected(modules);
     FollowHiddenStates(program_, runs_, bindings_, modules, lives_);
+    FollowUnreadLists(program_, runs_, modules, lives_);
     FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
     FollowSameNames(program_, runs_, bindings_, modules, lives_);
@@ -88,6 +98,10 @@ class Lifetimes {
         lives_.HoldBy("", held.value, is_call ? call : runs_.EndOf(call, held.level));
       }
     }
+  }
+
+  std::vector<CachedResult> FollowCachedFunctions() {
+    return FollowEvictedResults(program_, lives_);
   }
 
   void ExtendToEnd(NameId name) {
@@ -119,7 +133,10 @@ class Lifetimes {
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
     if (bindings_.ReturnsArgument(module, index)) return;
     const bool is_function = statement.in_helper || !CallsModule(statement);
-    if (is_function && FollowPairs(module, index)) return;
+    if (is_function && FollowPairs(module, index)) {
+      if (!is_known && CallsOneFunction(statement)) HoldLocals(statement);
+      return;
+    }
     const size_t own = TargetOfLast(module, index);
     const int64_t returned = CallOfResult(statement);
     for (int64_t i = statement.first; i <= statement.last; ++i) {
@@ -245,6 +262,22 @@ class Lifetimes {
     }
   }
 
+  // Not "q, k = self.phi(q), self.phi(k)".
+  bool CallsOneFunction(const Statement& statement) const {
+    return statement.source != kNoStatement &&
+           !program_.source.At(statement.source).function.empty();
+  }
+
+  // What the names of a function hold that its caller has nothing of.
+  void HoldLocals(const Statement& statement) {
+    for (int64_t i = statement.first; i < statement.last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        const bool is_local = name != kNoName && lives_.LastReadAt(name) <= statement.last;
+        if (is_local) HoldInHelper(statement, i, name);
+      }
+    }
+  }
+
   void HoldInHelper(const Statement& statement, int64_t maker, NameId name) {
     const int64_t held = HeldInHelper(program_, runs_, statement, maker, name);
     if (held > maker) lives_.HoldBy("", name, held);
@@ -353,10 +386,11 @@ void PlaceDeaths(Program& program, const TrainingSettings& settings) {
   Lifetimes lifetimes(program);
   const std::vector<NameId> of_attributes = lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
+  const std::vector<CachedResult> cached = lifetimes.FollowCachedFunctions();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   std::vector<bool> held = HeldNames(program, hold_outputs);
   for (const NameId name : of_attributes) held[Index(name)] = true;
-  lifetimes.Place(held);
+  lifetimes.Place(std::move(held), cached);
 }
 
 }  // namespace onnxfit

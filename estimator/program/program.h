@@ -49,7 +49,9 @@ struct AtenCall {
   std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::vector<HeldValue> held = {};           // by names that no line of the file shows
   std::vector<NameId> last_reads = {};        // names that no later call reads
-  std::vector<NameId> dies = {};              // names dropped once the call has returned
+  // Names dropped once the call has returned; one that a call further on makes, as it is in the
+  // step before.
+  std::vector<NameId> dies = {};
 };
 
 // What binds a name for the longest time.

@@ -10,6 +10,7 @@
 #include "estimator/base/text.h"
 #include "estimator/base/warnings.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/cached_functions.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/fast_paths.h"
@@ -192,21 +193,16 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
                          : "")});
 }
 
-// Whether a line on the way to it calls a function that is.
-bool IsCachedCall(const Program& program, const AtenCall& call) {
-  return std::ranges::any_of(call.frames, [&](StatementId frame) {
-    if (frame == kNoStatement) return false;
-    const std::string_view callee = program.source.At(frame).callee;
-    return IsCached(callee.substr(callee.rfind('.') + 1));
-  });
-}
-
 void FindMadeOnce(Program& program, const TrainingSettings& settings) {
   for (AtenCall& call : program.calls) {
     const bool indexes = call.op == "index" || call.op == "embedding";
-    call.made_once =
-        IsCachedCall(program, call) || (indexes && settings.mode == Mode::kEval &&
-                                        IsIndexedOnce(program.values[Index(call.inputs[0])].name));
+    call.made_once = indexes && settings.mode == Mode::kEval &&
+                     IsIndexedOnce(program.values[Index(call.inputs[0])].name);
+  }
+  for (const CachedRun& run : FindCachedRuns(program)) {
+    for (int64_t i = run.first; i <= run.last && run.is_kept; ++i) {
+      program.calls[Index(i)].made_once = true;
+    }
   }
 }
 

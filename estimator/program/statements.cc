@@ -87,6 +87,12 @@ class StatementFinder {
   void JoinParts(std::vector<Statement>& statements, size_t depth) const {
     for (size_t i = 1; i < statements.size(); ++i) {
       Statement& before = statements[i - 1];
+      if (const size_t end = EndOfOpen(statements, i); end > i) {
+        before.last = statements[end].last;
+        const auto first = statements.begin() + static_cast<std::ptrdiff_t>(i--);
+        statements.erase(first, first + static_cast<std::ptrdiff_t>(end - i));
+        continue;
+      }
       const bool is_chain = IsChain(statements[i], before);
       if (!is_chain && !IsRest(statements[i], before, depth) && !IsTail(statements[i], before)) {
         continue;
@@ -95,6 +101,36 @@ class StatementFinder {
       before.is_chain = before.is_chain || is_chain;
       statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i--));
     }
+  }
+
+  // The statement that goes on in the line before `i`, behind those of lines below it, and reads
+  // what that has made: "tanh(", behind "x[1:]", of "y = sigmoid(x) * tanh(".  Another turn of a
+  // loop makes the same calls.  `i` where there is none.
+  size_t EndOfOpen(const std::vector<Statement>& statements, size_t i) const {
+    const Statement& before = statements[i - 1];
+    if (before.source == kNoStatement || !source_.At(before.source).is_open) return i;
+    const std::vector<NameId>& made = calls_[Index(before.last)].outputs;
+    for (size_t end = i; end < statements.size(); ++end) {
+      const Statement& later = statements[end];
+      if (later.source == kNoStatement) return i;
+      const bool reads_it = ReadsAny(later, made);
+      if (source_.AreSame(later.source, before.source)) {
+        return reads_it && !MakeSameCalls(later, before) ? end : i;
+      }
+      if (reads_it || source_.At(later.source).line <= source_.At(before.source).line) return i;
+    }
+    return i;
+  }
+
+  bool ReadsAny(const Statement& statement, const std::vector<NameId>& results) const {
+    return std::any_of(calls_.begin() + statement.first, calls_.begin() + statement.last + 1,
+                       [&](const AtenCall& call) { return Reads(call, results); });
+  }
+
+  bool MakeSameCalls(const Statement& a, const Statement& b) const {
+    return std::equal(calls_.begin() + a.first, calls_.begin() + a.last + 1,
+                      calls_.begin() + b.first, calls_.begin() + b.last + 1,
+                      [](const AtenCall& x, const AtenCall& y) { return x.op == y.op; });
   }
 
   // A module whose line is unknown, behind a line that calls more modules than were seen and
