@@ -144,6 +144,16 @@ struct UnreadParameter {
 };
 std::span<const UnreadParameter> UnreadParameters();
 
+// A parameter that its module makes with requires_grad=False: the end of its path, in a module that
+// has the parameter `beside`, or in a module of a class, where it is named.
+struct UntrainedParameter {
+  std::string_view name;
+  std::string_view beside;
+  std::string_view in_class;
+  SeenIn seen;
+};
+std::span<const UntrainedParameter> UntrainedParameters();
+
 // Buffers of embeddings that count positions, of as many numbers as `table` has rows.
 struct PositionBuffer {
   std::string_view table;  // the module's child

@@ -48,6 +48,26 @@ constexpr UnreadParameter kUnreadParameters[] = {
      {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
 };
 
+constexpr UntrainedParameter kUntrainedParameters[] = {
+    // WhisperEncoder's sinusoids, and those of its kin.
+    {"embed_positions.weight",
+     "conv2.weight",
+     "",
+     {kTransformers, "models/whisper/modeling_whisper.py",
+      "self.embed_positions.requires_grad_(False)"}},
+    // Masked autoencoders'.
+    {"position_embeddings",
+     "",
+     "ViTMAEEmbeddings",
+     {kTransformers, "models/vit_mae/modeling_vit_mae.py",
+      "torch.zeros(1, num_patches + 1, config.hidden_size), requires_grad=False"}},
+    {"decoder_pos_embed",
+     "mask_token",
+     "",
+     {kTransformers, "models/vit_mae/modeling_vit_mae.py",
+      "self.decoder_pos_embed = nn.Parameter("}},
+};
+
 // FalconLinear, in FalconDecoderLayer; GPT-NeoX's and BLOOM's layers of these names have biases.
 constexpr SeenIn kFalconLinear = {kTransformers, "models/falcon/modeling_falcon.py",
                                   "hidden_states = input @ self.weight.T"};
@@ -276,6 +296,7 @@ const CachedFunction* CachedFunctionOf(std::string_view function) {
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
 std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
+std::span<const UntrainedParameter> UntrainedParameters() { return kUntrainedParameters; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }
 std::span<const UnreadIntegersRow> UnreadIntegers() { return kUnreadIntegers; }

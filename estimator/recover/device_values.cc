@@ -8,6 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/adapters.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/untrained_tensors.h"
 
 namespace onnxfit {
 namespace {
@@ -176,7 +177,10 @@ void DeviceValues::AddModuleTensors(const Roles& roles, ProgramWriter& writer) {
     parameters.push_back(AddTensor(parameter, writer));
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
   }
-  writer.ListParameters(parameters, FrozenBesideAdapters(writer.program(), parameters));
+  std::vector<bool> frozen = FindUntrained(bound_, roles.parameters);
+  const std::vector<bool> bases = FrozenBesideAdapters(writer.program(), parameters);
+  for (size_t i = 0; i < bases.size(); ++i) frozen[i] = frozen[i] || bases[i];
+  writer.ListParameters(parameters, frozen);
   for (const ModuleTensor& buffer : roles.buffers) {
     writer.program().buffers.push_back(AddTensor(buffer, writer));
   }

@@ -67,6 +67,15 @@ std::vector<SignatureEntry> SignatureOf(const Graph& graph) {
   return entries;
 }
 
+std::vector<std::string_view> ConstantsOf(const Graph& graph) {
+  std::vector<std::string_view> targets;
+  for (std::string_view rest = SignatureText(graph); !rest.empty();) {
+    const std::string_view line = TakeLine(rest);
+    if (line.find(": CONSTANT_TENSOR ") != std::string_view::npos) targets.push_back(TargetIn(line));
+  }
+  return targets;
+}
+
 // --- Modules and classes --------------------------------------------------------------------
 
 // A list of strings as Python prints it, but for the last, which is the operator.
@@ -251,6 +260,7 @@ const NodeLines& ExporterMetadata::LinesOf(NodeId node) const {
 ExporterMetadata ReadExporterMetadata(const Graph& graph) {
   ExporterMetadata metadata;
   metadata.signature = SignatureOf(graph);
+  metadata.constants = ConstantsOf(graph);
   MetadataReader reader(graph, metadata);
   for (size_t i = 0; i < graph.nodes.size(); ++i) reader.Read(static_cast<NodeId>(i));
   return metadata;

@@ -93,6 +93,9 @@ struct ExporterMetadata {
   // In its order, which is that of named_parameters(remove_duplicate=False) and named_buffers();
   // empty where the file has none.
   std::vector<SignatureEntry> signature;
+  // Tensors of the signature that are no buffers, "CONSTANT_TENSOR": plain attributes, which
+  // model.to(device) leaves where they are, and numbers of the code.
+  std::vector<std::string_view> constants = {};
   std::vector<FxGroup> groups;  // in the order of their first nodes
   ModuleTree modules;
   SourceLines source;

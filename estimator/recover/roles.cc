@@ -175,6 +175,8 @@ class RoleFinder {
       return trained ? Role::kParameter : Role::kBuffer;
     }
     if (IsLifted(name)) return Role::kConstant;  // torch.tensor(2.0)
+    const auto& constants = metadata_.constants;
+    if (std::ranges::find(constants, name) != constants.end()) return Role::kConstant;
     const bool is_number = Numel(initializer.type.dims) <= 1;
     if (is_number && IsOfAttribute(name)) return Role::kConstant;
     const bool is_rows =

@@ -1,0 +1,69 @@
+#include "estimator/recover/untrained_tensors.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "estimator/libraries/libraries.h"
+#include "estimator/recover/exporter_metadata.h"
+
+namespace onnxfit {
+namespace {
+
+class UntrainedFinder {
+ public:
+  UntrainedFinder(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters)
+      : bound_(bound) {
+    for (const ModuleTensor& parameter : parameters) names_.insert(parameter.name);
+  }
+
+  bool IsUntrained(const ModuleTensor& parameter) const {
+    return std::ranges::any_of(UntrainedParameters(), [&](const UntrainedParameter& row) {
+      return IsNamed(parameter.name, row) && (row.in_class.empty() || IsIn(parameter, row));
+    });
+  }
+
+ private:
+  bool IsNamed(std::string_view name, const UntrainedParameter& row) const {
+    if (!name.ends_with(row.name)) return false;
+    const std::string_view module = name.substr(0, name.size() - row.name.size());
+    const bool is_whole = module.empty() || module.ends_with('.');
+    const bool has_other =
+        row.beside.empty() || names_.contains(std::string(module) + std::string(row.beside));
+    return is_whole && has_other;
+  }
+
+  // Whether a node that reads it runs in a module of the row's class.
+  bool IsIn(const ModuleTensor& parameter, const UntrainedParameter& row) const {
+    const std::vector<Node>& nodes = bound_.graph().nodes;
+    for (size_t i = 0; i < nodes.size() && parameter.value != kNoValue; ++i) {
+      if (std::ranges::find(nodes[i].inputs, parameter.value) == nodes[i].inputs.end()) continue;
+      const std::vector<std::string>& classes =
+          bound_.metadata().ClassesOf(static_cast<NodeId>(i));
+      if (std::ranges::any_of(classes, [&](std::string_view it) {
+            return it.ends_with(row.in_class);
+          })) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const BoundGraph& bound_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<bool> FindUntrained(const BoundGraph& bound,
+                                const std::vector<ModuleTensor>& parameters) {
+  const UntrainedFinder finder(bound, parameters);
+  std::vector<bool> untrained;
+  for (const ModuleTensor& parameter : parameters) {
+    untrained.push_back(finder.IsUntrained(parameter));
+  }
+  return untrained;
+}
+
+}  // namespace onnxfit
