@@ -188,9 +188,10 @@ struct NormedVectors {
   SeenIn seen;
 };
 const NormedVectors& VectorsOfSpectralNorm();
-// A mask [n, n] that no call reads, of n positions of a table beside it.
+// A mask [n, n] that no call reads, of n positions of a table, so many modules above it.
 struct UnreadMask {
-  std::string_view buffer;
+  std::string_view buffer;  // the end of its path
+  int up;
   std::string_view table;
   SeenIn seen;
 };

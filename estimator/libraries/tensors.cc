@@ -136,6 +136,15 @@ constexpr UnreadTensorRow kUnreadTensors[] = {
      {kTorch, kActivationFile, "torch.empty(3 * embed_dim, **factory_kwargs)"}},
     {"attention.out_proj.weight", {1, 1}, "", {kTorch, kActivationFile, "self.out_proj ="}},
     {"attention.out_proj.bias", {1}, "", {kTorch, kActivationFile, "self.out_proj ="}},
+    // SiglipTextModel's, as wide as it is unless it is told otherwise.
+    {"head.weight",
+     {1},
+     "final_layer_norm.weight",
+     {kTransformers, kSiglip, "self.head = nn.Linear(embed_dim, config.projection_size)"}},
+    {"head.bias",
+     {},
+     "final_layer_norm.weight",
+     {kTransformers, kSiglip, "self.head = nn.Linear(embed_dim, config.projection_size)"}},
     // Tokens in place of what is masked in pretraining.
     {"mask_token",
      {-1, 1},
@@ -214,8 +223,14 @@ constexpr NormedVectors kSpectralNorm = {
 
 constexpr UnreadMask kUnreadMasks[] = {
     {"bias",
+     0,
      "wpe.weight",
      {kTransformers, "models/gpt_bigcode/modeling_gpt_bigcode.py", "self.bias = nn.Buffer("}},
+    // ClvpSelfAttention's, of its decoder's layers.
+    {"attn.bias",
+     3,
+     "position_embeds_layer.weight",
+     {kTransformers, "models/clvp/modeling_clvp.py", "self.bias = nn.Buffer(bias"}},
 };
 
 constexpr NameFact kTiedBiases[] = {

@@ -126,6 +126,25 @@ class LostCastFinder {
     }
   }
 
+  // "x = (a + b).to(a.dtype)": the sum is cast back to the type of the term that the line names.
+  void AddSum(NodeId sum) {
+    const std::string_view line = LineOf(bound_, sum);
+    const size_t cast = line.find(").to(");
+    if (cast == std::string_view::npos) return;
+    const size_t open = line.substr(0, cast).rfind('(');
+    if (open == std::string_view::npos) return;
+    const std::string_view terms = line.substr(open + 1, cast - open - 1);
+    const std::string_view type = line.substr(cast + 5);
+    const size_t plus = terms.find(" + ");
+    if (plus == std::string_view::npos) return;
+    const auto names = [&](std::string_view term) {
+      return type.starts_with(std::string(term) + ".dtype");
+    };
+    const std::vector<ValueId>& read = bound_.At(sum).inputs;
+    if (names(terms.substr(0, plus))) AddBackInLine(sum, read[0]);
+    if (names(terms.substr(plus + 3))) AddBackInLine(sum, read[1]);
+  }
+
   // "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)" of a rotary embedding, which autocast
   // does not reach: x is what the layers are about to read.
   void AddRotary(NodeId wave) {
@@ -347,7 +366,10 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const Node& node = graph.nodes[i];
     const auto id = static_cast<NodeId>(i);
     if (node.op_type == "Softmax") finder.AddSoftmax(id);
-    if (node.op_type == "Add") finder.AddTable(id);
+    if (node.op_type == "Add") {
+      finder.AddTable(id);
+      finder.AddSum(id);
+    }
     if (node.op_type == "Cos" || node.op_type == "Sin") finder.AddRotary(id);
     if (node.op_type != "Pow" || LinesOf(bound, id).empty()) continue;
     const auto norm = FindNorm(bound, id);

@@ -174,8 +174,10 @@ class UnreadSizes {
 
   std::optional<TensorType> TypeOfMask(std::string_view name) const {
     for (const UnreadMask& row : UnreadMasks()) {
-      if (ChildOf(name) != row.buffer) continue;
-      const ModuleTensor* table = Find(std::string(ParentOf(name)) + "." + std::string(row.table));
+      if (!name.ends_with("." + std::string(row.buffer))) continue;
+      std::string_view module = ParentOf(name);
+      for (int level = 0; level < row.up; ++level) module = ParentOf(module);
+      const ModuleTensor* table = Find(std::string(module) + "." + std::string(row.table));
       if (table == nullptr || table->type.dims.size() != 2) continue;
       return TensorType{DType::kBool, {table->type.dims[0], table->type.dims[0]}};
     }
