@@ -167,9 +167,17 @@ class HiddenStates {
   // Not "x = self.model(x).pooler_output" nor "x = self.model(x)[1]", nor of a backbone, which
   // returns the states that it was asked for.
   bool BindsWhole(const Statement& statement) const {
-    const std::string& text = program_.source.At(statement.source).text;
-    if (CallsBackbone(text)) return false;
+    const SourceStatement& line = program_.source.At(statement.source);
+    const std::string& text = line.text;
+    if (CallsBackbone(text) || (CallsForFeatures(text) && MayTakeField(line))) return false;
     return text.ends_with(')') || text.ends_with('(') || text.ends_with(',');
+  }
+
+  // "features = self.get_image_features(" goes on mostly with ").pooler_output".
+  static bool MayTakeField(const SourceStatement& line) {
+    if (line.targets.empty() || !line.is_open) return false;
+    const std::string& name = line.targets[0];
+    return !line.text.starts_with(name + ": ") && !name.ends_with("outputs");
   }
 
   bool IsField(const Statement& statement) const {
@@ -187,11 +195,7 @@ class HiddenStates {
   // "features = self.get_image_features(images)": what the towers that it calls return.
   bool ReturnsTowers(const Statement& statement) const {
     if (statement.source == kNoStatement || statement.targets.size() != 1) return false;
-    const SourceStatement& line = program_.source.At(statement.source);
-    const std::string& name = statement.targets[0];
-    const bool is_typed = line.text.starts_with(name + ": ");
-    const bool is_whole = is_typed || name.ends_with("outputs") || !line.is_open;
-    return CallsForFeatures(line.text) && is_whole && BindsWhole(statement);
+    return CallsForFeatures(program_.source.At(statement.source).text) && BindsWhole(statement);
   }
 
   void FollowTowers(size_t run, const Statement& statement) {

@@ -128,8 +128,10 @@ NodeLines LinesIn(std::string_view text, SourceLines& source) {
     }
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
     lines.innermost = rest.starts_with(kFrame) ? std::string_view() : TakeLine(rest);
-    lines.lines.push_back({head.substr(0, head.find('"')), lines.innermost});
-    lines.frames.push_back(number == 0 ? kNoStatement : source.Read(number, lines.innermost));
+    const std::string_view file = head.substr(0, head.find('"'));
+    lines.lines.push_back({file, lines.innermost});
+    lines.frames.push_back(number == 0 ? kNoStatement
+                                       : source.Read(number, lines.innermost, file));
   }
   return lines;
 }
