@@ -173,28 +173,31 @@ class Lifetimes {
   }
 
   // Which target of the statement its value is bound to: the first, but of "x, y = self.pool(x, y)"
-  // the second, where the next line that reads something else that leaves it calls that x.
+  // the second, where the next line that reads it calls it y, or one that reads something else that
+  // leaves the statement calls that x.
   size_t TargetOfLast(const ModuleCall& module, size_t index) const {
     const Statement& statement = module.statements[index];
     if (statement.targets.size() != 2) return 0;
-    for (int64_t i = statement.first; i < statement.last; ++i) {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      const bool is_own = i == statement.last;
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
-        if (NameOf(name, module, index) == statement.targets[0]) return 1;
+        if (NameOf(name, module, index) == statement.targets[is_own ? 1 : 0]) return 1;
       }
     }
     return 0;
   }
 
-  // "x" of "y = x.view(shape)", the first line behind the statement that reads `name`, if that is
-  // the first that its calls read.
+  // "x" of "y = x.view(shape)" and of "y = self.norm(x)", the first line behind the statement that
+  // reads `name`, if that is the first that its calls read.
   std::string NameOf(NameId name, const ModuleCall& module, size_t index) const {
     for (size_t i = index + 1; i < module.statements.size(); ++i) {
       const Statement& later = module.statements[i];
       const std::vector<NameId>& read = program_.calls[Index(later.first)].inputs;
       if (std::ranges::find(read, name) == read.end()) continue;
-      const bool is_known = later.source != kNoStatement && read[0] == name;
-      return is_known ? program_.source.At(later.source).receiver : "";
+      if (later.source == kNoStatement || read[0] != name) return "";
+      const SourceStatement& line = program_.source.At(later.source);
+      return line.receiver.empty() ? line.passes : line.receiver;
     }
     return "";
   }

@@ -87,7 +87,7 @@ NameId CallWriter::TensorOf(const Argument& argument) {
   const auto found = names_.find(argument.text);
   if (found != names_.end()) return found->second;
   const Tensor* tensor = FindTensor(argument.text);
-  if (tensor == nullptr || IsOnHost(*tensor)) return kNoName;
+  if (tensor == nullptr || IsOnHost(argument.text, *tensor)) return kNoName;
   const NameId made = NewName(std::string(argument.text), WithPrecision(TypeOf(*tensor)));
   Emit("constant", {}, {made});
   return names_[argument.text] = made;
@@ -338,8 +338,9 @@ const Tensor* CallWriter::FindTensor(std::string_view name) const {
 
 // Where the module is elsewhere, what the file has on the CPU takes no memory there: a number to
 // other calls, until one brings it to the device.
-bool CallWriter::IsOnHost(const Tensor& tensor) const {
-  return tensor.device == "cpu" && !device_.empty() && device_ != "cpu";
+bool CallWriter::IsOnHost(std::string_view name, const Tensor& tensor) const {
+  const bool is_apart = tensor.device == "cpu" && !device_.empty() && device_ != "cpu";
+  return is_apart && !moved_.contains(name);
 }
 
 int64_t CallWriter::SizeOf(const Size& size) const {
@@ -384,7 +385,7 @@ std::vector<NameId> CallWriter::Results(const Call& call) {
   const auto add = [&](const Argument& result) {
     const Tensor* tensor =
         result.kind == Argument::Kind::kTensor ? FindTensor(result.text) : nullptr;
-    if (tensor == nullptr || IsOnHost(*tensor)) return results.push_back(kNoName);
+    if (tensor == nullptr || IsOnHost(result.text, *tensor)) return results.push_back(kNoName);
     names_[result.text] = NewName(std::string(result.text), WithPrecision(TypeOf(*tensor)));
     results.push_back(names_[result.text]);
   };

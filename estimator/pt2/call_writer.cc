@@ -93,6 +93,7 @@ void CallWriter::AddTensors(InputSpec::Kind kind, std::vector<NameId>& to) {
     const NameId name =
         NewName(std::string(spec.target), is_parameter ? WithPrecision(type) : BufferType(type));
     names_[spec.name] = name;
+    if (tensor->device == "cpu") moved_.insert(spec.name);
     to.push_back(name);
     auto& listed = is_parameter ? tensors_of_module_.parameters : tensors_of_module_.buffers;
     listed.push_back({.name = std::string(spec.target), .type = type});
@@ -141,6 +142,7 @@ void CallWriter::WriteCall(const Call& call) {
   }
   place_.written_in_place = WritesInPlace(call.target);
   NoteCheckpoint(call);
+  NoteMoved(call);
   if (HasBodies(call)) return WriteBodies(call);
   if (!MakesTensor(call)) return;
   const size_t first = program_.calls.size();
@@ -218,10 +220,32 @@ void CallWriter::EmitInCaller(std::string target, std::string_view op, std::vect
   place_ = around;
 }
 
+// What is made of the model's tensors alone is where they are.
+void CallWriter::NoteMoved(const Call& call) {
+  if (moved_.empty()) return;
+  bool is_moved = false;
+  bool is_elsewhere = false;
+  const auto ask = [&](const Argument& argument) {
+    const Tensor* tensor = argument.kind == Kind::kTensor ? FindTensor(argument.text) : nullptr;
+    if (tensor == nullptr) return;
+    is_moved = is_moved || moved_.contains(argument.text);
+    is_elsewhere = is_elsewhere || tensor->device != "cpu";
+  };
+  for (const auto& [_, argument] : call.arguments) {
+    ask(argument);
+    std::ranges::for_each(argument.items, ask);
+  }
+  if (!is_moved || is_elsewhere) return;
+  for (const Argument& result : call.results) {
+    moved_.insert(result.text);
+    for (const Argument& item : result.items) moved_.insert(item.text);
+  }
+}
+
 bool CallWriter::MakesTensor(const Call& call) const {
   const auto is_tensor = [&](const Argument& result) {
     const Tensor* tensor = result.kind == Kind::kTensor ? FindTensor(result.text) : nullptr;
-    return tensor != nullptr && !IsOnHost(*tensor);
+    return tensor != nullptr && !IsOnHost(result.text, *tensor);
   };
   return std::ranges::any_of(call.results, [&](const Argument& result) {
     return is_tensor(result) || std::ranges::any_of(result.items, is_tensor);

@@ -215,7 +215,8 @@ class CallWriter : public ProgramWriter {
   int64_t SizeOf(const Size& size) const;
   int64_t NumberOf(const Argument& argument) const;
   const Tensor* FindTensor(std::string_view name) const;
-  bool IsOnHost(const Tensor& tensor) const;
+  bool IsOnHost(std::string_view name, const Tensor& tensor) const;
+  void NoteMoved(const Call& call);
   bool HasSize(std::string_view tensor, std::string_view symbol) const;
 
   CallPlace place_;  // of the running call
@@ -225,6 +226,7 @@ class CallWriter : public ProgramWriter {
   ModuleTensors tensors_of_module_;
   std::vector<const Graph*> graphs_;  // that are written, the innermost last
   std::map<std::string_view, NameId> names_;
+  std::set<std::string_view> moved_;  // that the file has on the CPU, and model.to(device) moves
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
   KnownElements known_;
   std::set<NameId> mask_parts_;   // results of calls that build masks
