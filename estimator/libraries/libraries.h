@@ -339,6 +339,8 @@ bool CastsToWeight(std::string_view file, std::string_view line, std::string_vie
 bool CastsArgument(std::string_view file, std::string_view line);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
+// whether it does so, and what it is given was cast to the type of the autocast around it before.
+bool CastsToAutocast(std::string_view file, std::string_view line);
 // the operator whose backward a torch.autograd.Function has, whose forward made the call; "" of
 // others: its calls keep nothing, the last one is that operator of the Function's first operand and
 // its own;

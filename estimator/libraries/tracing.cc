@@ -119,10 +119,33 @@ constexpr TracedStatement kOutsideAutocast[] = {
     {"transformers/", "sin = emb.sin() * ", {kTransformers, kLlama, "sin = emb.sin() * "}},
     {"transformers/", "cos = freqs.cos() * ", {}},
     {"transformers/", "sin = freqs.sin() * ", {}},
+    {"transformers/",
+     "freqs = position_ids_expanded @ inv_freq_expanded",
+     {kTransformers, "models/pixtral/modeling_pixtral.py",
+      "freqs = position_ids_expanded @ inv_freq_expanded"}},
+    // Routers and hyper-connections, likewise.
+    {"transformers/models/ernie4_5_moe",
+     "router_logits = F.linear(hidden_states.float(), self.weight.float())",
+     {kTransformers, "models/ernie4_5_moe/modeling_ernie4_5_moe.py",
+      "router_logits = F.linear(hidden_states.float(), self.weight.float())"}},
+    {"transformers/",
+     "mixes = F.linear(flat, self.",
+     {kTransformers, "models/hy_v4/modeling_hy_v4.py", "mixes = F.linear(flat, self."}},
+    {"transformers/",
+     "attn_weights = torch.baddbmm(attn_weights, q.float(), k.float()",
+     {kTransformers, "models/gpt2/modeling_gpt2.py",
+      "attn_weights = torch.baddbmm(attn_weights, q.float(), k.float()"}},
     // "with torch.autocast(device_type=v.device.type, enabled=False)", but not on the meta device.
     {"timm/models/efficientvit_mit.py",
      "out = self._attn(q, k, v)",
      {kTimm, "models/efficientvit_mit.py", "v.device.type != 'meta'"}},
+};
+
+// "args = _cast_if_autocast_enabled(x, self.weight + 1.0, self.bias)" before such a body.
+constexpr TracedStatement kCastToAutocast[] = {
+    {"transformers/models/nemotron/",
+     "return F.layer_norm(*args)",
+     {kTransformers, "models/nemotron/modeling_nemotron.py", "return F.layer_norm(*args)"}},
 };
 
 // Of use_gqa_in_sdpa.
@@ -214,6 +237,12 @@ bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {
 
 bool RunsOutsideAutocast(std::string_view file, std::string_view line) {
   return std::ranges::any_of(kOutsideAutocast, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.starts_with(row.text);
+  });
+}
+
+bool CastsToAutocast(std::string_view file, std::string_view line) {
+  return std::ranges::any_of(kCastToAutocast, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line.starts_with(row.text);
   });
 }

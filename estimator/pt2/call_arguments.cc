@@ -413,10 +413,10 @@ void CallWriter::ReturnDetached(const Call& call, NameId name) {
 }
 
 void CallWriter::EmitOutsideAutocast(std::string_view op, std::vector<NameId> inputs,
-                                     std::vector<NameId> outputs) {
+                                     std::vector<NameId> outputs, std::vector<int64_t> ints) {
   const bool left = place_.leaves_autocast;
   place_.leaves_autocast = true;
-  Emit(op, std::move(inputs), std::move(outputs));
+  Emit(op, std::move(inputs), std::move(outputs), std::move(ints));
   place_.leaves_autocast = left;
 }
 

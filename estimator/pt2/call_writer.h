@@ -116,7 +116,7 @@ class CallWriter : public ProgramWriter {
   void ReturnDetached(const Call& call, NameId name);
   // As Emit, under torch.autocast(enabled=False).
   void EmitOutsideAutocast(std::string_view op, std::vector<NameId> inputs,
-                           std::vector<NameId> outputs);
+                           std::vector<NameId> outputs, std::vector<int64_t> ints = {});
   // The call's result is `name`: nothing runs.
   void ReturnSame(const Call& call, NameId name);
   // The call's results are copies of those that it has so far.

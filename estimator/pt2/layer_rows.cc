@@ -96,6 +96,21 @@ void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
               {writer.Result(call)});
 }
 
+// Of operands that torch.autocast's type holds, where it is on.
+void WriteCastFirst(CallWriter& writer, const Call& call, std::string_view op,
+                    std::vector<int64_t> ints) {
+  const DType lower = AutocastType(writer.settings().precision);
+  std::vector<NameId> operands = writer.Tensors(call);
+  for (NameId& operand : operands) {
+    if (operand == kNoName || lower == DType::kUndefined) continue;
+    const ProgramValue& value = writer.program().values[Index(operand)];
+    const NameId cast = writer.NewName(value.name + ".cast", {lower, value.type.dims});
+    writer.Emit("to", {operand}, {cast});
+    operand = cast;
+  }
+  writer.EmitOutsideAutocast(op, std::move(operands), {writer.Result(call)}, std::move(ints));
+}
+
 void WriteLayerNorm(CallWriter& writer, const Call& call, std::string_view op) {
   const auto count = static_cast<int64_t>(writer.IntsAt(call, "normalized_shape").size());
   if (ReadsStatistics(writer, call)) {
@@ -105,6 +120,7 @@ void WriteLayerNorm(CallWriter& writer, const Call& call, std::string_view op) {
     }
     return WriteWithStatistics(writer, call, "native_layer_norm", std::move(tensors), {count});
   }
+  if (CastsToAutocastFirst(call)) return WriteCastFirst(writer, call, op, {count});
   writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, {count});
 }
 

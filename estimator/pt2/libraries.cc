@@ -36,4 +36,10 @@ bool LeavesAutocast(const Call& call) {
   return !call.lines.empty() && RunsOutsideAutocast(call.lines.back().file, call.lines.back().text);
 }
 
+bool CastsToAutocastFirst(const Call& call) {
+  return std::ranges::any_of(call.lines, [](const SourceLine& line) {
+    return CastsToAutocast(line.file, line.text);
+  });
+}
+
 }  // namespace onnxfit::pt2

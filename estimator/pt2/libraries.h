@@ -31,4 +31,7 @@ std::string_view FunctionAround(const Call& call);
 // says nothing.
 bool LeavesAutocast(const Call& call);
 
+// The same where all that `call` is given was cast before to the type of the autocast around it.
+bool CastsToAutocastFirst(const Call& call);
+
 }  // namespace onnxfit::pt2
