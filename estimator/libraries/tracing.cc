@@ -47,6 +47,10 @@ constexpr TracedStatement kMaskBuilders[] = {
      " mask_creation_functions[",
      {kTransformers, "models/mellum/modeling_mellum.py",
       "causal_mask_mapping[layer_type] = mask_creation_functions[layer_type]()"}},
+    // All of them, as such a dict.
+    {"transformers/",
+     "causal_mask_mapping = {",
+     {kTransformers, "models/zaya/modeling_zaya.py", "causal_mask_mapping = {"}},
     // The same through a method of BertModel and its kin.
     {"transformers/",
      "_create_attention_masks(",

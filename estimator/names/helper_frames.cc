@@ -67,6 +67,10 @@ bool IsCast(std::string_view name) { return name == kCast || name == kAnyCast; }
 // torch.zeros and torch.ones are a number to ONNX, which their text in a .pt2 calls "bernoulli".
 bool IsCalled(std::string_view name, std::string_view op) {
   if (name == kAnyCast) return op == kCast || op == "to_other_width";
+  if (name.ends_with(".*")) {  // a child of a list
+    const std::string_view list = name.substr(0, name.size() - 1);
+    return op.starts_with(list) && IsNumbered(op.substr(list.size()));
+  }
   return name == op || (name == "bernoulli" && op == "constant");
 }
 
@@ -79,8 +83,9 @@ class HelperRun {
   // Nothing where not all lines are found.
   HelperNames Run() {
     for (int64_t i = statement_.first; i <= statement_.last; ++i) {
-      Follow(NameOf(program_.calls[Index(i)]), i);
-      if (const std::string module = ModuleEndingAt(i); !module.empty()) Follow(module, i);
+      const std::string module = ModuleAt(i);
+      if (!IsLine(module)) Follow(NameOf(program_.calls[Index(i)]), i);
+      if (!module.empty() && runs_.EndOf(i, statement_.level) == i) Follow(module, i);
     }
     SkipCasts(AfterCasts());
     if (!OpOf(next_).empty()) return {};
@@ -113,10 +118,17 @@ class HelperRun {
     return line;
   }
 
-  // "self.blocks.3" of the module that the function calls, where the call is the last of its run.
-  std::string ModuleEndingAt(int64_t call) const {
+  // Whether the module is of a list that a line calls: what runs in it is no line.
+  bool IsLine(std::string_view module) const {
+    return !module.empty() && std::ranges::any_of(lines_, [&](const HelperLine& line) {
+      return line.op.ends_with(".*") && IsCalled(line.op, module);
+    });
+  }
+
+  // "self.blocks.3" of the module that the function calls, which makes the call; "" without one.
+  std::string ModuleAt(int64_t call) const {
     const size_t level = statement_.level;
-    if (runs_.DepthAt(call) <= level || runs_.EndOf(call, level) != call) return "";
+    if (runs_.DepthAt(call) <= level) return "";
     const ModuleId module = program_.calls[Index(call)].module;
     const std::string& name = program_.modules.NameAt(module, level);
     const std::string caller = level > 0 ? program_.modules.NameAt(module, level - 1) + "." : "";

@@ -173,6 +173,15 @@ bool IsReturned(const Program& program, const Statement& statement, const Reader
   return true;
 }
 
+// "mask = torch.ones(n)" that a method passes to a module, which may read nothing of it.
+bool IsMaskToPass(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                  int64_t maker, NameId name) {
+  const TensorType& type = program.values[Index(name)].type;
+  const bool is_made = program.calls[Index(maker)].op == "constant";
+  if (!is_made || IsFloat(type.dtype) || type.dims.size() < 2) return false;
+  return ReaderOf(program.calls, runs, statement, maker, name).call < 0;
+}
+
 // The last call at which a method whose lines are unknown has `name`, a result of its step that
 // ends with call `maker`: more than one step reads it, or one as a further operand, behind what
 // does not belong to its expression; the latter of a function, too.  What a loop over modules reads
@@ -181,6 +190,7 @@ int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const State
                      int64_t maker, NameId name) {
   if (StepEnd(runs, statement, maker) != maker) return maker;
   const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
+  if (reads.steps < 2 && IsMaskToPass(program, runs, statement, maker, name)) return statement.last;
   if (reads.steps == 1) {
     const Reader reader = ReaderOf(program.calls, runs, statement, maker, name);
     if (reader.call < 0 || !IsNamedBetween(program.calls, reader, maker)) return maker;
