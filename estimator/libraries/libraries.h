@@ -260,12 +260,11 @@ struct HelperLocal {
 std::span<const HelperLocal> HelperLocals();
 
 // What a function that a line calls by `call` binds, in order: a line for each statement that makes
-// a call, "targets = operator", or calls a module, "targets = self.child" or "targets = self.list.*",
-// where "-name" is dropped
-// behind it, "a=b" are two names of one value, and what is bound to "xs[]" is added to a list.
-// "cast" is a cast to whatever type.  Lines that begin with two spaces are a loop's. "return a, b"
-// is the last one, where the caller's names hold more than what is read later, "return a+b" what an
-// object holds.
+// a call, "targets = operator", or calls a module, "targets = self.child" or "targets =
+// self.list.*", where "-name" is dropped behind it, "a=b" are two names of one value, and what is
+// bound to "xs[]" is added to a list. "cast" is a cast to whatever type.  Lines that begin with two
+// spaces are a loop's. "return a, b" is the last one, where the caller's names hold more than what
+// is read later, "return a+b" what an object holds.
 struct HelperFrame {
   std::string_view call;
   std::string_view text;

@@ -1,6 +1,7 @@
 #include "estimator/names/value_lives.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "estimator/base/index.h"
@@ -32,7 +33,7 @@ ValueLives::ValueLives(Program& program, const ModuleRuns& runs)
   program_.keepers.resize(program.values.size());
   for (const Rebinding& rebinding : program.rebindings) {
     const std::vector<std::string>& targets = program.source.At(rebinding.statement).targets;
-    rebindings_.emplace(rebinding.value, Rebound{targets, rebinding.behind});
+    rebindings_.emplace(rebinding.value, Rebound{targets, rebinding.behind, EndAround(rebinding)});
   }
   for (size_t i = 0; i < program_.calls.size(); ++i) Follow(static_cast<int64_t>(i));
 }
@@ -92,12 +93,26 @@ bool ValueLives::IsBoundAnewAt(const AtenCall& call, NameId name) const {
   return false;
 }
 
+// The last call of the forward in which a statement was left out, as far as its other calls tell:
+// what a forward around it calls by the same name is another.
+int64_t ValueLives::EndAround(const Rebinding& rebinding) const {
+  const auto next = std::min(rebinding.behind + 1, std::ssize(program_.calls) - 1);
+  for (const int64_t call : {std::max<int64_t>(rebinding.behind, 0), next}) {
+    int32_t run = runs_.RunOf(call);
+    while (run >= 0 && runs_.all()[Index(run)].module != rebinding.module) {
+      run = runs_.all()[Index(run)].caller;
+    }
+    if (run >= 0) return runs_.all()[Index(run)].last;
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
 // What the keeper's name is may be bound anew before.
 int64_t ValueLives::Until(NameId name, int64_t to, const NameKeeper& keeper) const {
   const auto [first, last] = rebindings_.equal_range(name);
   for (auto rebinding = first; rebinding != last; ++rebinding) {
-    const auto& [targets, behind] = rebinding->second;
-    const bool is_same = std::ranges::find(targets, keeper.target) != targets.end();
+    const auto& [targets, behind, last] = rebinding->second;
+    const bool is_same = to <= last && std::ranges::find(targets, keeper.target) != targets.end();
     if (is_same && behind >= born_[Index(name)]) to = std::min(to, behind);
   }
   return to;

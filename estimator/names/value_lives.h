@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,7 +40,7 @@ class ValueLives {
   // What `target` holds lets go of `name` behind call `behind` at the latest: names of Python's
   // that hold it from now on.
   void LetGo(const std::string& target, NameId name, int64_t behind) {
-    rebindings_.emplace(name, Rebound{{target}, behind});
+    rebindings_.emplace(name, Rebound{{target}, behind, std::numeric_limits<int64_t>::max()});
   }
 
   // Fills AtenCall::last_reads and AtenCall::dies, but for what is `held` longer than the step.
@@ -49,6 +50,7 @@ class ValueLives {
   struct Rebound {
     std::vector<std::string> targets;
     int64_t behind = 0;
+    int64_t last = 0;  // call of the forward whose names they are
   };
 
   void Follow(int64_t i);
@@ -56,6 +58,7 @@ class ValueLives {
   bool IsBound(NameId name) const;
   bool IsBoundAnewAt(const AtenCall& call, NameId name) const;
   int64_t Until(NameId name, int64_t to, const NameKeeper& keeper) const;
+  int64_t EndAround(const Rebinding& rebinding) const;
 
   Program& program_;
   const ModuleRuns& runs_;

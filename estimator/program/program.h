@@ -72,6 +72,7 @@ struct Rebinding {
   NameId value = kNoName;
   int64_t behind = 0;
   StatementId statement = kNoStatement;
+  ModuleId module = kOutside;  // in whose forward it is
 };
 
 // A weight that is packed when it comes to the device.

@@ -133,7 +133,8 @@ namespace {
 void NoteRebindings(const AtenCall& call, int64_t behind, Program& program) {
   if (call.frames.empty() || call.frames.back() == kNoStatement) return;
   for (const NameId name : call.inputs) {
-    if (name != kNoName) program.rebindings.push_back({name, behind, call.frames.back()});
+    if (name != kNoName)
+      program.rebindings.push_back({name, behind, call.frames.back(), call.module});
   }
 }
 

@@ -37,9 +37,8 @@ bool LeavesAutocast(const Call& call) {
 }
 
 bool CastsToAutocastFirst(const Call& call) {
-  return std::ranges::any_of(call.lines, [](const SourceLine& line) {
-    return CastsToAutocast(line.file, line.text);
-  });
+  return std::ranges::any_of(
+      call.lines, [](const SourceLine& line) { return CastsToAutocast(line.file, line.text); });
 }
 
 }  // namespace onnxfit::pt2

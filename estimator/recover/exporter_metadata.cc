@@ -71,7 +71,8 @@ std::vector<std::string_view> ConstantsOf(const Graph& graph) {
   std::vector<std::string_view> targets;
   for (std::string_view rest = SignatureText(graph); !rest.empty();) {
     const std::string_view line = TakeLine(rest);
-    if (line.find(": CONSTANT_TENSOR ") != std::string_view::npos) targets.push_back(TargetIn(line));
+    if (line.find(": CONSTANT_TENSOR ") != std::string_view::npos)
+      targets.push_back(TargetIn(line));
   }
   return targets;
 }
@@ -130,8 +131,7 @@ NodeLines LinesIn(std::string_view text, SourceLines& source) {
     lines.innermost = rest.starts_with(kFrame) ? std::string_view() : TakeLine(rest);
     const std::string_view file = head.substr(0, head.find('"'));
     lines.lines.push_back({file, lines.innermost});
-    lines.frames.push_back(number == 0 ? kNoStatement
-                                       : source.Read(number, lines.innermost, file));
+    lines.frames.push_back(number == 0 ? kNoStatement : source.Read(number, lines.innermost, file));
   }
   return lines;
 }

@@ -39,11 +39,9 @@ class UntrainedFinder {
     const std::vector<Node>& nodes = bound_.graph().nodes;
     for (size_t i = 0; i < nodes.size() && parameter.value != kNoValue; ++i) {
       if (std::ranges::find(nodes[i].inputs, parameter.value) == nodes[i].inputs.end()) continue;
-      const std::vector<std::string>& classes =
-          bound_.metadata().ClassesOf(static_cast<NodeId>(i));
-      if (std::ranges::any_of(classes, [&](std::string_view it) {
-            return it.ends_with(row.in_class);
-          })) {
+      const std::vector<std::string>& classes = bound_.metadata().ClassesOf(static_cast<NodeId>(i));
+      if (std::ranges::any_of(classes,
+                              [&](std::string_view it) { return it.ends_with(row.in_class); })) {
         return true;
       }
     }
