@@ -270,8 +270,32 @@ TEST_CASE("a function names what it makes before what does not belong to the sam
   CHECK(HeldByFunction(sum("c, a")) == "Abs #6");  // b is made behind a, and read before it
   CHECK(HeldByFunction(sum("a, c")) == "Neg #0");  // f(x) + g(x)
   CHECK(HeldByFunction(sum("c, a"), "y = F.bias(x)") == "Neg #0");
-  CHECK(HeldByFunction("b = Abs (x) w = Add (b, a) s = Constant <value = int64[3] {8, 2, 8}> () "
-                       "y = Expand (w, s)") == "Neg #0");  // x = b + x
+  // What is read first, too: "return (a * x).view(n) + b", not "a = a * x".
+  CHECK(HeldByFunction("b = Abs (x) s = Constant <value = int64[3] {8, 2, 8}> () "
+                       "d = Mul (a, x) e = Expand (d, s) y = Add (e, b)") == "Add #5");
+  CHECK(HeldByFunction("b = Abs (x) d = Mul (a, x) e = Add (b, d) "
+                       "s = Constant <value = int64[3] {8, 2, 8}> () y = Expand (e, s)") ==
+        "Neg #0");
+}
+
+// x = a * x + w; xs.append(-x), three times.
+TEST_CASE("a further turn of a loop binds what it makes to the name of the one before") {
+  const Program program = Build(R"(net (float[2, 8] x) => (float[2, 24] y) {
+      ["/m/a/Neg"] w = Neg (x)
+      ["/m/Mul"] p = Mul (w, x) ["/m/Add"] a = Add (p, w) ["/m/Neg"] n = Neg (a)
+      ["/m/Mul_1"] q = Mul (w, a) ["/m/Add_1"] b = Add (q, w) ["/m/Neg_1"] o = Neg (b)
+      ["/m/Mul_2"] r = Mul (w, b) ["/m/Add_2"] c = Add (r, w) ["/m/Neg_2"] s = Neg (c)
+      ["/m/Concat"] y = Concat <axis = 1> (n, o, s) })",
+                                {.mode = Mode::kEval})
+                              .program;
+  const Statement method = {.first = 1, .last = 10, .in_helper = true, .level = 1};
+  const auto held = [&](int64_t maker) {
+    const NameId name = program.calls[Index(maker)].outputs[0];
+    const ModuleRuns runs(program);
+    return program.calls[Index(HeldInHelper(program, runs, method, maker, name))].where;
+  };
+  CHECK(held(2) == "/m/Add_1");
+  CHECK(held(5) == "/m/Add_2");
 }
 
 TEST_CASE("the variance of an RMS norm is a local of it") {

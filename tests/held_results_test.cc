@@ -1,6 +1,7 @@
 // What names hold by the lines around calls: of loops, methods, lists, tuples and chains.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +37,7 @@ int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
                              .frames = std::move(frames)});
   }
   program.outputs = {static_cast<NameId>(lines.size())};
-  PlaceDeaths(program, /*hold_outputs=*/false);
+  PlaceDeaths(program, {});
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (const NameId dead : program.calls[i].dies) {
       if (dead == name) return static_cast<int64_t>(i);
@@ -296,6 +297,51 @@ TEST_CASE("a forward that returns what it was given binds nothing that it has ma
   };
   CHECK(deaths("x = self.extend(x)") == std::pair<int64_t, int64_t>(4, 1));
   CHECK(deaths("mask = self.extend(x)") == std::pair<int64_t, int64_t>(4, 4));
+}
+
+// "y = sigmoid(x[:1]) * tanh(", whose last part goes on behind the line below it.
+TEST_CASE("a statement goes on behind the lines of its arguments") {
+  const auto death = [](const std::string& first, NameId last) {
+    return DeathOf(1, {{{0}, {"m"}, {{3, "x = self.pad(x)"}}},
+                       {{1}, {"m"}, {{4, first}}},
+                       {{1}, {"m"}, {{5, "x[1:]"}}},
+                       {{3}, {"m"}, {{4, first}}},
+                       {{last, 4}, {"m"}, {{4, first}}},
+                       {{5}, {"m"}, {{6, "return relu(x)"}}}});
+  };
+  CHECK(death("x = sigmoid(x[:1]) * tanh(", 2) == 4);
+  CHECK(death("x = sigmoid(x[:1]) * tanh(", 3) == 2);  // which reads nothing of its first part
+  CHECK(death("x = sigmoid(x[:1]) * tanh(x)", 2) == 2);
+}
+
+TEST_CASE("what is left out of a module binds none of its caller's names") {
+  const auto death = [](ModuleId module) {
+    Program program;
+    program.values.resize(5);
+    program.inputs = {0};
+    const ModuleId outer = program.modules.Enter({"m"});
+    const ModuleId inner = program.modules.Enter({"m", "m.decoder"});
+    const StatementId call = program.source.Read(8, "y = self.decoder(x, mask)");
+    const auto add = [&](ModuleId in, std::vector<StatementId> frames, NameId read, NameId made) {
+      program.calls.push_back({.op = "relu",
+                               .where = "",
+                               .inputs = {read},
+                               .outputs = {made},
+                               .module = in,
+                               .frames = std::move(frames)});
+    };
+    add(outer, {program.source.Read(7, "mask = ones(x)")}, 0, 1);
+    add(inner, {call, program.source.Read(2, "x = f(x)")}, 0, 2);
+    add(inner, {call, program.source.Read(4, "x = g(x)")}, 2, 3);
+    add(outer, {program.source.Read(9, "return relu(y)")}, 3, 4);
+    program.outputs = {4};
+    program.rebindings = {{1, 1, program.source.Read(3, "mask = ~mask"), module}};
+    PlaceDeaths(program, {});
+    const auto dies = [](const AtenCall& it) { return std::ranges::count(it.dies, 1) > 0; };
+    return std::ranges::find_if(program.calls, dies) - program.calls.begin();
+  };
+  CHECK(death(/*m.decoder*/ 2) == 3);
+  CHECK(death(/*m*/ 1) == 1);
 }
 
 TEST_CASE("a dict of keywords for masks holds the embeddings") {

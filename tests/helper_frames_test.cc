@@ -57,6 +57,58 @@ TEST_CASE("a loop binds its names anew in each turn, and a list keeps what is ad
         std::string::npos);
 }
 
+TEST_CASE("a method of timm's drops its names with its last call") {
+  const std::string shifted =
+      Names("x = x + self.drop_path1(self.norm1(self._shifted_window_attn(x)))",
+            {"roll", "pad", "contiguous", "linear", "softmax", "linear", "contiguous", "roll",
+             "layer_norm", "add"});
+  CHECK(shifted ==
+        "x: pad until 6; x: contiguous until 7; x_windows: contiguous until 7; "
+        "attn_windows: linear until 7; ");
+}
+
+// What runs in a block of a list is no line of the text.
+TEST_CASE("a loop calls all modules of a list") {
+  Program program;
+  program.values.resize(8);
+  const auto add = [&](const char* op, const std::vector<std::string>& scopes) {
+    const auto made = static_cast<NameId>(program.calls.size() + 1);
+    program.calls.push_back({.op = op,
+                             .where = op,
+                             .inputs = {made - 1},
+                             .outputs = {made},
+                             .module = program.modules.Enter(scopes)});
+  };
+  add("cos", {"m"});
+  add("cos", {"m"});
+  add("repeat", {"m"});
+  add("cat", {"m", "m.blocks.0"});
+  add("relu", {"m", "m.blocks.1"});
+  add("cat", {"m"});
+  add("relu", {"m", "m.cls_attn_blocks.0"});
+  const Statement statement = {.first = 0,
+                               .last = 6,
+                               .source = program.source.Read(3, "x = self.forward_features(x)"),
+                               .level = 1};
+  const auto names = [&] {
+    return FindHelperNames(program, ModuleRuns(program), statement).locals.size();
+  };
+  CHECK(names() == 0);  // not all lines are there
+  program.values.resize(10);
+  add("relu", {"m", "m.cls_attn_blocks.1"});
+  add("relu", {"m", "m.norm"});
+  Statement whole = statement;
+  whole.last = 8;
+  std::string text;
+  for (const KnownName& known : FindHelperNames(program, ModuleRuns(program), whole).locals) {
+    text += known.name + std::to_string(known.value) + ":" + std::to_string(known.until) + " ";
+  }
+  CHECK(text.find("pos_encoding3:8 ") != std::string::npos);
+  CHECK(text.find("x4:4 ") != std::string::npos);
+  CHECK(text.find("x5:7 ") != std::string::npos);
+  CHECK(text.find("y6:6 ") != std::string::npos);
+}
+
 TEST_CASE("a scan by chunks holds what its text binds, once by two names") {
   const std::string names = Names("y = mamba2_chunk_scan(", {"add",
                                                              "softplus",
@@ -104,19 +156,6 @@ TEST_CASE("a scan by chunks holds what its text binds, once by two names") {
 TEST_CASE("an activation holds its parameters until it returns") {
   CHECK(Names("return self._xielu_python(input)", {"softplus", "softplus", "add", "gt", "mul"}) ==
         "alpha_n: add until 4; alpha_p: softplus until 4; ");
-}
-
-TEST_CASE("a method of timm's drops its names with its last call") {
-  const std::string shifted =
-      Names("x = x + self.drop_path1(self.norm1(self._shifted_window_attn(x)))",
-            {"roll", "pad", "contiguous", "linear", "softmax", "linear", "contiguous", "roll",
-             "layer_norm", "add"});
-  CHECK(shifted ==
-        "x: pad until 6; x: contiguous until 7; x_windows: contiguous until 7; "
-        "attn_windows: linear until 7; ");
-  CHECK(Names("x = self.forward_features(x)",
-              {"cos", "cos", "convolution", "repeat", "reshape", "add", "layer_norm"}) ==
-        "pos_encoding: repeat until 6; ");
 }
 
 TEST_CASE("what a function returns is told by target, and all that an object holds") {

@@ -109,6 +109,33 @@ TEST_CASE("a last state that the loop's forward does not return is collected") {
   CHECK(deaths(false).starts_with("1:1 2:2 "));
 }
 
+TEST_CASE("a last state that is read beside its norm is one of hidden_states") {
+  const auto deaths = [](const char* norm) {
+    const char* const line = "outputs = self.vision(x)";
+    const char* const loop = "h = self.encoder(x)";
+    const auto layer = [&](const char* path, NameId given) {
+      return Made{{"m", "m.vision", "m.vision.encoder", path},
+                  {line, loop, "x = layer(x)", "y = f(x)"},
+                  {given}};
+    };
+    Program program = Of({layer("m.vision.encoder.layers.0", 0),
+                          layer("m.vision.encoder.layers.1", 1),
+                          {{"m", "m.vision"}, {line, "h = self.norm(h)"}, {2}},
+                          {{"m"}, {"y = self.proj(outputs.hidden_states[-1])"}, {2}},
+                          {{"m"}, {"y = self.act(y)"}, {4}}},
+                         kTransformers);
+    program.calls[2].op = norm;
+    return Deaths(std::move(program));
+  };
+  CHECK(deaths("layer_norm").starts_with("1:4 2:4 "));
+  CHECK(deaths("select").starts_with("1:1 2:3 "));
+}
+
+TEST_CASE("a backbone returns the states that are read alone") {
+  CHECK(OfLoop(2, "m.encoder.layer", "outputs = self.backbone.forward_with_filtered_kwargs(x)") ==
+        OfLoop(2, "m.encoder.layer", "h = self.encoder(x).hidden_states[1]"));
+}
+
 TEST_CASE("layers that do not read each other's states are no such loop") {
   const char* const line = "outputs = self.encoder(x)";
   const std::vector<std::string> first = {"m", "m.encoder", "m.encoder.layer.0"};
@@ -134,6 +161,18 @@ TEST_CASE("a last hidden state is returned beside what is pooled of it") {
   CHECK(OfField(line, "outputs = self.vision(x)") == "1:3 2:2 3:3 4:3 ");
   CHECK(OfField(line, "pooled = self.vision(x).pooler_output") == "1:1 2:2 3:3 4:3 ");
   CHECK(OfField("hidden_states = self.norm(x)", "outputs = self.vision(x)") == "1:1 2:2 3:3 4:3 ");
+  // Of a loop, what the last turn binds.
+  const char* const caller = "outputs = self.vision(x)";
+  const auto block = [&](const char* path, NameId given) {
+    return Made{{"m", "m.vision", path}, {caller, line, "y = f(x)"}, {given}};
+  };
+  CHECK(Deaths(Of({block("m.vision.blocks.0", 0),
+                   block("m.vision.blocks.1", 1),
+                   {{"m", "m.vision"}, {caller, "pooled = self.head(x)"}, {2}},
+                   {{"m"}, {"y = self.act(outputs[1])"}, {3}},
+                   {{"m"}, {"y = self.head(y)"}, {4}}},
+                  kTransformers))
+            .starts_with("1:1 2:4 "));
 }
 
 // Call 1 ends what m.tower makes, call 2 is m.proj, a module without others in it.

@@ -29,7 +29,9 @@ Program Chain(const std::vector<std::vector<std::string>>& scopes) {
 
 // "name:call" for every name that dies, in order.
 std::string Deaths(Program program, bool hold_outputs) {
-  PlaceDeaths(program, hold_outputs);
+  TrainingSettings settings;
+  settings.loop.hold_outputs = hold_outputs;
+  PlaceDeaths(program, settings);
   std::string text;
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (const NameId name : program.calls[i].dies) {
@@ -362,7 +364,8 @@ TEST_CASE("of two results of a module the next lines tell which is which") {
     return Deaths(std::move(program), /*hold_outputs=*/false);
   };
   CHECK(deaths("x = x.flatten(2)").find("1:2 ") != std::string::npos);
-  CHECK(deaths("x = self.flatten(x)").find("1:3 ") != std::string::npos);
+  CHECK(deaths("x = self.flatten(x)").find("1:2 ") != std::string::npos);
+  CHECK(deaths("y = f(g(x))").find("1:3 ") != std::string::npos);
 }
 
 // Two turns of a loop over blocks, each of two calls in `line`, whose results a sum reads.

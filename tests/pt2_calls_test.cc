@@ -469,8 +469,28 @@ TEST_CASE("what libraries compute outside of autocast leaves it") {
   constexpr char kVit[] = "timm/models/efficientvit_mit.py";
   CHECK(leaves(kLlama, "cos = emb.cos() * self.attention_scaling"));
   CHECK_FALSE(leaves(kLlama, "x = cos(emb)"));
+  CHECK(leaves("transformers/models/hy_v4/modeling_hy_v4.py", "mixes = F.linear(flat, self.fn)"));
   CHECK(leaves(kVit, "out = self._attn(q, k, v)"));
   CHECK_FALSE(leaves("net.py", "out = self._attn(q, k, v)"));
+}
+
+// "args = _cast_if_autocast_enabled(…)", then "with torch.autocast(…, enabled=False)".
+TEST_CASE("what a library casts to autocast's type itself runs in that") {
+  const auto calls = [](const char* line, Precision precision) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8}).Input("x", {6, 8});
+    builder.At("transformers/models/nemotron/modeling_nemotron.py", 9, line);
+    builder.Make(
+        "torch.ops.aten.layer_norm.default", "y",
+        {{"input", Ref("x")}, {"normalized_shape", List({Number(8)})}, {"weight", Ref("p_w")}},
+        {6, 8});
+    return CallsOf(
+        Made(builder.Return("y"), {.precision = precision, .mode = Mode::kEval}).program);
+  };
+  constexpr char kLine[] = "return F.layer_norm(*args)";
+  CHECK(calls(kLine, Precision::kAmpBf16) == "to(x) to(w) layer_norm(x.cast,w.cast;1)");
+  CHECK(calls(kLine, Precision::kFp32) == "layer_norm(x,w;1)");
+  CHECK(calls("return F.layer_norm(x)", Precision::kAmpBf16) == "layer_norm(x,w;1)");
 }
 
 // "if self.weight.dtype in [torch.float16, torch.bfloat16]:", which no export in fp32 has.
@@ -779,6 +799,27 @@ TEST_CASE("indices on the host are copied each time") {
   CHECK(CallsOf(program) == "index.host(w;6) linear(x,r)");
   const std::string text = ToString(Train(program, settings));
   CHECK_MESSAGE(text.find("+r.scratch:48 +r:192 -r.scratch") != text.npos, text);
+}
+
+// model.to(device) moves it, and what is made of it is where it is.
+TEST_CASE("a parameter that the file has on the CPU is the module's all the same") {
+  const auto calls = [](bool of_parameter) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8}).Parameter("p_l", "l", {8}).Input("x", {8});
+    builder.MakeFixed("torch.ops.aten.ones.default", "o", {}, {8}, DType::kFloat32);
+    builder.Make("torch.ops.aten.exp.default", "e", {{"self", Ref(of_parameter ? "p_l" : "o")}},
+                 {8});
+    builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("e")}}, {8});
+    for (const char* name : {"p_l", "o", "e"}) {
+      builder.program().graph.tensors[name].device = "cpu";
+    }
+    for (const char* name : {"p_w", "x", "y"}) {
+      builder.program().graph.tensors[name].device = "meta";
+    }
+    return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls(true) == "exp(l) add(x,e)");
+  CHECK(calls(false) == "add.Scalar(x)");
 }
 
 TEST_CASE("a type that nothing else in the module has is the code's own") {

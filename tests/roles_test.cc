@@ -271,6 +271,19 @@ TEST_CASE("what a signature does not name is computed, if no parameter is missin
 }
 
 // pos_emb = self.wpe(torch.arange(3)), of a table as long as the triangle of the mask.
+TEST_CASE("a plain tensor of a module is none of its own") {
+  const auto roles = [](const std::string& kind) {
+    Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)
+        <float[4] "m.table" = ["location": "none"]> { y = Add (x, "m.table") })");
+    const std::string row = "c_m_table: " + kind + " target='m.table'\n";
+    graph.metadata.emplace_back("graph_signature", row);
+    const Roles found = Build(graph, {.mode = Mode::kEval}).roles;
+    return "parameters " + Names(found.parameters) + "buffers " + Names(found.buffers);
+  };
+  CHECK(roles("CONSTANT_TENSOR") == "parameters buffers ");
+  CHECK(roles("BUFFER") == "parameters buffers m.table ");
+}
+
 TEST_CASE("a table of which the export holds rows is put back, and its call") {
   Graph graph = ParseGraph(R"(net (float[N, 3, 4] x) => (float[N, 3, 4] y)
       < float[3, 4] embedding_1 = ["location": "none"], float[8, 8] "m.tril" = ["location": "none"] > {

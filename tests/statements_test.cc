@@ -150,7 +150,7 @@ TEST_CASE("all frames show the lines of every forward, fewer those of the innerm
 // The call after which name 1, which call 0 makes and call 1 reads, is dropped.
 int64_t DeathOfFirst(const std::vector<Line>& lines) {
   Program program = Forward(lines);
-  PlaceDeaths(program, /*hold_outputs=*/true);
+  PlaceDeaths(program, {.mode = Mode::kEval});
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (const NameId name : program.calls[i].dies) {
       if (name == 1) return static_cast<int64_t>(i);
@@ -204,7 +204,7 @@ TEST_CASE("what a statement binds lives until its name is bound again") {
 
 // After which call `name` is dropped.
 size_t DeathOf(Program program, NameId name) {
-  PlaceDeaths(program, /*hold_outputs=*/true);
+  PlaceDeaths(program, {.mode = Mode::kEval});
   for (size_t i = 0; i < program.calls.size(); ++i) {
     if (std::ranges::count(program.calls[i].dies, name) != 0) return i;
   }
@@ -298,6 +298,7 @@ TEST_CASE("a helper's names hold nothing that its modules make inside") {
   CHECK(DeathOf(program, 1) == 2);
   CHECK(DeathOf(program, 3) == 3);
   program.calls[4].inputs = {4, 3};  // what "m.b" returned, read by two calls of the helper
+  program.calls[4].op = "add";
   CHECK(DeathOf(program, 3) == 5);
 }
 
@@ -357,7 +358,7 @@ TEST_CASE("an argument dies before what the result's name held") {
                              {2, "x = self.r(g(x))", "m.r"},
                              {3, "return k(x)", ""}});
   program.calls[1].frames[0] = program.source.Read(2, "x = self.r(g(x))");
-  PlaceDeaths(program, /*hold_outputs=*/true);
+  PlaceDeaths(program, {.mode = Mode::kEval});
   CHECK(program.calls[2].dies == std::vector<NameId>{2, 1});
 }
 

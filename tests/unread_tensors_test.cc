@@ -37,6 +37,8 @@ std::string Ask(const std::string& name, const char* kind, bool warns) {
       {"rope.inv_freq", kNoValue, {half.dtype, {8}}},
       {"bert.wpe.weight", kNoValue, {half.dtype, {16, 4}}},
       {"bert.norm.weight", kNoValue, {half.dtype, {4}}},
+      {"clvp.position_embeds_layer.weight", kNoValue, {half.dtype, {12, 4}}},
+      {"siglip.final_layer_norm.weight", kNoValue, {half.dtype, {4}}},
       {"other.norm.weight", kNoValue, {half.dtype, {7}}},
       {"conv.parametrizations.weight.original", kNoValue, {half.dtype, {6, 4, 3, 3}}},
       {"conv.parametrizations.weight.0._v", kNoValue, {half.dtype, {36}}}};
@@ -79,6 +81,11 @@ TEST_CASE("or as its library makes it of the width that its module has") {
   CHECK(Size("bert.mask_token") == "float32 1x4");
   CHECK(Size("mask_token").empty());  // norms of several widths
   CHECK(Size("bert.bias", "BUFFER") == "bool 16x16");
+  CHECK(Size("clvp.layers.1.attn.bias", "BUFFER") == "bool 12x12");
+  CHECK(Size("clvp.1.attn.bias", "BUFFER").empty());
+  CHECK(Size("siglip.head.weight") == "float32 4x4");
+  CHECK(Size("siglip.head.bias") == "float32 4");
+  CHECK(Size("bert.head.bias").empty());
   CHECK(Size("layoutlmv3.patch_embed.proj.weight").empty());
   CHECK(Size("bert.layoutlmv3.pos_embed") == "float32 1x197x4");
 }

@@ -275,6 +275,12 @@ constexpr HelperFrame kHelperFrames[] = {
      "output = add\n"
      "output = add\n",
      {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
+    // CLIP's and its kin's, "embeds / _get_vector_norm(embeds)".
+    {"_get_vector_norm(",
+     "square_tensor = pow.Tensor_Scalar\n"
+     "sum_tensor = sum\n"
+     "normed_tensor, -square_tensor, -sum_tensor = pow.Tensor_Scalar\n",
+     {kTransformers, "models/clip/modeling_clip.py", "square_tensor = torch.pow(tensor, 2)"}},
     // VQModel: the quantizer's indices, "_", its loss, and what it made.
     {"self.decode(h)",
      "_ = argmin\n"

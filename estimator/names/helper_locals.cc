@@ -144,7 +144,19 @@ bool MayTakeName(const Program& program, const Statement& statement, const Reade
   return made.empty() || made[0] == kNoName || numel(made[0]) == numel(name);
 }
 
-// The call that makes the same of a further turn of a loop: "x = a * x + b".  `maker` where none
+// Whether calls `first` to before `last` are one turn of a loop, as those before or behind show.
+bool IsTurn(const std::vector<AtenCall>& calls, const Statement& statement, int64_t first,
+            int64_t last) {
+  const int64_t turn = last - first;
+  const auto repeats = [&](int64_t other) {
+    if (turn < 2 || other < statement.first || other + turn > statement.last + 1) return false;
+    return std::equal(calls.begin() + first, calls.begin() + last, calls.begin() + other,
+                      [](const AtenCall& a, const AtenCall& b) { return a.op == b.op; });
+  };
+  return repeats(first - turn) || repeats(last);
+}
+
+// The call that makes the same in the next turn of a loop: "x = a * x + b".  `maker` where none
 // does.
 int64_t NextTurn(const Program& program, const Statement& statement, int64_t maker, NameId name) {
   const AtenCall& made = program.calls[Index(maker)];
@@ -155,7 +167,8 @@ int64_t NextTurn(const Program& program, const Statement& statement, int64_t mak
         std::ranges::any_of(call.inputs, [&](NameId input) { return follows.contains(input); });
     if (!reads || call.outputs.size() != 1) continue;
     const auto dims = [&](NameId value) { return program.values[Index(value)].type.dims; };
-    if (call.op == made.op && dims(call.outputs[0]) == dims(name)) return i;
+    const bool is_same = call.op == made.op && dims(call.outputs[0]) == dims(name);
+    if (is_same && IsTurn(program.calls, statement, maker + 1, i + 1)) return i;
     const bool is_direct = std::ranges::find(call.inputs, name) != call.inputs.end();
     if (is_direct) follows.insert(call.outputs[0]);
   }

@@ -9,7 +9,7 @@
 namespace onnxfit {
 namespace {
 
-constexpr char kName[] = "what models return";
+constexpr char kReturnedList[] = "what models return";
 
 class UnreadLists {
  public:
@@ -53,7 +53,7 @@ class UnreadLists {
 
   // Modules alone make what is returned: what a helper makes and leaves is no list of the forward.
   void Hold(const Statement& statement) {
-    lives_.HoldBy(kName, ResultOf(statement), runs_.EndOf(statement.last, 0));
+    lives_.HoldBy(kReturnedList, ResultOf(statement), runs_.EndOf(statement.last, 0));
   }
 
   const Program& program_;

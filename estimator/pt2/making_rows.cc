@@ -157,7 +157,8 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
   if (is_to_float32) writer.NoteInput(call, self);
-  const NameId input = SpellsInputType(call) ? writer.NotedInput(call) : kNoName;
+  const bool is_first = is_to_float32 && SpellsCastBack(call);  // "(w.to(torch.float32) * x).to(t)"
+  const NameId input = SpellsInputType(call) && !is_first ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
   if (way == CastWay::kBack) return writer.Emit(op, {self}, {writer.Result(call, type)});
   if (way && way != CastWay::kForProduct) return WriteCastOfHelper(writer, call, self, *way);

@@ -176,7 +176,9 @@ class UnreadSizes {
     for (const UnreadMask& row : UnreadMasks()) {
       if (!name.ends_with("." + std::string(row.buffer))) continue;
       std::string_view module = ParentOf(name);
+      const bool is_deep = std::ranges::count(module, '.') >= row.up;
       for (int level = 0; level < row.up; ++level) module = ParentOf(module);
+      if (!is_deep) continue;
       const ModuleTensor* table = Find(std::string(module) + "." + std::string(row.table));
       if (table == nullptr || table->type.dims.size() != 2) continue;
       return TensorType{DType::kBool, {table->type.dims[0], table->type.dims[0]}};
