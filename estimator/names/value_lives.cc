@@ -96,8 +96,9 @@ bool ValueLives::IsBoundAnewAt(const AtenCall& call, NameId name) const {
 // The last call of the forward in which a statement was left out, as far as its other calls tell:
 // what a forward around it calls by the same name is another.
 int64_t ValueLives::EndAround(const Rebinding& rebinding) const {
-  const auto next = std::min(rebinding.behind + 1, std::ssize(program_.calls) - 1);
-  for (const int64_t call : {std::max<int64_t>(rebinding.behind, 0), next}) {
+  const int64_t end = std::ssize(program_.calls) - 1;  // fast paths may have left less of them
+  for (const int64_t at : {rebinding.behind, rebinding.behind + 1}) {
+    const int64_t call = std::clamp<int64_t>(at, 0, end);
     int32_t run = runs_.RunOf(call);
     while (run >= 0 && runs_.all()[Index(run)].module != rebinding.module) {
       run = runs_.all()[Index(run)].caller;
