@@ -22,7 +22,7 @@ std::string Deaths(NameId read) {
   const StatementId conv = source.Read(2, "x = self.convs[i](x)");
   const StatementId at = source.Read(3, "pos = self.position(x)");
   const StatementId inner = source.Read(1, "return f(x)");
-  const auto add = [&](std::vector<std::string> scopes, std::vector<StatementId> frames,
+  const auto add = [&](const std::vector<std::string>& scopes, std::vector<StatementId> frames,
                        NameId input) {
     program.calls.push_back({.op = "relu",
                              .where = "",
