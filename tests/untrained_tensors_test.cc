@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "estimator/onnx/loader.h"
 #include "tests/bound_model.h"
 
 namespace onnxfit::untrained_tensors_test {
