@@ -67,6 +67,38 @@ TEST_CASE("a method of timm's drops its names with its last call") {
         "attn_windows: linear until 7; ");
 }
 
+TEST_CASE("a line of a text may be missing where nothing reads what it makes") {
+  const auto names = [](bool has_last) {
+    Program program;
+    const auto add = [&](const char* op, const std::string& module = "") {
+      const auto made = static_cast<NameId>(program.calls.size() + 1);
+      const ModuleId outer = program.modules.Enter({"m"});
+      program.calls.push_back(
+          {.op = op,
+           .where = op,
+           .inputs = {made - 1},
+           .outputs = {made},
+           .module = module.empty() ? outer : program.modules.Enter(outer, "m." + module)});
+    };
+    for (const char* stage : {"1", "2", "3", "4"}) {
+      add("convolution", std::string("patch_embed") + stage);
+      add("cat");
+      add("add", std::string("serial_blocks") + stage + ".0");
+      if (has_last || std::string(stage) != "4") add("contiguous");
+    }
+    add("layer_norm", "norm4");
+    const auto last = static_cast<int64_t>(program.calls.size()) - 1;
+    program.values.resize(program.calls.size() + 1);
+    const Statement statement = {.first = 0,
+                                 .last = last,
+                                 .source = program.source.Read(3, "x = self.forward_features(x)"),
+                                 .level = 1};
+    return FindHelperNames(program, ModuleRuns(program), statement).locals.size();
+  };
+  CHECK(names(true) == 17);
+  CHECK(names(false) == 16);
+}
+
 // What runs in a block of a list is no line of the text.
 TEST_CASE("a loop calls all modules of a list") {
   Program program;

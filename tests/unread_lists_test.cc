@@ -42,7 +42,8 @@ std::string Deaths(NameId read) {
   program.outputs = {6};
   const ModuleRuns runs(program);
   ValueLives lives(program, runs);
-  FollowUnreadLists(program, runs, FindModuleCalls(program, runs), lives);
+  const NameBindings bindings(program, runs, lives);
+  FollowUnreadLists(program, runs, bindings, FindModuleCalls(program, runs), lives);
   lives.Place(std::vector<bool>(program.values.size()));
   std::string text;
   for (NameId name = 1; name < 5; ++name) {

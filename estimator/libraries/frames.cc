@@ -150,26 +150,7 @@ constexpr HelperFrame kHelperFrames[] = {
      "x4 = self.patch_embed4\n"
      "x4 = cat\n"
      "  x4 = self.serial_blocks4.*\n"
-     "x4_nocls = contiguous\n"
-     "x4 = self.norm4\n",
-     {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
-    // The same where the export leaves out what nothing reads.
-    {"self.forward_features(",
-     "x1 = self.patch_embed1\n"
-     "x1 = cat\n"
-     "  x1 = self.serial_blocks1.*\n"
-     "x1_nocls = contiguous\n"
-     "x2 = self.patch_embed2\n"
-     "x2 = cat\n"
-     "  x2 = self.serial_blocks2.*\n"
-     "x2_nocls = contiguous\n"
-     "x3 = self.patch_embed3\n"
-     "x3 = cat\n"
-     "  x3 = self.serial_blocks3.*\n"
-     "x3_nocls = contiguous\n"
-     "x4 = self.patch_embed4\n"
-     "x4 = cat\n"
-     "  x4 = self.serial_blocks4.*\n"
+     "x4_nocls = contiguous?\n"
      "x4 = self.norm4\n",
      {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
     // SanaMultiscaleAttnProcessor2_0, and apply_linear_attention; the value is a part of the

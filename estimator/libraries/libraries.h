@@ -262,9 +262,10 @@ std::span<const HelperLocal> HelperLocals();
 // What a function that a line calls by `call` binds, in order: a line for each statement that makes
 // a call, "targets = operator", or calls a module, "targets = self.child" or "targets =
 // self.list.*", where "-name" is dropped behind it, "a=b" are two names of one value, and what is
-// bound to "xs[]" is added to a list. "cast" is a cast to whatever type.  Lines that begin with two
-// spaces are a loop's. "return a, b" is the last one, where the caller's names hold more than what
-// is read later, "return a+b" what an object holds.
+// bound to "xs[]" is added to a list.  "cast" is a cast to whatever type; "operator?" is not in
+// exports that leave out what nothing reads.  Lines that begin with two spaces are a loop's.
+// "return a, b" is the last one, where the caller's names hold more than what is read later,
+// "return a+b" what an object holds.
 struct HelperFrame {
   std::string_view call;
   std::string_view text;

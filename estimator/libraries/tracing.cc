@@ -197,6 +197,13 @@ bool HasAny(std::string_view file, std::string_view line, std::span<const Traced
   });
 }
 
+bool BeginsAny(std::string_view file, std::string_view line,
+               std::span<const TracedStatement> rows) {
+  return std::ranges::any_of(rows, [&](const TracedStatement& row) {
+    return IsFrom(file, row) && line.starts_with(row.text);
+  });
+}
+
 }  // namespace
 
 bool BuildsMask(std::string_view file, std::string_view line) {
@@ -240,15 +247,11 @@ bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {
 }
 
 bool RunsOutsideAutocast(std::string_view file, std::string_view line) {
-  return std::ranges::any_of(kOutsideAutocast, [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.starts_with(row.text);
-  });
+  return BeginsAny(file, line, kOutsideAutocast);
 }
 
 bool CastsToAutocast(std::string_view file, std::string_view line) {
-  return std::ranges::any_of(kCastToAutocast, [&](const TracedStatement& row) {
-    return IsFrom(file, row) && line.starts_with(row.text);
-  });
+  return BeginsAny(file, line, kCastToAutocast);
 }
 
 }  // namespace onnxfit

@@ -1,5 +1,5 @@
 // Until when a name of Python's holds what a statement has bound to it.  Internal to the room
-// program/.
+// names/.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,9 @@ class NameBindings {
   // The statement in which a value was made; null where it was none of the module call's.
   const Statement* MakerOf(const ModuleCall& module, NameId name) const;
 
+  // Whether what `statement` makes is read behind call `last`.
+  bool MakesReadBehind(const Statement& statement, int64_t last) const;
+
   // Whether a call of `later` reads the value of `statement`.
   bool Reads(const Statement& later, const Statement& statement) const;
 
@@ -42,7 +45,6 @@ class NameBindings {
   bool Returns(const Statement& statement) const;
   int64_t EndOfReturn(const ModuleCall& module, const Statement& returning) const;
   int64_t EndOfTurns(const ModuleCall& module, size_t index) const;
-  bool MakesReadBehind(const Statement& statement, int64_t last) const;
   bool ReturnsSame(const Statement& later, const Statement& statement) const;
   bool ReadsValue(const Statement& statement, NameId value) const;
   std::string FirstArgumentOf(const Statement& statement) const;

@@ -19,6 +19,7 @@ struct HelperLine {
   std::vector<std::string_view> dropped = {};
   std::string_view op = {};  // "" of one that returns its targets
   bool in_loop = false;
+  bool is_optional = false;  // an export leaves out what nothing reads
 };
 
 std::vector<std::string_view> PartsOf(std::string_view text, std::string_view separator) {
@@ -39,6 +40,8 @@ HelperLine ReadHelperLine(std::string_view text) {
   if (line.in_loop) text.remove_prefix(2);
   const size_t equals = text.find(" = ");
   line.op = text.substr(equals + 3);
+  line.is_optional = line.op.ends_with('?');
+  if (line.is_optional) line.op.remove_suffix(1);
   for (const std::string_view name : PartsOf(text.substr(0, equals), ", ")) {
     const bool is_dropped = name.starts_with('-');
     is_dropped ? line.dropped.push_back(name.substr(1)) : line.targets.push_back(name);
@@ -138,11 +141,13 @@ class HelperRun {
   // That of a line that makes a call, "" of others.
   std::string_view OpOf(size_t line) const { return line < lines_.size() ? lines_[line].op : ""; }
 
-  // The next line, if it is `op`, or the first of the loop that ends before it; behind all where
-  // neither is.
+  // The next line, if it is `op`, or the one behind it, if that may be missing, or the first of the
+  // loop that ends before it; behind all where neither is.
   size_t LineAt(std::string_view op) const {
     if (IsCalled(OpOf(next_), op)) return next_;
     if (IsCalled(OpOf(AfterCasts()), op)) return AfterCasts();
+    const bool may_skip = next_ < lines_.size() && lines_[next_].is_optional;
+    if (may_skip && IsCalled(OpOf(next_ + 1), op)) return next_ + 1;
     const bool goes_on = next_ < lines_.size() && lines_[next_].in_loop;
     size_t line = next_;
     while (!goes_on && line > 0 && lines_[line - 1].in_loop) --line;

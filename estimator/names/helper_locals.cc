@@ -135,10 +135,8 @@ int64_t ExpressionEnd(const std::vector<AtenCall>& calls, const Statement& state
   return i;
 }
 
-// "x = (a * x).flatten(1)".
-bool MayTakeName(const Program& program, const Statement& statement, const Reader& reader,
-                 NameId name) {
-  const int64_t end = ExpressionEnd(program.calls, statement, reader.call);
+// "x = (a * x).flatten(1)", whose last call is `end`.
+bool MayTakeName(const Program& program, int64_t end, NameId name) {
   const std::vector<NameId>& made = program.calls[Index(end)].outputs;
   const auto numel = [&](NameId value) { return Numel(program.values[Index(value)].type.dims); };
   return made.empty() || made[0] == kNoName || numel(made[0]) == numel(name);
@@ -150,8 +148,7 @@ bool IsTurn(const std::vector<AtenCall>& calls, const Statement& statement, int6
   const int64_t turn = last - first;
   const auto repeats = [&](int64_t other) {
     if (turn < 2 || other < statement.first || other + turn > statement.last + 1) return false;
-    return std::equal(calls.begin() + first, calls.begin() + last, calls.begin() + other,
-                      [](const AtenCall& a, const AtenCall& b) { return a.op == b.op; });
+    return MakeSameCalls(calls, {first, last - 1}, {other, other + turn - 1});
   };
   return repeats(first - turn) || repeats(last);
 }
@@ -175,15 +172,11 @@ int64_t NextTurn(const Program& program, const Statement& statement, int64_t mak
   return maker;
 }
 
-// What a function returns is in its last line, "return x.type_as(y)", which binds no name.
-bool IsReturned(const Program& program, const Statement& statement, const Reader& reader) {
-  const int64_t end = ExpressionEnd(program.calls, statement, reader.call);
-  const std::vector<NameId>& made = program.calls[Index(end)].outputs;
-  for (int64_t i = end + 1; i <= statement.last && !made.empty(); ++i) {
-    const std::vector<NameId>& read = program.calls[Index(i)].inputs;
-    if (std::ranges::find(read, made[0]) != read.end()) return false;
-  }
-  return true;
+// Whether call `end` makes what a function returns: its last line, "return x.type_as(y)", binds no
+// name.
+bool IsReturned(const std::vector<AtenCall>& calls, const Statement& statement, int64_t end) {
+  const std::vector<NameId>& made = calls[Index(end)].outputs;
+  return made.empty() || ReadsOf(calls, statement, made[0]) == 0;
 }
 
 // "mask = torch.ones(n)" that a method passes to a module, which may read nothing of it.
@@ -208,8 +201,9 @@ int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const State
     const Reader reader = ReaderOf(program.calls, runs, statement, maker, name);
     if (reader.call < 0 || !IsNamedBetween(program.calls, reader, maker)) return maker;
     const bool joins = program.calls[Index(reader.call)].op == "cat";  // "x = torch.cat([x, y])"
-    const bool is_named = !joins && (IsReturned(program, statement, reader) ||
-                                     !MayTakeName(program, statement, reader, name));
+    const int64_t end = ExpressionEnd(program.calls, statement, reader.call);
+    const bool is_named =
+        !joins && (IsReturned(program.calls, statement, end) || !MayTakeName(program, end, name));
     return is_named ? statement.last : maker;
   }
   if (reads.steps < 2 || !statement.in_helper) return maker;

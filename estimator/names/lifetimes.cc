@@ -43,8 +43,9 @@ class Lifetimes {
     FollowCaches();
   }
 
-  // `held` live on, `cached` until a call of the next step.
-  void Place(std::vector<bool> held, const std::vector<CachedResult>& cached) {
+  // `held` live on; so does what functions' caches hold, until a call of the next step.
+  void Place(std::vector<bool> held) {
+    const std::vector<CachedResult> cached = FollowEvictedResults(program_, lives_);
     for (const CachedResult& result : cached) held[Index(result.value)] = true;
     lives_.Place(held);
     for (const CachedResult& result : cached) {
@@ -70,7 +71,7 @@ class Lifetimes {
     FollowWeights(modules);
     FollowCollected(modules);
     FollowHiddenStates(program_, runs_, bindings_, modules, lives_);
-    FollowUnreadLists(program_, runs_, modules, lives_);
+    FollowUnreadLists(program_, runs_, bindings_, modules, lives_);
     FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
     FollowSameNames(program_, runs_, bindings_, modules, lives_);
@@ -98,10 +99,6 @@ class Lifetimes {
         lives_.HoldBy("", held.value, is_call ? call : runs_.EndOf(call, held.level));
       }
     }
-  }
-
-  std::vector<CachedResult> FollowCachedFunctions() {
-    return FollowEvictedResults(program_, lives_);
   }
 
   void ExtendToEnd(NameId name) {
@@ -389,11 +386,10 @@ void PlaceDeaths(Program& program, const TrainingSettings& settings) {
   Lifetimes lifetimes(program);
   const std::vector<NameId> of_attributes = lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
-  const std::vector<CachedResult> cached = lifetimes.FollowCachedFunctions();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   std::vector<bool> held = HeldNames(program, hold_outputs);
   for (const NameId name : of_attributes) held[Index(name)] = true;
-  lifetimes.Place(std::move(held), cached);
+  lifetimes.Place(std::move(held));
 }
 
 }  // namespace onnxfit

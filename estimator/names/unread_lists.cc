@@ -13,8 +13,9 @@ constexpr char kReturnedList[] = "what models return";
 
 class UnreadLists {
  public:
-  UnreadLists(const Program& program, const ModuleRuns& runs, ValueLives& lives)
-      : program_(program), runs_(runs), lives_(lives) {}
+  UnreadLists(const Program& program, const ModuleRuns& runs, const NameBindings& bindings,
+              ValueLives& lives)
+      : program_(program), runs_(runs), bindings_(bindings), lives_(lives) {}
 
   void Follow(const ModuleCall& module) {
     std::map<StatementId, std::vector<size_t>> turns;  // by line: statements that nothing reads
@@ -24,8 +25,8 @@ class UnreadLists {
       if (statement.source == kNoStatement) continue;
       ++times[statement.source];
       const bool calls_module = runs_.DepthAt(statement.first) > statement.level;
-      if (i > 0 && calls_module && MakesNothingRead(statement))
-        turns[statement.source].push_back(i);
+      const bool is_read = bindings_.MakesReadBehind(statement, statement.last);
+      if (i > 0 && calls_module && !is_read) turns[statement.source].push_back(i);
     }
     for (const auto& [line, statements] : turns) {
       if (statements.size() < 2 || statements.size() != times[line]) continue;
@@ -42,30 +43,21 @@ class UnreadLists {
     return made.size() == 1 ? made[0] : kNoName;
   }
 
-  bool MakesNothingRead(const Statement& statement) const {
-    for (int64_t i = statement.first; i <= statement.last; ++i) {
-      for (const NameId name : program_.calls[Index(i)].outputs) {
-        if (name != kNoName && lives_.LastReadAt(name) > statement.last) return false;
-      }
-    }
-    return true;
-  }
-
-  // Modules alone make what is returned: what a helper makes and leaves is no list of the forward.
   void Hold(const Statement& statement) {
     lives_.HoldBy(kReturnedList, ResultOf(statement), runs_.EndOf(statement.last, 0));
   }
 
   const Program& program_;
   const ModuleRuns& runs_;
+  const NameBindings& bindings_;
   ValueLives& lives_;
 };
 
 }  // namespace
 
-void FollowUnreadLists(const Program& program, const ModuleRuns& runs,
+void FollowUnreadLists(const Program& program, const ModuleRuns& runs, const NameBindings& bindings,
                        const std::vector<ModuleCall>& modules, ValueLives& lives) {
-  UnreadLists lists(program, runs, lives);
+  UnreadLists lists(program, runs, bindings, lives);
   for (const ModuleCall& module : modules) lists.Follow(module);
 }
 

@@ -115,7 +115,9 @@ class StatementFinder {
       if (later.source == kNoStatement) return i;
       const bool reads_it = ReadsAny(later, made);
       if (source_.AreSame(later.source, before.source)) {
-        return reads_it && !MakeSameCalls(later, before) ? end : i;
+        const Turn turn = {later.first, later.last};
+        const bool is_turn = MakeSameCalls(calls_, turn, {before.first, before.last});
+        return reads_it && !is_turn ? end : i;
       }
       if (reads_it || source_.At(later.source).line <= source_.At(before.source).line) return i;
     }
@@ -125,12 +127,6 @@ class StatementFinder {
   bool ReadsAny(const Statement& statement, const std::vector<NameId>& results) const {
     return std::any_of(calls_.begin() + statement.first, calls_.begin() + statement.last + 1,
                        [&](const AtenCall& call) { return Reads(call, results); });
-  }
-
-  bool MakeSameCalls(const Statement& a, const Statement& b) const {
-    return std::equal(calls_.begin() + a.first, calls_.begin() + a.last + 1,
-                      calls_.begin() + b.first, calls_.begin() + b.last + 1,
-                      [](const AtenCall& x, const AtenCall& y) { return x.op == y.op; });
   }
 
   // A module whose line is unknown, behind a line that calls more modules than were seen and
@@ -308,13 +304,18 @@ std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns
   return StatementFinder(program, runs).Find();
 }
 
+bool MakeSameCalls(const std::vector<AtenCall>& calls, const Turn& a, const Turn& b) {
+  return std::equal(calls.begin() + a.first, calls.begin() + a.last + 1, calls.begin() + b.first,
+                    calls.begin() + b.last + 1,
+                    [](const AtenCall& x, const AtenCall& y) { return x.op == y.op; });
+}
+
 std::vector<Turn> TurnsIn(const Program& program, const Statement& statement) {
   const int64_t calls = statement.last - statement.first + 1;
   const auto repeats = [&](int64_t turn) {
-    if (calls % turn != 0) return false;
-    const auto first = program.calls.begin() + statement.first;
-    return std::equal(first, first + calls - turn, first + turn, first + calls,
-                      [](const AtenCall& a, const AtenCall& b) { return a.op == b.op; });
+    return calls % turn == 0 &&
+           MakeSameCalls(program.calls, {statement.first, statement.last - turn},
+                         {statement.first + turn, statement.last});
   };
   int64_t turn = 1;
   while (!repeats(turn)) ++turn;

@@ -1,5 +1,5 @@
 // Python's statements, as far as torch.export writes them down: which calls each one made,
-// and which names it bound.  Internal to the room program/.
+// and which names it bound.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,9 @@ struct Turn {
   int64_t first = 0;
   int64_t last = 0;
 };
+
+// Whether both make calls of the same operators, one after the other.
+bool MakeSameCalls(const std::vector<AtenCall>& calls, const Turn& a, const Turn& b);
 
 // Those of a statement that calls no module, which are one statement together: the same operators
 // again and again.  O(calls of the statement × divisors of their number).

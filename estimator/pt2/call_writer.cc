@@ -223,23 +223,15 @@ void CallWriter::EmitInCaller(std::string target, std::string_view op, std::vect
 // What is made of the model's tensors alone is where they are.
 void CallWriter::NoteMoved(const Call& call) {
   if (moved_.empty()) return;
-  bool is_moved = false;
-  bool is_elsewhere = false;
-  const auto ask = [&](const Argument& argument) {
-    const Tensor* tensor = argument.kind == Kind::kTensor ? FindTensor(argument.text) : nullptr;
-    if (tensor == nullptr) return;
-    is_moved = is_moved || moved_.contains(argument.text);
-    is_elsewhere = is_elsewhere || tensor->device != "cpu";
+  std::set<std::string_view> read;
+  for (const auto& [_, argument] : call.arguments) AddNames(argument, read);
+  const auto is_elsewhere = [&](std::string_view name) {
+    const Tensor* tensor = FindTensor(name);
+    return tensor != nullptr && tensor->device != "cpu";
   };
-  for (const auto& [_, argument] : call.arguments) {
-    ask(argument);
-    std::ranges::for_each(argument.items, ask);
-  }
-  if (!is_moved || is_elsewhere) return;
-  for (const Argument& result : call.results) {
-    moved_.insert(result.text);
-    for (const Argument& item : result.items) moved_.insert(item.text);
-  }
+  const auto is_moved = [&](std::string_view name) { return moved_.contains(name); };
+  if (std::ranges::none_of(read, is_moved) || std::ranges::any_of(read, is_elsewhere)) return;
+  for (const Argument& result : call.results) AddNames(result, moved_);
 }
 
 bool CallWriter::MakesTensor(const Call& call) const {

@@ -59,22 +59,14 @@ std::string_view TakeLine(std::string_view& text) {
   return line;
 }
 
-std::vector<SignatureEntry> SignatureOf(const Graph& graph) {
-  std::vector<SignatureEntry> entries;
-  for (std::string_view rest = SignatureText(graph); !rest.empty();) {
-    if (const auto entry = EntryIn(TakeLine(rest))) entries.push_back(*entry);
-  }
-  return entries;
-}
-
-std::vector<std::string_view> ConstantsOf(const Graph& graph) {
-  std::vector<std::string_view> targets;
+// Rows of tensors that the model has as its own, and those that it does not.
+void ReadSignature(const Graph& graph, ExporterMetadata& metadata) {
   for (std::string_view rest = SignatureText(graph); !rest.empty();) {
     const std::string_view line = TakeLine(rest);
+    if (const auto entry = EntryIn(line)) metadata.signature.push_back(*entry);
     if (line.find(": CONSTANT_TENSOR ") != std::string_view::npos)
-      targets.push_back(TargetIn(line));
+      metadata.constants.push_back(TargetIn(line));
   }
-  return targets;
 }
 
 // --- Modules and classes --------------------------------------------------------------------
@@ -261,8 +253,7 @@ const NodeLines& ExporterMetadata::LinesOf(NodeId node) const {
 
 ExporterMetadata ReadExporterMetadata(const Graph& graph) {
   ExporterMetadata metadata;
-  metadata.signature = SignatureOf(graph);
-  metadata.constants = ConstantsOf(graph);
+  ReadSignature(graph, metadata);
   MetadataReader reader(graph, metadata);
   for (size_t i = 0; i < graph.nodes.size(); ++i) reader.Read(static_cast<NodeId>(i));
   return metadata;

@@ -36,16 +36,11 @@ class UntrainedFinder {
 
   // Whether a node that reads it runs in a module of the row's class.
   bool IsIn(const ModuleTensor& parameter, const UntrainedParameter& row) const {
-    const std::vector<Node>& nodes = bound_.graph().nodes;
-    for (size_t i = 0; i < nodes.size() && parameter.value != kNoValue; ++i) {
-      if (std::ranges::find(nodes[i].inputs, parameter.value) == nodes[i].inputs.end()) continue;
-      const std::vector<std::string>& classes = bound_.metadata().ClassesOf(static_cast<NodeId>(i));
-      if (std::ranges::any_of(classes,
-                              [&](std::string_view it) { return it.ends_with(row.in_class); })) {
-        return true;
-      }
-    }
-    return false;
+    if (parameter.value == kNoValue) return false;
+    const auto is_of_class = [&](std::string_view it) { return it.ends_with(row.in_class); };
+    return std::ranges::any_of(bound_.ReadersOf(parameter.value), [&](NodeId reader) {
+      return std::ranges::any_of(bound_.metadata().ClassesOf(reader), is_of_class);
+    });
   }
 
   const BoundGraph& bound_;

@@ -10,7 +10,7 @@
 namespace onnxfit {
 
 // By parameter: whether a row of UntrainedParameters (libraries.h) names it.
-// O(parameters × rows + nodes × parameters that a row names by their class).
+// O(parameters × rows).
 std::vector<bool> FindUntrained(const BoundGraph& bound,
                                 const std::vector<ModuleTensor>& parameters);
 
