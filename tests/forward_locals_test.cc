@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/program/modules.h"
@@ -227,14 +229,14 @@ TEST_CASE("timm's squeeze and excitation holds what its gate reads") {
 }
 
 // Until which call a method, whose lines the file does not show, holds what its first call makes.
-std::string HeldByMethod(const std::string& loop) {
-  const Program program =
-      Build("net (float[2, 3, 8] x) => (float[2, 3, 8] y) " +
-                (R"({ ["/m/a/Neg"] a = Neg (x) ["/m/Abs"] b = Abs (a) )" + loop) +
-                R"( ["/m/Exp"] y = Exp (d) })",
-            {.mode = Mode::kEval})
-          .program;
-  const Statement method = {.first = 0, .last = 4, .in_helper = true, .level = 1};
+std::string HeldByMethod(const std::string& loop, const char* line = "") {
+  Program program = Build("net (float[2, 3, 8] x) => (float[2, 3, 8] y) " +
+                              (R"({ ["/m/a/Neg"] a = Neg (x) ["/m/Abs"] b = Abs (a) )" + loop) +
+                              R"( ["/m/Exp"] y = Exp (d) })",
+                          {.mode = Mode::kEval})
+                        .program;
+  Statement method = {.first = 0, .last = 4, .in_helper = true, .level = 1};
+  if (*line != '\0') method.source = program.source.Read(1, line);
   const int64_t until =
       HeldInHelper(program, ModuleRuns(program), method, 0, program.calls[0].outputs[0]);
   return program.calls[Index(until)].where;
@@ -247,6 +249,44 @@ TEST_CASE("a method binds anew what it gives to the first module of a loop alone
                         ["/m/block.1/Add"] d = Add (a, c))") == "/m/Exp");
   CHECK(HeldByMethod(R"(["/m/one/Add"] c = Add (a, b)
                         ["/m/other/Neg"] d = Neg (c))") == "/m/Exp");
+}
+
+TEST_CASE("a method whose result is added to something has returned by then") {
+  constexpr char kReads[] = R"(["/m/Add"] c = Add (a, b) ["/m/Abs_1"] d = Abs (c))";
+  CHECK(HeldByMethod(kReads, "y = self.attend(x)") == "/m/Exp");
+  CHECK(HeldByMethod(kReads, "y = x + self.attend(x)") == "/m/Abs_1");
+}
+
+// Until which call a method holds what its call `maker` makes, of "a = Neg (x)" and `rest`.
+std::string HeldOf(int64_t maker, const std::string& rest, std::vector<std::string> targets) {
+  const Program program =
+      Build("net (float[2, 3, 8] x) => (float[2, 24] y) { a = Neg (x) " + rest + " }",
+            {.mode = Mode::kEval})
+          .program;
+  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
+  const Statement method = {
+      .first = 0, .last = last, .targets = std::move(targets), .in_helper = true};
+  const NameId name = program.calls[Index(maker)].outputs[0];
+  return program.calls[Index(HeldInHelper(program, ModuleRuns(program), method, maker, name))]
+      .where;
+}
+
+TEST_CASE("the weights of a method's attention have a name, unless it returns them") {
+  constexpr char kWeights[] =
+      "s = Constant <value = int64[2] {2, 24}> () w = Softmax (a) b = Reshape (w, s) y = Exp (b)";
+  CHECK(HeldOf(1, kWeights, {"x"}) == "Exp #4");
+  CHECK(HeldOf(1, kWeights, {"x", "weights"}) == "Softmax #2");
+}
+
+// x.transpose(1, 2).reshape(n) is a view at some sizes and a copy at others.
+TEST_CASE("what is reshaped behind a permutation has no name for what comes later") {
+  const auto held = [](const std::string& permuted) {
+    return HeldOf(0, permuted + R"(s = Constant <value = int64[2] {2, 24}> () r = Reshape (t, s)
+                                   b = Abs (x) c = Reshape (b, s) y = Add (c, r))",
+                  {"x"});
+  };
+  CHECK(held("t = Transpose <perm = [0, 1, 2]> (a) ") == "Add #6");
+  CHECK(held("t = Transpose <perm = [0, 2, 1]> (a) ") == "Neg #0");
 }
 
 // The same of a function that begins with call 1 of "a = Neg (x)", and then runs `rest`.
@@ -296,6 +336,7 @@ TEST_CASE("a further turn of a loop binds what it makes to the name of the one b
   };
   CHECK(held(2) == "/m/Add_1");
   CHECK(held(5) == "/m/Add_2");
+  CHECK(held(8) == "/m/Concat");  // that of the last turn, until the method returns
 }
 
 TEST_CASE("the variance of an RMS norm is a local of it") {

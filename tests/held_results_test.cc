@@ -285,6 +285,23 @@ TEST_CASE("what nothing reads and the caller drops is returned") {
   CHECK(death("x = self.attn(x)") == 1);
 }
 
+// self.encode calls m.tower and m.quantizer.
+TEST_CASE("what nothing reads a method returns under its name") {
+  const auto death = [](const std::string& line) {
+    const auto made = [&](const char* module, NameId read, int64_t number, const char* text) {
+      return Line{{read}, {"m", module}, {{5, line}, {number, text}}};
+    };
+    return DeathOf(2, {made("m.tower", 0, 1, "x = f(x)"),
+                       made("m.quantizer", 1, 2, "codes = stack(codes)"),
+                       made("m.quantizer", 1, 3, "y = g(x)"),
+                       {{3}, {"m"}, {{6, "x = f(x)"}}},
+                       {{4}, {"m"}, {{7, "z = g(x)"}}}});
+  };
+  CHECK(death("x, codes = self.encode(x)") == 4);
+  CHECK(death("x, other = self.encode(x)") == 1);
+  CHECK(death("x = self.encode(x)") == 1);
+}
+
 TEST_CASE("a forward that returns what it was given binds nothing that it has made") {
   const auto deaths = [](const std::string& line) {
     const std::vector<Line> lines = {

@@ -175,6 +175,24 @@ TEST_CASE("a last hidden state is returned beside what is pooled of it") {
             .starts_with("1:1 2:4 "));
 }
 
+TEST_CASE("what a module makes and nothing reads is a field, too") {
+  const auto of = [](const char* caller, DType dtype) {
+    Program program =
+        Of({{{"m", "m.vision", "m.vision.norm"}, {caller, "state = self.norm(x)", "y = f(x)"}, {0}},
+            {{"m", "m.vision", "m.vision.head"},
+             {caller, "pooled = self.head(state) if self.use_head else None", "y"},
+             {1}},
+            {{"m"}, {"y = self.proj(outputs.state)"}, {1}},
+            {{"m"}, {"y = self.head(y)"}, {3}}},
+           kTransformers);
+    for (ProgramValue& value : program.values) value.type.dtype = dtype;
+    return Deaths(std::move(program));
+  };
+  CHECK(of("outputs = self.vision(x)", DType::kFloat32) == "1:2 2:3 3:3 4:3 ");
+  CHECK(of("state = self.vision(x)[0]", DType::kFloat32) == "1:2 2:1 3:3 4:3 ");
+  CHECK(of("outputs = self.vision(x)", DType::kBool) == "1:2 2:1 3:3 4:3 ");
+}
+
 // Call 1 ends what m.tower makes, call 2 is m.proj, a module without others in it.
 std::string OfTower(const char* caller) {
   return Deaths(

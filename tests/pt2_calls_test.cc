@@ -720,6 +720,18 @@ TEST_CASE("what is filled under autocast has the type of what the forward was pa
   CHECK(calls("r = torch.rand(shape)", Precision::kAmpBf16, "h") == "bernoulli(h)" + rest);
 }
 
+TEST_CASE("one number is drawn on the CPU, unless its line names a device") {
+  const auto calls = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).At("net.py", 3, line);
+    builder.Make("torch.ops.aten.rand.default", "r", {{"dtype", Text("float32")}}, {});
+    builder.Make("torch.ops.aten.neg.default", "y", {{"self", Ref("x")}}, {6});
+    return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("probability = torch.rand([])") == "neg(x)");
+  CHECK(calls("probability = torch.rand([], device=x.device)") == "constant() neg(x)");
+}
+
 // The router of GPT-OSS: "softmax(values, dim=1, dtype=values.dtype)".
 TEST_CASE("a softmax that is told a type stays in it under autocast") {
   const auto program = [](const char* line, Precision precision) {

@@ -48,6 +48,15 @@ TEST_CASE("the module or method that a line calls last") {
   CHECK(ReadStatement(1, "").own_call.empty());
 }
 
+TEST_CASE("the method whose result a line adds to a name") {
+  CHECK(ReadStatement(1, "x = x + self.attend(layer, norm(x))").added_call == "attend");
+  CHECK(ReadStatement(1, "return self.attend(x) + x").added_call == "attend");
+  CHECK(ReadStatement(1, "x = x + self.attend(").added_call == "attend");
+  CHECK(ReadStatement(1, "x = x + self.attend(x) * 2").added_call.empty());
+  CHECK(ReadStatement(1, "x = f(x) + self.attend(x)").added_call.empty());
+  CHECK(ReadStatement(1, "x = self.attend(x)").added_call.empty());
+}
+
 TEST_CASE("how many modules a line may call") {
   CHECK(ReadStatement(1, "x = self.conv(x)").module_calls == 1);
   CHECK(ReadStatement(1, "for u, r in zip(self.u, self.r): x = r(torch.cat([u(x), s.pop()], 1))")

@@ -284,6 +284,16 @@ constexpr HelperFrame kHelperFrames[] = {
      "x = self.post_network.1\n"
      "x = self.norm\n",
      {kTimm, "models/volo.py", "x = self.forward_tokens(x)"}},
+    // Wav2Vec2BertSelfAttention.
+    {"_apply_relative_key_position_encoding(",
+     "position_ids_l = view\n"
+     "position_ids_r = view\n"
+     "distance = sub\n"
+     "distance = clamp\n"
+     "positional_embedding = self.distance_embedding\n"
+     "positional_embedding = cast\n",
+     {kTransformers, "models/wav2vec2_bert/modeling_wav2vec2_bert.py",
+      "def _apply_relative_key_position_encoding("}},
     // MegatronBertLayer.
     {"apply_chunking_to_forward(",
      "ln_output = self.ln\n"

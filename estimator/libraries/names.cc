@@ -143,6 +143,12 @@ constexpr NameFact kReturnedFields[] = {
      {kTransformers, "models/videoprism/modeling_videoprism.py",
       "last_temporal_hidden_state=temporal_hidden_states,"}},
 };
+constexpr NameFact kReturnedWhole[] = {
+    {"text_outputs",
+     {kTransformers, "models/clip/modeling_clip.py", "text_model_output=text_outputs,"}},
+    {"vision_outputs",
+     {kTransformers, "models/clip/modeling_clip.py", "vision_model_output=vision_outputs,"}},
+};
 constexpr NameFact kCallingForFeatures[] = {
     {".get_image_features(",
      {kTransformers, "models/blip_2/modeling_blip_2.py", "vision_outputs=vision_outputs,"}},
@@ -205,6 +211,10 @@ bool CallsBackbone(std::string_view line) { return MentionsAny(kCallingBackbones
 
 bool IsReturnedField(std::string_view name) {
   return std::ranges::find(kReturnedFields, name, &NameFact::name) != std::end(kReturnedFields);
+}
+
+bool IsReturnedWhole(std::string_view name) {
+  return std::ranges::find(kReturnedWhole, name, &NameFact::name) != std::end(kReturnedWhole);
 }
 
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }

@@ -89,8 +89,14 @@ bool IsView(std::string_view op) {
   return std::ranges::find(kViews, op) != std::end(kViews);
 }
 
+// Not with "0, 1, 2", as einsum does.
+bool Permutes(const AtenCall& call) {
+  return call.op == "permute" && !std::ranges::is_sorted(call.ints);
+}
+
 // The call behind `maker` that reads `name`, or a view of it, and how many of its operands come
-// before that; -1 where it is in a module that the method calls.
+// before that; -1 where it is in a module that the method calls, or a reshape of what was permuted,
+// which copies at some sizes.
 struct Reader {
   int64_t call = -1;
   size_t place = 0;
@@ -98,6 +104,7 @@ struct Reader {
 
 Reader ReaderOf(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
                 const Statement& statement, int64_t maker, NameId name) {
+  bool is_permuted = Permutes(calls[Index(maker)]);
   for (int64_t i = maker + 1; i <= statement.last; ++i) {
     const AtenCall& call = calls[Index(i)];
     const auto read = std::ranges::find(call.inputs, name);
@@ -105,6 +112,8 @@ Reader ReaderOf(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
     if (runs.DepthAt(i) > statement.level) return {};
     if (!IsView(call.op) || call.outputs.size() != 1)
       return {i, static_cast<size_t>(read - call.inputs.begin())};
+    if (is_permuted && call.op == "view") return {};
+    is_permuted = is_permuted || Permutes(call);
     name = call.outputs[0];
   }
   return {};
@@ -172,6 +181,22 @@ int64_t NextTurn(const Program& program, const Statement& statement, int64_t mak
   return maker;
 }
 
+// Whether call `maker` binds anew what a turn of a loop before it has bound.
+bool IsNextTurn(const Program& program, const ModuleRuns& runs, const Statement& statement,
+                int64_t maker) {
+  const AtenCall& made = program.calls[Index(maker)];
+  const auto dims = [&](NameId value) { return program.values[Index(value)].type.dims; };
+  for (int64_t i = maker - 1; i >= statement.first; --i) {
+    const AtenCall& call = program.calls[Index(i)];
+    const bool is_same = call.op == made.op && call.outputs.size() == 1 &&
+                         dims(call.outputs[0]) == dims(made.outputs[0]);
+    if (!is_same) continue;
+    return ReadsBehind(program.calls, runs, statement, i, call.outputs[0]).steps > 1 &&
+           NextTurn(program, statement, i, call.outputs[0]) == maker;
+  }
+  return false;
+}
+
 // Whether call `end` makes what a function returns: its last line, "return x.type_as(y)", binds no
 // name.
 bool IsReturned(const std::vector<AtenCall>& calls, const Statement& statement, int64_t end) {
@@ -188,6 +213,13 @@ bool IsMaskToPass(const Program& program, const ModuleRuns& runs, const Statemen
   return ReaderOf(program.calls, runs, statement, maker, name).call < 0;
 }
 
+// "weights = softmax(scores, dim=-1)" of a method that computes an attention and returns its result
+// alone: it mostly has a name of its own.
+bool IsWeights(const Program& program, const Statement& statement, int64_t maker) {
+  return statement.in_helper && statement.targets.size() == 1 &&
+         program.calls[Index(maker)].op == "softmax";
+}
+
 // The last call at which a method whose lines are unknown has `name`, a result of its step that
 // ends with call `maker`: more than one step reads it, or one as a further operand, behind what
 // does not belong to its expression; the latter of a function, too.  What a loop over modules reads
@@ -196,8 +228,10 @@ int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const State
                      int64_t maker, NameId name) {
   if (StepEnd(runs, statement, maker) != maker) return maker;
   const StepReads reads = ReadsBehind(program.calls, runs, statement, maker, name);
+  if (reads.steps == 1 && IsWeights(program, statement, maker)) return statement.last;
   if (reads.steps < 2 && IsMaskToPass(program, runs, statement, maker, name)) return statement.last;
   if (reads.steps == 1) {
+    if (statement.in_helper && IsNextTurn(program, runs, statement, maker)) return statement.last;
     const Reader reader = ReaderOf(program.calls, runs, statement, maker, name);
     if (reader.call < 0 || !IsNamedBetween(program.calls, reader, maker)) return maker;
     const bool joins = program.calls[Index(reader.call)].op == "cat";  // "x = torch.cat([x, y])"
@@ -212,6 +246,13 @@ int64_t HeldByMethod(const Program& program, const ModuleRuns& runs, const State
   return EndsTurn(program, statement, reads.last) ? reads.last : statement.last;
 }
 
+// What a method returns is added to something behind it.
+int64_t EndOfMethod(const Program& program, const Statement& statement) {
+  const bool is_added = statement.in_helper && statement.source != kNoStatement &&
+                        !program.source.At(statement.source).added_call.empty();
+  return is_added ? std::max(statement.first, statement.last - 1) : statement.last;
+}
+
 }  // namespace
 
 int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
@@ -223,7 +264,9 @@ int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const State
   const bool is_function =
       statement.source != kNoStatement && !program.source.At(statement.source).function.empty();
   if (!statement.in_helper && !is_function) return maker;
-  return HeldByMethod(program, runs, statement, maker, name);
+  Statement method = statement;
+  method.last = EndOfMethod(program, statement);
+  return maker > method.last ? maker : HeldByMethod(program, runs, method, maker, name);
 }
 
 }  // namespace onnxfit

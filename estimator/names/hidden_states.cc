@@ -50,8 +50,8 @@ class HiddenStates {
   void FollowFields() {
     for (size_t run = 0; run < modules_.size(); ++run) {
       for (const Statement& statement : modules_[run].statements) {
-        if (IsField(statement) && statement.last < modules_[run].last &&
-            IsLastOf(modules_[run], statement)) {
+        const bool is_beside = statement.last < modules_[run].last || IsUnread(statement);
+        if (IsField(statement) && is_beside && IsLastOf(modules_[run], statement)) {
           FollowField(static_cast<int32_t>(run), statement);
         }
         if (ReturnsTowers(statement)) FollowTowers(run, statement);
@@ -161,7 +161,15 @@ class HiddenStates {
     if (statement == nullptr || statement->source == kNoStatement) return module.last;
     if (statement->targets.empty() || !BindsWhole(*statement)) return statement->last;
     const auto index = static_cast<size_t>(statement - module.statements.data());
-    return bindings_.BoundUntil(module, index, 0);
+    return bindings_.BoundUntil(module, index, PlaceOfOutputs(*statement));
+  }
+
+  // 2 of "embeds, features, outputs = self.embedder(".
+  static size_t PlaceOfOutputs(const Statement& statement) {
+    const auto found = std::ranges::find_if(
+        statement.targets, [](const std::string& name) { return name.ends_with("outputs"); });
+    const bool is_any = found == statement.targets.end();
+    return is_any ? 0 : static_cast<size_t>(found - statement.targets.begin());
   }
 
   // Not "x = self.model(x).pooler_output" nor "x = self.model(x)[1]", nor of a backbone, which
@@ -180,10 +188,26 @@ class HiddenStates {
     return !line.text.starts_with(name + ": ") && !name.ends_with("outputs");
   }
 
+  // What has the name of a field, or is numbers that a module makes and nothing reads: it is there
+  // to be returned.
   bool IsField(const Statement& statement) const {
-    return statement.source != kNoStatement && statement.targets.size() == 1 &&
-           IsReturnedField(statement.targets[0]) &&
-           CollectsStates(program_.source.At(statement.source).file);
+    const bool binds_one = statement.source != kNoStatement && statement.targets.size() == 1;
+    if (!binds_one || !CollectsStates(program_.source.At(statement.source).file)) return false;
+    return IsReturnedField(statement.targets[0]) || IsUnread(statement);
+  }
+
+  bool IsUnread(const Statement& statement) const {
+    const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
+    const bool is_one = CallsModule(statement) && made.size() == 1 && made[0] != kNoName;
+    return is_one && lives_.LastReadAt(made[0]) == ValueLives::kBeforeAll &&
+           IsFloat(program_.values[Index(made[0])].type.dtype);
+  }
+
+  bool CallsModule(const Statement& statement) const {
+    for (int64_t i = statement.first; i <= statement.last; ++i) {
+      if (runs_.DepthAt(i) > statement.level) return true;
+    }
+    return false;
   }
 
   // Whether no statement behind it binds its name anew, as turns of a loop do.
@@ -212,14 +236,25 @@ class HiddenStates {
     }
   }
 
-  // Held by the name that the caller binds to what it is given.
+  // Held by the name that the caller binds to what it is given, and its caller where it returns all
+  // of that in its turn.
   void FollowField(int32_t run, const Statement& statement) {
     const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
     if (made.size() != 1 || made[0] == kNoName) return;
     lives_.HoldBy(statement.targets[0], made[0], modules_[Index(run)].last);
-    const int32_t caller = runs_.all()[Index(run)].caller;
-    if (caller < 0) return;
-    lives_.HoldBy(kName, made[0], NameUntil(caller, statement.last));
+    int32_t caller = runs_.all()[Index(run)].caller;
+    for (bool goes_on = true; goes_on && caller >= 0; caller = runs_.all()[Index(caller)].caller) {
+      lives_.HoldBy(kName, made[0], NameUntil(caller, statement.last));
+      goes_on = ReturnsWhole(caller, statement.last);
+    }
+  }
+
+  // "text_outputs: Output = self.text_model(", of which "return Output(…)" makes a field.
+  bool ReturnsWhole(int32_t run, int64_t call) const {
+    const Statement* statement = StatementAt(modules_[Index(run)], call);
+    if (statement == nullptr || statement->source == kNoStatement) return false;
+    return statement->targets.size() == 1 && IsReturnedWhole(statement->targets[0]) &&
+           CollectsStates(program_.source.At(statement->source).file) && BindsWhole(*statement);
   }
 
   const Program& program_;

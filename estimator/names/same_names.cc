@@ -25,8 +25,15 @@ class SameNames {
       const int32_t caller = runs_.all()[run].caller;
       if (caller < 0) continue;
       const ModuleCall& around = modules_[Index(caller)];
-      const auto at = std::ranges::find(around.statements, modules_[run].last, &Statement::last);
-      if (at == around.statements.end() || at->first != modules_[run].first) continue;
+      const auto at = std::ranges::find_if(around.statements, [&](const Statement& statement) {
+        return statement.first <= modules_[run].first && modules_[run].last <= statement.last;
+      });
+      if (at == around.statements.end()) continue;
+      const bool is_all = at->first == modules_[run].first && at->last == modules_[run].last;
+      if (!is_all) {
+        FollowUnread(modules_[run], around, *at);
+        continue;
+      }
       for (size_t i = 1; i < at->targets.size(); ++i) {
         NameId value = at->targets[i] == "_"
                            ? OnlyUnread(modules_[run])
@@ -45,6 +52,29 @@ class SameNames {
   }
 
  private:
+  // "loss, codes = self.encode(x)": of a method that calls the forward, what that binds to a name
+  // of the line's and nothing reads.
+  void FollowUnread(const ModuleCall& module, const ModuleCall& around,
+                    const Statement& statement) {
+    for (size_t i = 0; i < statement.targets.size() && statement.in_helper; ++i) {
+      const NameId value = LastBoundTo(statement.targets[i], module);
+      if (value == kNoName || lives_.LastReadAt(value) != ValueLives::kBeforeAll) continue;
+      const auto index = static_cast<size_t>(&statement - around.statements.data());
+      lives_.HoldBy(statement.targets[i], value, bindings_.BoundUntil(around, index, i));
+    }
+  }
+
+  // What the last line makes that binds that name alone; kNoName without one.
+  NameId LastBoundTo(const std::string& name, const ModuleCall& module) const {
+    const auto line = std::find_if(
+        module.statements.rbegin(), module.statements.rend(), [&](const Statement& statement) {
+          return statement.targets.size() == 1 && statement.targets[0] == name;
+        });
+    if (line == module.statements.rend()) return kNoName;
+    const std::vector<NameId>& made = program_.calls[Index(line->last)].outputs;
+    return made.size() == 1 ? made[0] : kNoName;
+  }
+
   // "image_embeds" of a forward that has no "embeds", and one such name; else `target`.
   static std::string OwnNameOf(const std::string& target, const ModuleCall& module) {
     std::set<std::string> longer;

@@ -132,9 +132,9 @@ std::pair<std::string, std::string> SumOperands(std::string_view line) {
   return found;
 }
 
-// "" and "b" of "x = f(a) * 0.5 + b": the terms of the value, if it is a sum of two and they are
-// plain names.
-std::pair<std::string, std::string> SumTerms(std::string_view line) {
+// "f(a) * 0.5" and "b" of "x = f(a) * 0.5 + b": the terms of the value, if it is a sum of two; of
+// the second no more than its line, where that goes on below.
+std::pair<std::string_view, std::string_view> TermsOf(std::string_view line) {
   const std::string_view value = ValueOf(BodyOf(line));
   int depth = 0;
   size_t plus = value.npos;
@@ -145,11 +145,17 @@ std::pair<std::string, std::string> SumTerms(std::string_view line) {
     if (plus != value.npos || i == 0 || value[i - 1] != ' ') return {};
     plus = i;
   }
-  if (plus == value.npos || depth != 0 || plus + 2 > value.size()) return {};
+  if (plus == value.npos || plus + 2 > value.size()) return {};
+  return {value.substr(0, plus - 1), value.substr(plus + 2)};
+}
+
+// "" and "b" of "x = f(a) * 0.5 + b": those that are plain names.
+std::pair<std::string, std::string> SumTerms(std::string_view line) {
   const auto plain = [](std::string_view term) {
     return std::string(IsIdentifier(term) ? term : "");
   };
-  return {plain(value.substr(0, plus - 1)), plain(value.substr(plus + 2))};
+  const auto [left, right] = TermsOf(line);
+  return {plain(left), plain(right)};
 }
 
 // "x" of "y = x.view(shape)".
@@ -195,27 +201,40 @@ std::string ItemOwner(std::string_view line) {
   return is_item && IsIdentifier(name) ? std::string(name) : "";
 }
 
-// "features" of "y = self.features(x)" and of "return self.features(x)", else "".
-std::string_view OutermostOwnCall(std::string_view line) {
+// "features" of "self.features(x)", else "".
+std::string_view OwnCall(std::string_view value) {
   constexpr std::string_view kSelf = "self.";
-  std::string_view value = ValueOf(line);
   if (!value.starts_with(kSelf)) return {};
   value.remove_prefix(kSelf.size());
   const std::string_view name = value.substr(0, value.find('('));
   return IsIdentifier(name) && name.size() < value.size() ? name : std::string_view();
 }
 
+// Whether its first parenthesis is closed at its end, or in a line below.
+bool IsOneCall(std::string_view value) {
+  int depth = 0;
+  for (size_t i = value.find('('); i < value.size(); ++i) {
+    depth += value[i] == '(' ? 1 : value[i] == ')' ? -1 : 0;
+    if (depth == 0) return i + 1 == value.size();
+  }
+  return depth > 0;
+}
+
+// "attend" of "x = x + self.attend(y)" and of "x = self.attend(y) + x", else "".
+std::string_view AddedOwnCall(std::string_view line) {
+  const auto [left, right] = TermsOf(line);
+  for (const auto& [term, other] : {std::pair(left, right), std::pair(right, left)}) {
+    if (IsIdentifier(other) && IsOneCall(term)) return OwnCall(term);
+  }
+  return {};
+}
+
 // "rotate" of "q, k = rotate(q, k)": a function that is called last, by its plain name.
 std::string_view OutermostFunction(std::string_view line) {
   const std::string_view value = ValueOf(line);
   const size_t open = value.find('(');
-  if (open == value.npos || !IsIdentifier(value.substr(0, open))) return {};
-  int depth = 0;
-  for (size_t i = open; i < value.size(); ++i) {
-    depth += value[i] == '(' ? 1 : value[i] == ')' ? -1 : 0;
-    if (depth == 0 && i + 1 < value.size()) return {};
-  }
-  return value.substr(0, open);
+  const bool is_call = open != value.npos && IsIdentifier(value.substr(0, open));
+  return is_call && IsOneCall(value) ? value.substr(0, open) : std::string_view();
 }
 
 // "r(…)", "self.conv(…)"; not "F.relu(…)".
@@ -308,7 +327,8 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .is_comprehension = IsComprehension(text),
           .callee = std::string(CalleeOf(text)),
           .passes = std::string(FirstArgument(text)),
-          .own_call = std::string(OutermostOwnCall(text)),
+          .own_call = std::string(OwnCall(ValueOf(text))),
+          .added_call = std::string(AddedOwnCall(text)),
           .function = std::string(OutermostFunction(text)),
           .module_calls = CountModuleCalls(text)};
 }

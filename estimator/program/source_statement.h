@@ -39,6 +39,8 @@ struct SourceStatement {
   std::string passes =
       {};  // "x" of "y = self.blocks[i](x, size)": the first argument, a plain name
   std::string own_call = {};  // "features" of "y = self.features(x)": what is called last, or ""
+  std::string added_call =
+      {};                     // "attend" of "x = x + self.attend(y)": what is called before the sum
   std::string function = {};  // "rotate" of "q, k = rotate(q, k)": the same of a plain name
   std::string argument = {};  // of one that was put back: the name that own_call is passed
   int64_t module_calls = 0;   // how many calls in it may be those of modules

@@ -70,11 +70,12 @@ class StatementFinder {
     return a.source != kNoStatement && source_.AreSame(a.source, b.source);
   }
 
-  // "y = self.features(x)" in a forward at `depth` that ends with call `last`, and no module of
-  // that name is called in it.
+  // "y = self.features(x)", or "y = x + self.features(x)", in a forward at `depth` that ends with
+  // call `last`, and no module of that name is called in it.
   bool CallsMethod(const Statement& statement, int64_t last, size_t depth) const {
     if (statement.source == kNoStatement) return false;
-    const std::string_view name = source_.At(statement.source).own_call;
+    const SourceStatement& line = source_.At(statement.source);
+    const std::string_view name = line.added_call.empty() ? line.own_call : line.added_call;
     for (int64_t i = statement.first; i <= last && !name.empty(); ++i) {
       const ModuleId module = calls_[Index(i)].module;
       if (depth + 1 >= modules_.DepthOf(module)) continue;

@@ -35,6 +35,15 @@ void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit("bernoulli", {partner}, {writer.Result(call)});
 }
 
+// One number is drawn on the CPU where the line names no device: "probability = torch.rand([])",
+// by which loops skip layers.
+void WriteDrawn(CallWriter& writer, const Call& call, std::string_view op) {
+  const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
+  const bool is_on_host = writer.TypeOfResult(call).dims.empty() &&
+                          line.find("torch.rand(") != line.npos && line.find("device") == line.npos;
+  is_on_host ? writer.ReturnSame(call, kNoName) : WriteFilled(writer, call, op);
+}
+
 // The same in the type of its first operand: x.new_empty(…), rand_like(x).
 void WriteLike(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
@@ -207,7 +216,7 @@ constexpr CallRow kMakingRows[] = {
     {"new_full.default", "constant", WriteLike},
     {"new_empty.default", "constant", WriteLike},
     {"eye.default", "constant", WriteConstant},
-    {"rand.default", "constant", WriteFilled},
+    {"rand.default", "constant", WriteDrawn},
     {"randn.default", "constant", WriteFilled},
     {"rand_like.default", "constant", WriteLike},
     {"randn_like.default", "constant", WriteLike},
