@@ -193,6 +193,27 @@ TEST_CASE("what a module makes and nothing reads is a field, too") {
   CHECK(of("outputs = self.vision(x)", DType::kBool) == "1:2 2:1 3:3 4:3 ");
 }
 
+// m.clip calls m.clip.text, and "line" behind it; m's line is `caller`.
+std::string OfClip(const char* caller, const char* line) {
+  constexpr char kText[] = "text_outputs: BaseModelOutputWithPooling = self.text(";
+  return Deaths(Of({{{"m", "m.clip", "m.clip.text", "m.clip.text.norm"},
+                     {caller, kText, "last_hidden_state = self.norm(x)", "y = f(x)"},
+                     {0}},
+                    {{"m", "m.clip", "m.clip.text"}, {caller, kText, "y = self.pool(x)"}, {1}},
+                    {{"m", "m.clip"}, {caller, line}, {2}},
+                    {{"m", "m.clip"}, {caller, "y = self.proj(x)"}, {3}},
+                    {{"m"}, {"y = self.act(y)"}, {4}},
+                    {{"m"}, {"y = self.head(y)"}, {5}}},
+                   kTransformers));
+}
+
+TEST_CASE("what towers return is in fields of what their caller returns") {
+  constexpr char kNormed[] = "image_embeds = image_embeds / _get_vector_norm(image_embeds)";
+  CHECK(OfClip("outputs = self.clip(x)", kNormed) == "1:5 2:3 3:5 4:5 5:5 6:5 ");
+  CHECK(OfClip("y = self.clip(x)[0]", kNormed) == "1:3 2:3 3:3 4:5 5:5 6:5 ");
+  CHECK(OfClip("outputs = self.clip(x)", "x = x.norm()") == "1:5 2:3 3:3 4:5 5:5 6:5 ");
+}
+
 // Call 1 ends what m.tower makes, call 2 is m.proj, a module without others in it.
 std::string OfTower(const char* caller) {
   return Deaths(

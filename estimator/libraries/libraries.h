@@ -287,8 +287,9 @@ bool CollectsStates(std::string_view file);
 bool IsListOfCollected(std::string_view list);
 // Whether a local of that name is a field of what such a forward returns.
 bool IsReturnedField(std::string_view name);
-// Whether a local of that name, of what a tower returns, is a field whole.
-bool IsReturnedWhole(std::string_view name);
+// Whether a forward with that line returns what it binds in a field; and all that it calls there.
+bool BindsReturned(std::string_view line);
+bool ReturnsAllOf(std::string_view line);
 // Whether a line calls a backbone, which returns those states that its configuration names.
 bool CallsBackbone(std::string_view line);
 // Whether a line calls a method that returns all that a tower does.

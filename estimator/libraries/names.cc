@@ -136,6 +136,8 @@ constexpr NameFact kReturnedFields[] = {
      {kTransformers, "models/aimv2/modeling_aimv2.py", "last_hidden_state=last_hidden_state,"}},
     {"sequence_output",
      {kTransformers, "models/flava/modeling_flava.py", "last_hidden_state=sequence_output,"}},
+    {"pooled_output",
+     {kTransformers, "models/clip/modeling_clip.py", "pooler_output=pooled_output,"}},
     {"spatial_hidden_states",
      {kTransformers, "models/videoprism/modeling_videoprism.py",
       "last_spatial_hidden_state=spatial_hidden_states,"}},
@@ -143,11 +145,20 @@ constexpr NameFact kReturnedFields[] = {
      {kTransformers, "models/videoprism/modeling_videoprism.py",
       "last_temporal_hidden_state=temporal_hidden_states,"}},
 };
+constexpr NameFact kReturnedLines[] = {
+    {"image_embeds = image_embeds / ",
+     {kTransformers, "models/clip/modeling_clip.py", "image_embeds=image_embeds,"}},
+    {"text_embeds = text_embeds / ",
+     {kTransformers, "models/clip/modeling_clip.py", "text_embeds=text_embeds,"}},
+};
 constexpr NameFact kReturnedWhole[] = {
-    {"text_outputs",
+    {"text_outputs: BaseModelOutputWithPooling = ",
      {kTransformers, "models/clip/modeling_clip.py", "text_model_output=text_outputs,"}},
-    {"vision_outputs",
+    {"vision_outputs: BaseModelOutputWithPooling = ",
      {kTransformers, "models/clip/modeling_clip.py", "vision_model_output=vision_outputs,"}},
+    {"outputs = self.image_text_embedder(",
+     {kTransformers, "models/owlvit/modeling_owlvit.py",
+      "text_outputs = outputs.text_model_output"}},
 };
 constexpr NameFact kCallingForFeatures[] = {
     {".get_image_features(",
@@ -213,9 +224,9 @@ bool IsReturnedField(std::string_view name) {
   return std::ranges::find(kReturnedFields, name, &NameFact::name) != std::end(kReturnedFields);
 }
 
-bool IsReturnedWhole(std::string_view name) {
-  return std::ranges::find(kReturnedWhole, name, &NameFact::name) != std::end(kReturnedWhole);
-}
+bool BindsReturned(std::string_view line) { return MentionsAny(kReturnedLines, line); }
+
+bool ReturnsAllOf(std::string_view line) { return MentionsAny(kReturnedWhole, line); }
 
 std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 

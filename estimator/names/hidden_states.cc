@@ -193,7 +193,8 @@ class HiddenStates {
   bool IsField(const Statement& statement) const {
     const bool binds_one = statement.source != kNoStatement && statement.targets.size() == 1;
     if (!binds_one || !CollectsStates(program_.source.At(statement.source).file)) return false;
-    return IsReturnedField(statement.targets[0]) || IsUnread(statement);
+    return IsReturnedField(statement.targets[0]) || IsUnread(statement) ||
+           BindsReturned(program_.source.At(statement.source).text);
   }
 
   bool IsUnread(const Statement& statement) const {
@@ -236,16 +237,17 @@ class HiddenStates {
     }
   }
 
-  // Held by the name that the caller binds to what it is given, and its caller where it returns all
-  // of that in its turn.
+  // Held by the name that the caller binds to what it is given, and, of a tower, by that of its
+  // caller where it returns all of that in its turn.
   void FollowField(int32_t run, const Statement& statement) {
     const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
     if (made.size() != 1 || made[0] == kNoName) return;
     lives_.HoldBy(statement.targets[0], made[0], modules_[Index(run)].last);
+    const bool is_towers = !BindsReturned(program_.source.At(statement.source).text);
     int32_t caller = runs_.all()[Index(run)].caller;
     for (bool goes_on = true; goes_on && caller >= 0; caller = runs_.all()[Index(caller)].caller) {
       lives_.HoldBy(kName, made[0], NameUntil(caller, statement.last));
-      goes_on = ReturnsWhole(caller, statement.last);
+      goes_on = is_towers && ReturnsWhole(caller, statement.last);
     }
   }
 
@@ -253,8 +255,8 @@ class HiddenStates {
   bool ReturnsWhole(int32_t run, int64_t call) const {
     const Statement* statement = StatementAt(modules_[Index(run)], call);
     if (statement == nullptr || statement->source == kNoStatement) return false;
-    return statement->targets.size() == 1 && IsReturnedWhole(statement->targets[0]) &&
-           CollectsStates(program_.source.At(statement->source).file) && BindsWhole(*statement);
+    const SourceStatement& line = program_.source.At(statement->source);
+    return CollectsStates(line.file) && ReturnsAllOf(line.text) && BindsWhole(*statement);
   }
 
   const Program& program_;
