@@ -563,6 +563,25 @@ TEST_CASE("a cast that the code spells is one in 16 bits, too") {
   CHECK(calls("y = x.to(torch.float32).mean()", "return x * self.v") == "float32 to(x) mul(x,v)");
 }
 
+// The cast and what it reads are made in "head", its reader is not.
+TEST_CASE("a cast that takes the name of a local is what others read") {
+  const auto calls = [](const char* made, const char* cast) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).In("head").At("net.py", 3, made);
+    builder.Make("torch.ops.aten.tanh.default", "t", {{"self", Ref("x")}}, {8});
+    builder.At("net.py", 4, cast);
+    builder.Make("torch.ops.aten.to.dtype", "to", {{"self", Ref("t")}, {"dtype", Text("float32")}},
+                 {8});
+    builder.In("").At("net.py", 9, "return f(self.head(x))");
+    builder.Make("torch.ops.aten.neg.default", "y", {{"self", Ref("to")}}, {8});
+    const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("y = x.tanh()", "y = y.to(torch.float32)") == "tanh(x) to(t) neg(to)");
+  CHECK(calls("z = x.tanh()", "y = z.to(torch.float32)") == "tanh(x) to(t) neg(t)");
+  CHECK(calls("z = x.tanh()", "y = y.to(torch.float32)") == "tanh(x) to(t) neg(t)");
+}
+
 // Qwen's norms of heads, whose input autocast has made of 16 bits.
 TEST_CASE("a cast back to the type of the input reads it") {
   constexpr char kFile[] = "transformers/models/qwen3/modeling_qwen3.py";

@@ -95,7 +95,7 @@ NameId CallWriter::TensorOf(const Argument& argument) {
 
 // Whether the running call reads what was cast: it is within the same statement, or, where that
 // binds the cast to a name ("x = x.to(torch.float32)"), of the same forward, or of one that is
-// passed the name.
+// passed the name; of all, where nothing else has what was cast.
 bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
   if (WayOf(*cast.call) == CastWay::kForProduct) return IsProduct(*running_);
@@ -113,8 +113,9 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
     return true;
   }
   // A product's weight has the run's type: "if weight.dtype == torch.float32: x = x.float()".
-  const bool may_be_wide =
-      !IsProduct(*running_) && AutocastType(settings_.precision) == DType::kUndefined;
+  const bool is_autocast = AutocastType(settings_.precision) != DType::kUndefined;
+  const bool may_be_wide = !IsProduct(*running_) && !is_autocast;
+  if (cast.replaces_local && (is_autocast || may_be_wide)) return true;
   return may_be_wide && IsPassed(*cast.call, *running_, assigned.substr(0, assigned.find(" = ")));
 }
 
@@ -127,9 +128,18 @@ NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& t
   const Tensor* before = given == nullptr ? nullptr : FindTensor(given->text);
   const Tensor* after = FindTensor(call.results[0].text);
   if (changes && before != nullptr && after != nullptr && before->dtype == after->dtype) {
-    spelled_casts_[call.results[0].text] = {&call, self};
+    spelled_casts_[call.results[0].text] = {&call, self, ReplacesLocal(call, self)};
   }
   return result;
+}
+
+// "x = x.to(dtype)" where the same forward has bound x before: nothing has it by then.
+bool CallWriter::ReplacesLocal(const Call& call, NameId self) const {
+  if (call.lines.empty()) return false;
+  const std::string_view line = call.lines.back().text;
+  const std::string_view name = line.substr(0, line.find(" = "));
+  return line.substr(name.size()).starts_with(" = " + std::string(name) + ".") &&
+         BoundTo(call, name) == self;
 }
 
 std::optional<CastWay> CallWriter::WayOf(const Call& call) const {

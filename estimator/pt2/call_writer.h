@@ -238,8 +238,10 @@ class CallWriter : public ProgramWriter {
   struct SpelledCast {
     const Call* call = nullptr;
     NameId self = kNoName;
+    bool replaces_local = false;
   };
   bool IsOfCast(const SpelledCast& cast) const;
+  bool ReplacesLocal(const Call& call, NameId self) const;
 
   // By module and Python's name: what the statement in `line` binds, and what was bound before.
   struct Variable {
