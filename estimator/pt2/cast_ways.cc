@@ -114,16 +114,21 @@ class CastWayFinder {
     std::vector<const Call*> casts;
     bool are_all = true;
     for (const std::string_view tensor : operands) {
-      if (!IsFloat32(tensor)) continue;
+      if (!IsFloat32(tensor) || changed_.contains(tensor)) continue;
       const Call* cast = ChangingMakerOf(tensor);
       cast == nullptr ? void(are_all = false) : casts.push_back(cast);
     }
-    if (are_all) return;
+    if (are_all) return NoteChanged(product);
     for (const Call* cast : casts) {
       const bool is_operand = operands.contains(cast->results[0].text);
       ways_.erase(cast);
       if (is_operand && IsLocal(*cast)) ways_[cast] = CastWay::kForProduct;
     }
+  }
+
+  // A product of what casts have made has their type.
+  void NoteChanged(const Call& product) {
+    for (const Argument& result : product.results) AddNames(result, changed_);
   }
 
   // The cast to the other width that makes `tensor`, or what it is a view of; null without one.
@@ -162,6 +167,7 @@ class CastWayFinder {
   std::vector<const Call*> casts_;                  // of 32 bits to 32 bits
   std::map<Line, std::vector<const Call*>> helpers_;
   std::map<const Call*, CastWay> ways_;
+  std::set<std::string_view> changed_;  // by products
 };
 
 }  // namespace
