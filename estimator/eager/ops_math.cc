@@ -49,6 +49,11 @@ TensorType GradientMovedBehind(const CallTypes& call) {
 }
 TensorType FourierWorkspace(const CallTypes&) { return {DType::kUint8, {256}}; }
 
+// What YosoCumulation keeps: all that it reads.
+constexpr Slots kCumulated = In(0) | In(1) | In(2) | In(3) | In(4);
+TensorType LikeSecondInput(const CallTypes& call) { return call.in(1); }
+TensorType LikeFourth(const CallTypes& call) { return call.in(3); }
+
 constexpr OpRule kMathRules[] = {
     // A clone of x, which is written over.
     {.name = "_fft_c2r",
@@ -64,6 +69,17 @@ constexpr OpRule kMathRules[] = {
      .gradients = {ReadsElementwise(In(0))},
      .backward = {Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput), Scratch(LikeInput),
                   Scratch(LikeInput), DropScratch(1, 4), Scratch(LikeInput), MakeGrad(0)}},
+    // YosoCumulation of transformers 5.17.0, models/yoso/modeling_yoso.py: the product of what is
+    // expected and the values, behind key, query and their mask.  Under autocast its backward
+    // raises an error, for types that differ.
+    {.name = "yoso_cumulation",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {Reads(kCumulated), Reads(kCumulated), kNoGradient, kNoGradient,
+                   Reads(kCumulated)},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {Scratch(LikeFourth), Uses(Workspace::kCublas), Scratch(LikeFourth),
+                  DropScratch(0, 1), Scratch(LikeInput), MakeGrad(1), DropScratch(2, 1),
+                  Scratch(LikeSecondInput), MakeGrad(0), DropScratch(3, 1), MakeGrad(4)}},
     // x ** exponent: grad * where (x == 0 & exponent >= 0, 0, result * log (x));
     // where (exponent == 0, 0, grad * (exponent * x ** (exponent - 1)))
     {.name = "pow",

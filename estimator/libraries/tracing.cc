@@ -112,6 +112,7 @@ constexpr TracedStatement kArgumentCasts[] = {
 
 // Rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)".  The statements of its
 // body, in Llama's and its copies.
+constexpr std::string_view kYoso = "models/yoso/modeling_yoso.py";
 constexpr std::string_view kLlama = "models/llama/modeling_llama.py";
 constexpr TracedStatement kOutsideAutocast[] = {
     {"transformers/", "freqs = (inv_freq_expanded", {kTransformers, kLlama, "(inv_freq_expanded"}},
@@ -172,6 +173,19 @@ constexpr TracedFunction kFunctions[] = {
       "return bloom_gelu_forward(input)",
       {kTransformers, "models/bloom/modeling_bloom.py", "class GeLUFunction("}},
      "bloom_gelu"},
+    {{"transformers/models/yoso/modeling_yoso.py",
+      "expectation = (1 - torch.acos(torch.matmul(query, key.transpose(-1, -2))) / math.pi) ** "
+      "hash_code_len",
+      {kTransformers, kYoso, "class YosoCumulation(torch.autograd.Function)"}},
+     "yoso_cumulation"},
+    {{"transformers/models/yoso/modeling_yoso.py",
+      "expectation = expectation * query_mask[:, :, None] * key_mask[:, None, :]",
+      {kTransformers, kYoso, "expectation = expectation * query_mask[:, :, None] * key_mask"}},
+     "yoso_cumulation"},
+    {{"transformers/models/yoso/modeling_yoso.py",
+      "cumulation_value = torch.matmul(expectation, value)",
+      {kTransformers, kYoso, "cumulation_value = torch.matmul(expectation, value)"}},
+     "yoso_cumulation"},
 };
 
 // Modules that call such a Function alone, by their names.

@@ -1,6 +1,7 @@
 #include "estimator/program/call_operands.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "estimator/program/like.h"
@@ -125,6 +126,13 @@ bool IsConvolution(const CallOperands& call) {
 
 bool IsTable(const CallOperands& call) { return In(call, 0).size() == 2; }
 
+// key [B, S, D], query, its mask, what is expected [B, Q, S], value [B, S, D].
+bool IsCumulation(const CallOperands& call) {
+  return std::ranges::all_of(std::array{0, 1, 3, 4},
+                             [&](int i) { return In(call, i).size() == 3; }) &&
+         Out(call).size() == 3;
+}
+
 // q [..., H, S, D], k and v with as many dimensions, and heads that q's are a multiple of.
 bool IsAttention(const CallOperands& call) {
   const Dims& q = In(call, 0);
@@ -207,6 +215,7 @@ constexpr OperandsRow kRows[] = {
     {"hardswish", 1, AllBroadcast},
     {"mish", 1, AllBroadcast},
     {"bloom_gelu", 3, AllBroadcast},
+    {"yoso_cumulation", 5, IsCumulation},
     {"gelu", 1, AllBroadcast},
     {"silu", 1, AllBroadcast},
     {"log_sigmoid", 1, AllBroadcast},

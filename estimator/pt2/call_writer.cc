@@ -165,17 +165,23 @@ void CallWriter::WriteCall(const Call& call) {
 
 void CallWriter::WriteInFunction(const Call& call, const CallRow& row, std::string_view op) {
   const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
-  if (module != function_module_) function_input_ = TensorAt(call, "self");
+  if (module != function_module_) function_inputs_ = {}, function_results_ = {};
   function_module_ = module;
-  if (IsLastOfFunction(call)) {
-    std::vector<NameId> operands = Tensors(call);
-    operands.insert(operands.begin(), function_input_);
-    return Emit(op, std::move(operands), {Result(call)});
+  const bool is_last = IsLastOfFunction(call);
+  for (const NameId operand : Tensors(call)) {
+    const bool is_own = function_results_.contains(operand) && !is_last;
+    const bool is_known = std::ranges::find(function_inputs_, operand) != function_inputs_.end();
+    if (!is_own && !is_known) function_inputs_.push_back(operand);
+  }
+  if (is_last) {
+    function_module_ = "";
+    return Emit(op, std::move(function_inputs_), {Result(call)});
   }
   const bool left = place_.leaves_autograd;
   place_.leaves_autograd = true;
   row.write(*this, call, row.op);
   place_.leaves_autograd = left;
+  function_results_.insert(names_[call.results[0].text]);
 }
 
 bool CallWriter::IsLastOfFunction(const Call& call) const {

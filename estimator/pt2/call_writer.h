@@ -255,8 +255,9 @@ class CallWriter : public ProgramWriter {
   bool IsLastOfFunction(const Call& call) const;
   std::map<std::pair<std::string_view, std::string>, Variable> variables_;
 
-  std::string_view function_module_;  // of the last call of a Function's
-  NameId function_input_ = kNoName;
+  std::string_view function_module_;     // of the last call of a Function's
+  std::vector<NameId> function_inputs_;  // what its calls so far read of others
+  std::set<NameId> function_results_;
 
   int loops_ = 0;                                 // and branches, around the running call
   static constexpr int64_t kMostCalls = 100'000;  // in them

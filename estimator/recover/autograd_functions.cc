@@ -1,5 +1,6 @@
 #include "estimator/recover/autograd_functions.h"
 
+#include <algorithm>
 #include <map>
 
 #include "estimator/base/index.h"
@@ -13,6 +14,22 @@ std::string_view FunctionAround(const ExporterMetadata& metadata, NodeId node) {
   const NodeLines& lines = metadata.LinesOf(node);
   if (!lines.lines.empty()) return FunctionOf(lines.lines.back().file, lines.lines.back().text);
   return FunctionOfModule(ChildOf(metadata.PathOf(node)));
+}
+
+// What the nodes read that others made, then what else the last one reads.
+std::vector<ValueId> InputsOf(const BoundGraph& bound, const FunctionBody& body) {
+  std::vector<ValueId> inputs;
+  for (const NodeId node : body.nodes) {
+    for (const ValueId value : bound.At(node).inputs) {
+      if (value == kNoValue || bound.IsNumber(value)) continue;
+      const NodeId maker = bound.graph().values[Index(value)].producer;
+      const bool is_own = std::ranges::find(body.nodes, maker) != body.nodes.end();
+      const bool is_known = std::ranges::find(inputs, value) != inputs.end();
+      const bool is_read = !is_own || node == body.nodes.back();
+      if (is_read && !is_known && !bound.TypeOf(value).dims.empty()) inputs.push_back(value);
+    }
+  }
+  return inputs;
 }
 
 }  // namespace
@@ -38,9 +55,7 @@ std::vector<Rewritten> FindFunctionCalls(const BoundGraph& bound) {
   std::vector<Rewritten> calls;
   for (const FunctionBody& body : FindFunctionBodies(bound)) {
     const NodeId last = body.nodes.back();
-    Rewritten call = {body.op, bound.At(last).inputs, last, {last}};
-    call.inputs.insert(call.inputs.begin(), bound.At(body.nodes.front()).inputs[0]);
-    calls.push_back(std::move(call));
+    calls.push_back({body.op, InputsOf(bound, body), last, {last}});
   }
   return calls;
 }
