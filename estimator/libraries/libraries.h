@@ -325,6 +325,9 @@ const StoredNames& NamesStoredByKind();
 bool PassesEmbeddings(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
 std::string_view CallOfEagerAttention();
+// Whether that of a model in `file` leaves the softmax's type to autocast, and casts the weights to
+// the values' then.
+bool CastsWeightsToValues(std::string_view file);
 
 // --- What torch.export's tracing does otherwise ---------------------------------------------
 

@@ -99,6 +99,18 @@ constexpr NameFact kEagerAttentionCalls[] = {
      {kTransformers, "models/bert/modeling_bert.py", "= attention_interface("}},
 };
 
+constexpr NameFact kCastingToValues[] = {
+    {"models/gpt2/",
+     {kTransformers, "models/gpt2/modeling_gpt2.py",
+      "attn_weights = attn_weights.type(value.dtype)"}},
+    {"models/imagegpt/",
+     {kTransformers, "models/imagegpt/modeling_imagegpt.py",
+      "attn_weights = attn_weights.type(value.dtype)"}},
+    {"models/decision_transformer/",
+     {kTransformers, "models/decision_transformer/modeling_decision_transformer.py",
+      "attn_weights = attn_weights.type(value.dtype)"}},
+};
+
 constexpr CollectedLine kCollectedLines[] = {
     // Of FeatureDictNet, by the layers that it is asked for: mostly all stages.
     {"return list(self._collect(x).values())",
@@ -251,5 +263,7 @@ bool ReturnsWeights(std::string_view line, std::string_view file) {
 }
 
 std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
+
+bool CastsWeightsToValues(std::string_view file) { return MentionsAny(kCastingToValues, file); }
 
 }  // namespace onnxfit

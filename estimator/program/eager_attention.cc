@@ -133,7 +133,11 @@ class EagerAttention {
   }
 
   NameId Softmax(const AtenCall& at, NameId weights, const TensorType& type) {
-    if (LeavesSoftmaxToAutocast(at)) return Make(at, "softmax", {weights}, type);
+    if (LeavesSoftmaxToAutocast(at)) {
+      const NameId softmax = Make(at, "softmax", {weights}, type);
+      const bool casts = at.op == kEagerAttention && at.ints[2] == kLeftAndCast;
+      return casts ? Make(at, "type_as", {softmax, at.inputs[2]}, type) : softmax;
+    }
     TensorType in_fp32 = type;
     in_fp32.dtype = BitsOf(type.dtype) < 32 ? DType::kFloat32 : type.dtype;
     // Its kernel reads fp16 (softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0).
@@ -148,7 +152,7 @@ class EagerAttention {
   // As BERT and BART do, and what was made after them: 60 of the 80 models with a module "self"
   // or "encoder_attn".
   bool LeavesSoftmaxToAutocast(const AtenCall& at) const {
-    if (at.op == kEagerAttention) return at.ints[2] != 0;
+    if (at.op == kEagerAttention) return at.ints[2] != kInFp32;
     return has_cross_attention_ || IsIn(at, "self");
   }
 

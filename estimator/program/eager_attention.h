@@ -27,8 +27,14 @@ void WriteAttentionOut(Program& program, const TrainingSettings& settings);
 // Internal to the room program/.
 
 // The call that stands for transformers' eager attention, as scaled_dot_product_attention; ints:
-// whether it drops out, 0, whether it leaves the type of the softmax to autocast.
+// whether it drops out, 0, a SoftmaxType.
 inline constexpr std::string_view kEagerAttention = "eager_attention";
+
+enum SoftmaxType : int64_t {
+  kInFp32,      // softmax(weights, dtype=float32).to(q.dtype)
+  kLeft,        // softmax(weights): autocast decides
+  kLeftAndCast  // softmax(weights).type(v.dtype)
+};
 
 // Makes one kEagerAttention of the calls that eager_attention_forward makes, by the line of its
 // caller, "attention_interface(" of transformers 5.17: products, scale, mask, softmax, cast,

@@ -104,7 +104,9 @@ class Gatherer {
     const NameId values = Unrepeated(call.inputs[1]);
     call.op = kEagerAttention;
     call.inputs = {weights, Unrepeated(keys), values, mask};
-    call.ints = {drops ? 1 : 0, 0, casts ? 0 : 1};
+    const std::string& file = program_.source.At(call.frames.back()).file;
+    const SoftmaxType type = CastsWeightsToValues(file) ? kLeftAndCast : casts ? kInFp32 : kLeft;
+    call.ints = {drops ? 1 : 0, 0, type};
     for (const size_t i : going_) is_gone_[i] = true;
     return true;
   }
