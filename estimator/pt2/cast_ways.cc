@@ -49,6 +49,7 @@ class CastWayFinder {
     for (const Call* cast : casts_) {
       if (HidesTypes(*cast)) helpers_[lines_[cast]].push_back(cast);
       if (IsLocal(*cast) && SpellsCastBack(*cast)) ways_[cast] = CastWay::kBack;
+      if (EndsStatement(*cast)) NoteSoftmax(*cast);
     }
     for (const auto& [line, casts] : helpers_) ReadHelper(casts);
     for (const Call& call : graph_.calls) {
@@ -88,13 +89,21 @@ class CastWayFinder {
     }
   }
 
+  // ").type_as(weights)" of a statement that began in a line above.
+  static bool EndsStatement(const Call& cast) {
+    return !cast.lines.empty() && cast.lines.back().text.starts_with(")");
+  }
+
+  // What is cast behind a softmax with a type of its own was in another.
+  void NoteSoftmax(const Call& cast) {
+    const Call* maker = MakerOf(cast.arguments[0].second.text);
+    if (maker != nullptr && maker->target == kSoftmax) ways_[maker] = CastWay::kToFloat32;
+  }
+
   void ReadHelper(const std::vector<const Call*>& casts) {
     const Call* before = nullptr;  // which changes the type
     for (const Call* cast : casts) {
-      const Call* maker = MakerOf(cast->arguments[0].second.text);
-      if (maker != nullptr && maker->target == kSoftmax && IsLocal(*cast)) {
-        ways_[maker] = CastWay::kToFloat32;
-      }
+      if (IsLocal(*cast)) NoteSoftmax(*cast);
       if (cast == casts.back() || cast->target == kTypeAs) continue;
       const bool is_next = before != nullptr && std::all_of(before + 1, cast, MakesNoTensor) &&
                            cast->arguments[0].second.text != before->results[0].text;
