@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/libraries/libraries.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::string_view kCasts[] = {"torch.ops.aten.to.dtype", "torch.ops.aten._to_copy.default",
                                        "torch.ops.aten.to.dtype_layout"};
+constexpr std::string_view kAten = "torch.ops.aten.";
 constexpr std::string_view kTypeAs = "torch.ops.aten.type_as.default";
 constexpr std::string_view kSoftmax = "torch.ops.aten.softmax.int";
 
@@ -34,6 +36,13 @@ bool IsAmong(std::string_view target, auto&& targets) {
   return std::ranges::find(targets, target) != std::end(targets);
 }
 
+// "slice" of "torch.ops.aten.slice.Tensor".
+std::string_view NameOf(const Call& call) {
+  std::string_view name = call.target;
+  name.remove_prefix(std::min(kAten.size(), name.size()));
+  return name.substr(0, name.find('.'));
+}
+
 bool IsView(const Call& call) { return IsAmong(call.target, kViews); }
 
 // A view, or a check, which makes nothing.
@@ -52,6 +61,7 @@ class CastWayFinder {
       if (EndsStatement(*cast)) NoteSoftmax(*cast);
     }
     for (const auto& [line, casts] : helpers_) ReadHelper(casts);
+    for (const Call* cast : casts_) ReadRows(*cast);
     for (const Call& call : graph_.calls) {
       if (IsProduct(call)) KeepTypesEqual(call);
     }
@@ -81,6 +91,7 @@ class CastWayFinder {
     std::set<std::string_view> made;
     for (const Argument& result : call.results) AddNames(result, made);
     for (const std::string_view tensor : made) makers_[tensor] = &call;
+    if (!call.arguments.empty()) first_readers_.try_emplace(call.arguments[0].second.text, &call);
     const bool is_cast = IsAmong(call.target, kCasts) || call.target == kTypeAs;
     const bool has_both = !call.arguments.empty() && !call.results.empty();
     if (is_cast && has_both && IsFloat32(call.arguments[0].second.text) &&
@@ -113,6 +124,28 @@ class CastWayFinder {
         ways_[cast] = is_next ? CastWay::kSameOfArgument : CastWay::kOtherOfArgument;
       }
       before = cast;
+    }
+  }
+
+  // --- What libraries are known for ---
+
+  static bool IsAround(const CastRow& row, const Call& call) {
+    return row.nth < 0 && std::ranges::any_of(call.lines, [&](const SourceLine& line) {
+             return line.file.find(row.file) != line.file.npos &&
+                    line.text.find(row.line) != line.text.npos;
+           });
+  }
+
+  void ReadRows(const Call& cast) {
+    const Call* maker = MakerOf(cast.arguments[0].second.text);
+    const auto reader = first_readers_.find(cast.results[0].text);
+    for (const CastRow& row : CastRows()) {
+      if (!IsAround(row, cast)) continue;
+      const bool is_behind = row.of == CastRow::Of::kResult && row.to == CastRow::To::kRead;
+      const bool is_before = row.of == CastRow::Of::kFirst && row.to == CastRow::To::kFloat;
+      if (is_behind && maker != nullptr && NameOf(*maker) == row.op) ways_[&cast] = CastWay::kBack;
+      if (is_before && reader != first_readers_.end() && NameOf(*reader->second) == row.op)
+        ways_[&cast] = CastWay::kFloat;
     }
   }
 
@@ -172,7 +205,8 @@ class CastWayFinder {
   const Graph& graph_;
   std::map<std::string_view, Turn> last_;  // by module
   std::map<const Call*, Line> lines_;
-  std::map<std::string_view, const Call*> makers_;  // by result
+  std::map<std::string_view, const Call*> makers_;         // by result
+  std::map<std::string_view, const Call*> first_readers_;  // by the first operand
   std::vector<const Call*> casts_;                  // of 32 bits to 32 bits
   std::map<Line, std::vector<const Call*>> helpers_;
   std::map<const Call*, CastWay> ways_;

@@ -17,6 +17,7 @@ enum class CastWay : uint8_t {
   kBack,        // to the run's type: "f(x.float()).to(dtype)"
   kForProduct,  // the same for a product alone: "torch.matmul(x.to(dtype), y)"
   kToFloat32,   // of a softmax with a type of its own, which is cast back behind it
+  kFloat,       // a library's, to fp32
 };
 
 // Those that the line of a cast does not tell by itself.  Where a helper casts, whose lines the
@@ -24,7 +25,8 @@ enum class CastWay : uint8_t {
 // not those whose result is multiplied with what no cast has made, where both types have to be
 // equal: what else reads such a cast, reads what it was given.  Those between which are views alone
 // are a list's, to one type.  Where a line spells float32 and a
-// cast behind it, a cast of what the line has made is the latter.  O(calls × log).
+// cast behind it, a cast of what the line has made is the latter.  What a row of CastRows
+// (libraries.h) says of the call before or behind a cast comes first.  O(calls × rows).
 std::map<const Call*, CastWay> FindCastWays(const Graph& graph);
 
 // Whether the call's line has a cast behind one to float32: "norm(x.float()).to(dtype)",
