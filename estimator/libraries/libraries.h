@@ -377,7 +377,7 @@ struct CastRow {
   enum class To : uint8_t {
     kFloat,  // fp32
     kRead,   // the type of what the line's first call in the table was given
-    kOther,  // the type of the call's second operand
+    kOther,  // the type of the call's other operand of the first two
   };
   std::string_view file;  // part of its path
   std::string_view line;  // part of its text

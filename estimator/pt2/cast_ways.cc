@@ -88,10 +88,12 @@ class CastWayFinder {
     });
     if (!goes_on) last = {call.lines.back().file, call.lines.back().line, last.number + 1};
     lines_[&call] = {module, last.file, last.line, last.number};
+    nth_[&call] = counts_[{lines_[&call], NameOf(call)}]++;
     std::set<std::string_view> made;
     for (const Argument& result : call.results) AddNames(result, made);
     for (const std::string_view tensor : made) makers_[tensor] = &call;
-    if (!call.arguments.empty()) first_readers_.try_emplace(call.arguments[0].second.text, &call);
+    for (size_t i = 0; i < call.arguments.size(); ++i)
+      first_readers_.try_emplace(call.arguments[i].second.text, &call, i);
     const bool is_cast = IsAmong(call.target, kCasts) || call.target == kTypeAs;
     const bool has_both = !call.arguments.empty() && !call.results.empty();
     if (is_cast && has_both && IsFloat32(call.arguments[0].second.text) &&
@@ -130,23 +132,37 @@ class CastWayFinder {
   // --- What libraries are known for ---
 
   static bool IsAround(const CastRow& row, const Call& call) {
-    return row.nth < 0 && std::ranges::any_of(call.lines, [&](const SourceLine& line) {
-             return line.file.find(row.file) != line.file.npos &&
-                    line.text.find(row.line) != line.text.npos;
-           });
+    return std::ranges::any_of(call.lines, [&](const SourceLine& line) {
+      return line.file.find(row.file) != line.file.npos &&
+             line.text.find(row.line) != line.text.npos;
+    });
   }
 
   void ReadRows(const Call& cast) {
     const Call* maker = MakerOf(cast.arguments[0].second.text);
-    const auto reader = first_readers_.find(cast.results[0].text);
     for (const CastRow& row : CastRows()) {
       if (!IsAround(row, cast)) continue;
       const bool is_behind = row.of == CastRow::Of::kResult && row.to == CastRow::To::kRead;
-      const bool is_before = row.of == CastRow::Of::kFirst && row.to == CastRow::To::kFloat;
-      if (is_behind && maker != nullptr && NameOf(*maker) == row.op) ways_[&cast] = CastWay::kBack;
-      if (is_before && reader != first_readers_.end() && NameOf(*reader->second) == row.op)
-        ways_[&cast] = CastWay::kFloat;
+      if (is_behind && maker != nullptr && IsOf(row, *maker)) ways_[&cast] = CastWay::kBack;
+      if (!IsBefore(row, cast)) continue;
+      if (row.to == CastRow::To::kFloat) ways_[&cast] = CastWay::kFloat;
+      if (row.to == CastRow::To::kOther) ways_[&cast] = CastWay::kLikeOther;
     }
+  }
+
+  bool IsOf(const CastRow& row, const Call& call) const {
+    const auto nth = nth_.find(&call);
+    const bool is_nth = row.nth < 0 || (nth != nth_.end() && nth->second == row.nth);
+    return is_nth && NameOf(call) == row.op;
+  }
+
+  // Whether the first call that reads the cast is the row's, and reads it as the row has it.
+  bool IsBefore(const CastRow& row, const Call& cast) const {
+    const auto found = first_readers_.find(cast.results[0].text);
+    if (found == first_readers_.end() || !IsOf(row, *found->second.first)) return false;
+    const size_t at = found->second.second;
+    return row.of == CastRow::Of::kOperands || (row.of == CastRow::Of::kFirst && at == 0) ||
+           (row.of == CastRow::Of::kSecond && at == 1);
   }
 
   // What is multiplied with something that has the run's type has it, too.
@@ -205,8 +221,11 @@ class CastWayFinder {
   const Graph& graph_;
   std::map<std::string_view, Turn> last_;  // by module
   std::map<const Call*, Line> lines_;
-  std::map<std::string_view, const Call*> makers_;         // by result
-  std::map<std::string_view, const Call*> first_readers_;  // by the first operand
+  std::map<std::pair<Line, std::string_view>, int> counts_;  // by operator
+  std::map<const Call*, int> nth_;                           // of its operator's on its line
+  std::map<std::string_view, const Call*> makers_;           // by result
+  // By operand, with its place among the call's.
+  std::map<std::string_view, std::pair<const Call*, size_t>> first_readers_;
   std::vector<const Call*> casts_;                  // of 32 bits to 32 bits
   std::map<Line, std::vector<const Call*>> helpers_;
   std::map<const Call*, CastWay> ways_;

@@ -18,6 +18,7 @@ enum class CastWay : uint8_t {
   kForProduct,  // the same for a product alone: "torch.matmul(x.to(dtype), y)"
   kToFloat32,   // of a softmax with a type of its own, which is cast back behind it
   kFloat,       // a library's, to fp32
+  kLikeOther,   // a library's, to the type of what it meets: in the run's, as a rule
 };
 
 // Those that the line of a cast does not tell by itself.  Where a helper casts, whose lines the

@@ -173,7 +173,7 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
     type.dtype = DType::kFloat32;
     return writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
   }
-  if (way == CastWay::kBack) return writer.Emit(op, {self}, {writer.Result(call, type)});
+  if (way == CastWay::kBack || way == CastWay::kLikeOther) return writer.Emit(op, {self}, {writer.Result(call, type)});
   if (way && way != CastWay::kForProduct) return WriteCastOfHelper(writer, call, self, *way);
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }

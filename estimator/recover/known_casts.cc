@@ -165,7 +165,7 @@ class KnownCastFinder {
       calls_.push_back({.before = node, .input = value, .name = name, .op = "to.inline"});
       if (row.to == CastRow::To::kFloat) continue;
       calls_.back().op = "type_as.inline";
-      calls_.back().like = row.to == CastRow::To::kOther ? operands[1] : run.read;
+      calls_.back().like = row.to == CastRow::To::kOther ? operands[at == 1 ? 0 : 1] : run.read;
     }
   }
 
