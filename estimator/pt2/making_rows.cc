@@ -60,6 +60,17 @@ bool SpellsInputType(const Call& call) {
          call.lines.back().text.find(".to(input_dtype)") != std::string::npos;
 }
 
+// Whether a statement begins with the cast of a name: "x = x.to(torch.float32)", but not "x = x *
+// silu(gate.to(torch.float32))".
+bool BeginsWithCast(const Call& call) {
+  const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
+  const size_t bound = line.find(" = ");
+  const std::string_view value = bound == line.npos ? line : line.substr(bound + 3);
+  const size_t end = value.find_first_not_of(
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+  return end != value.npos && value[end] == '.';
+}
+
 constexpr std::string_view kToOtherWidth = "to_other_width";
 
 // What the last cast of a helper has made.
@@ -165,7 +176,7 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
-  if (is_to_float32) writer.NoteInput(call, self);
+  if (is_to_float32 && BeginsWithCast(call)) writer.NoteInput(call, self);
   const bool is_first = is_to_float32 && SpellsCastBack(call);  // "(w.to(torch.float32) * x).to(t)"
   const NameId input = SpellsInputType(call) && !is_first ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});

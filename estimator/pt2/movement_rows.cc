@@ -257,6 +257,7 @@ constexpr CallRow kMovementRows[] = {
     {"clone.default", "clone", WriteClone},
     {"cat.default", "cat", WriteCat},
     {"concat.default", "cat", WriteCat},
+    {"concatenate.default", "cat", WriteCat},
     {"stack.default", "", WriteStack},
     {"diff.default", "", WriteDiff},
     {"pad.default", "pad", WritePad},
