@@ -265,6 +265,15 @@ constexpr CastRow kCasts[] = {
      -1,
      {kTransformers, kGlm,
       ".contiguous().to(torch.float32) for x in (query, key, value, beta, g)"}},
+    // A residual stream in fp32.
+    {"models/zaya/",
+     "self.input_hidden_states_scale).to(",
+     "mul",
+     Of::kResult,
+     To::kFloat,
+     -1,
+     {kTransformers, "models/zaya/modeling_zaya.py",
+      "# Keep the residual stream in fp32 to match"}},
     // SanaMultiscaleAttnProcessor2_0, whose result goes back to the type of what was permuted.
     {kAttentionProcessor,
      kSana,

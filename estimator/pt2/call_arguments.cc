@@ -83,7 +83,7 @@ NameId CallWriter::UncastAt(const Call& call, std::string_view name) {
 NameId CallWriter::TensorOf(const Argument& argument) {
   if (argument.kind != Argument::Kind::kTensor) return kNoName;
   const auto cast = spelled_casts_.find(argument.text);
-  if (cast != spelled_casts_.end() && !IsOfCast(cast->second)) return cast->second.self;
+  if (cast != spelled_casts_.end() && !IsOfCast(cast->second)) return GivenTo(cast->second);
   const auto found = names_.find(argument.text);
   if (found != names_.end()) return found->second;
   const Tensor* tensor = FindTensor(argument.text);
@@ -91,6 +91,14 @@ NameId CallWriter::TensorOf(const Argument& argument) {
   const NameId made = NewName(std::string(argument.text), WithPrecision(TypeOf(*tensor)));
   Emit("constant", {}, {made});
   return names_[argument.text] = made;
+}
+
+// What was cast, which may be such a cast itself: of "norm(x.to(weight.dtype))" around one of the
+// norm's own.
+NameId CallWriter::GivenTo(const SpelledCast& cast) {
+  const Argument* given = FindArgument(*cast.call, "self");
+  const bool is_cast = given != nullptr && spelled_casts_.contains(given->text);
+  return is_cast ? TensorOf(*given) : cast.self;
 }
 
 // Whether the running call reads what was cast: it is within the same statement, or, where that
@@ -121,7 +129,10 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
 
 NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& type) {
   const NameId result = Result(call, type);
-  const bool changes = type.dtype != program_.values[Index(self)].type.dtype ||
+  // "norm(x.to(dtype=self.norm.weight.dtype))": of a stream that may be wider than the run.
+  const bool is_to_weight =
+      !call.lines.empty() && call.lines.back().text.ends_with(".weight.dtype))");
+  const bool changes = is_to_weight || type.dtype != program_.values[Index(self)].type.dtype ||
                        AutocastType(settings_.precision) != DType::kUndefined ||
                        WayOf(call) == CastWay::kForProduct;
   const Argument* given = FindArgument(call, "self");

@@ -242,6 +242,7 @@ class CallWriter : public ProgramWriter {
   };
   bool IsOfCast(const SpelledCast& cast) const;
   bool ReplacesLocal(const Call& call, NameId self) const;
+  NameId GivenTo(const SpelledCast& cast);
 
   // By module and Python's name: what the statement in `line` binds, and what was bound before.
   struct Variable {

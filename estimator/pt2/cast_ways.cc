@@ -142,12 +142,16 @@ class CastWayFinder {
     const Call* maker = MakerOf(cast.arguments[0].second.text);
     for (const CastRow& row : CastRows()) {
       if (!IsAround(row, cast)) continue;
-      const bool is_behind = row.of == CastRow::Of::kResult && row.to == CastRow::To::kRead;
-      if (is_behind && maker != nullptr && IsOf(row, *maker)) ways_[&cast] = CastWay::kBack;
-      if (!IsBefore(row, cast)) continue;
-      if (row.to == CastRow::To::kFloat) ways_[&cast] = CastWay::kFloat;
-      if (row.to == CastRow::To::kOther) ways_[&cast] = CastWay::kLikeOther;
+      const bool is_result = row.of == CastRow::Of::kResult;
+      const bool is_behind = is_result && maker != nullptr && IsOf(row, *maker);
+      if (is_behind || (!is_result && IsBefore(row, cast))) ways_[&cast] = WayOf(row, cast);
     }
+  }
+
+  CastWay WayOf(const CastRow& row, const Call& cast) const {
+    if (row.to == CastRow::To::kRead) return CastWay::kBack;
+    if (row.to == CastRow::To::kOther) return CastWay::kLikeOther;
+    return IsLocal(cast) ? CastWay::kFloatOfLocal : CastWay::kFloatOfArgument;
   }
 
   bool IsOf(const CastRow& row, const Call& call) const {

@@ -17,7 +17,8 @@ enum class CastWay : uint8_t {
   kBack,        // to the run's type: "f(x.float()).to(dtype)"
   kForProduct,  // the same for a product alone: "torch.matmul(x.to(dtype), y)"
   kToFloat32,   // of a softmax with a type of its own, which is cast back behind it
-  kFloat,       // a library's, to fp32
+  kFloatOfArgument,  // a library's, to fp32
+  kFloatOfLocal,
   kLikeOther,   // a library's, to the type of what it meets: in the run's, as a rule
 };
 

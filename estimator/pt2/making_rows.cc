@@ -180,9 +180,11 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   const bool is_first = is_to_float32 && SpellsCastBack(call);  // "(w.to(torch.float32) * x).to(t)"
   const NameId input = SpellsInputType(call) && !is_first ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
-  if (way == CastWay::kFloat) {
+  const bool is_local = way == CastWay::kFloatOfLocal;
+  if (is_local || way == CastWay::kFloatOfArgument) {
     type.dtype = DType::kFloat32;
-    return writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
+    const NameId result = is_local ? writer.Result(call, type) : writer.CastResult(call, self, type);
+    return writer.Emit(op, {self}, {result});
   }
   if (way == CastWay::kBack || way == CastWay::kLikeOther) return writer.Emit(op, {self}, {writer.Result(call, type)});
   if (way && way != CastWay::kForProduct) return WriteCastOfHelper(writer, call, self, *way);
