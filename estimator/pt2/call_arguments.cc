@@ -107,6 +107,7 @@ NameId CallWriter::GivenTo(const SpelledCast& cast) {
 bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
   if (WayOf(*cast.call) == CastWay::kForProduct) return IsProduct(*running_);
+  if (WayOf(*cast.call) == CastWay::kForPower) return IsPower(*running_);
   const SourceLine& line = cast.call->lines.back();
   const bool is_within = std::ranges::any_of(running_->lines, [&](const SourceLine& here) {
     return line.file == here.file && line.line == here.line;

@@ -123,7 +123,9 @@ class CastWayFinder {
       if (IsLocal(*cast)) {
         ways_[cast] = is_next ? CastWay::kSameOfLocal : CastWay::kOtherOfLocal;
       } else {
-        ways_[cast] = is_next ? CastWay::kSameOfArgument : CastWay::kOtherOfArgument;
+        ways_[cast] = is_next             ? CastWay::kSameOfArgument
+                      : IsForPower(*cast) ? CastWay::kForPower
+                                          : CastWay::kOtherOfArgument;
       }
       before = cast;
     }
@@ -167,6 +169,12 @@ class CastWayFinder {
     const size_t at = found->second.second;
     return row.of == CastRow::Of::kOperands || (row.of == CastRow::Of::kFirst && at == 0) ||
            (row.of == CastRow::Of::kSecond && at == 1);
+  }
+
+  // Of a helper, whose next line may go on with what it was given, and keep both: T5's norm.
+  bool IsForPower(const Call& cast) const {
+    const auto found = first_readers_.find(cast.results[0].text);
+    return found != first_readers_.end() && IsPower(*found->second.first);
   }
 
   // What is multiplied with something that has the run's type has it, too.
@@ -247,6 +255,8 @@ bool SpellsCastBack(const Call& call) {
 }
 
 bool IsProduct(const Call& call) { return IsAmong(call.target, kProducts); }
+
+bool IsPower(const Call& call) { return NameOf(call) == "pow"; }
 
 std::map<const Call*, CastWay> FindCastWays(const Graph& graph) {
   return CastWayFinder(graph).Find();

@@ -15,6 +15,7 @@ enum class CastWay : uint8_t {
   kSameOfArgument,   // as the cast before it: "[x.to(dtype) for x in (a, b)]"
   kSameOfLocal,
   kBack,        // to the run's type: "f(x.float()).to(dtype)"
+  kForPower,    // to the other width for a power alone: "x.to(torch.float32).pow(2)"
   kForProduct,  // the same for a product alone: "torch.matmul(x.to(dtype), y)"
   kToFloat32,   // of a softmax with a type of its own, which is cast back behind it
   kFloatOfArgument,  // a library's, to fp32
@@ -37,5 +38,7 @@ bool SpellsCastBack(const Call& call);
 
 // Whether the operands have to be of one type.
 bool IsProduct(const Call& call);
+
+bool IsPower(const Call& call);
 
 }  // namespace onnxfit::pt2
