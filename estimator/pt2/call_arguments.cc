@@ -330,6 +330,12 @@ NameId CallWriter::FactorOfResult(const Call& call) const {
   return kNoName;
 }
 
+bool CallWriter::IsOfLine(NameId name) const {
+  if (program_.calls.empty() || place_.frames.empty()) return false;
+  const AtenCall& last = program_.calls.back();
+  return last.frames == place_.frames && !last.outputs.empty() && last.outputs[0] == name;
+}
+
 bool CallWriter::IsTracked(NameId name) const { return tracked_.contains(name); }
 
 int64_t CallWriter::AxisAt(const Call& call, std::string_view name, NameId of, int64_t absent) {

@@ -162,6 +162,8 @@ class CallWriter : public ProgramWriter {
   NameId PartnerOfResult(const Call& call);
   // What the first call that reads the result multiplies it with; kNoName of other calls.
   NameId FactorOfResult(const Call& call) const;
+  // Whether the last call has made `name`, on the line of the running one.
+  bool IsOfLine(NameId name) const;
   // Whether a gradient may flow through it.
   bool IsTracked(NameId name) const;
   bool IsRead(std::string_view result) const { return read_.contains(result); }
