@@ -167,6 +167,9 @@ NameId CallWriter::BoundTo(const Call& call, std::string_view variable) const {
   return is_running ? found->second.before : found->second.value;
 }
 
+// "rotary_emb" of "rotary_emb@1", its second call.
+std::string_view WithoutTurn(std::string_view path) { return path.substr(0, path.find('@')); }
+
 NameId CallWriter::GivenToNextModule(const Call& call) const {
   const size_t depth = call.modules.size();
   const std::vector<Call>& calls =
@@ -179,29 +182,45 @@ NameId CallWriter::GivenToNextModule(const Call& call) const {
   };
   const auto is_next = [&](const Call& other) {
     return depth > 0 && other.modules.size() >= depth &&
-           other.modules[depth - 1].path != call.modules.back().path;
+           WithoutTurn(other.modules[depth - 1].path) != WithoutTurn(call.modules.back().path);
   };
-  const auto next = std::find_if(std::ranges::find_if(calls, runs), calls.end(), is_next);
-  return next == calls.end() ? kNoName : FirstMadeFor(*next, calls);
+  auto next = std::ranges::find_if(calls, runs);
+  for (next = std::find_if(next, calls.end(), is_next); next != calls.end(); ++next) {
+    const NameId made = is_next(*next) ? FirstMadeFor(*next, calls) : kNoName;
+    if (made != kNoName) return made;
+  }
+  return kNoName;
 }
 
 NameId CallWriter::FirstMadeFor(const Call& call, const std::vector<Call>& calls) const {
   constexpr int kMostSteps = 4;
   const Call* reader = &call;
   for (int step = 0; step < kMostSteps; ++step) {
+    if (const NameId known = StatesAmong(*reader); known != kNoName) return known;
     const auto is_tensor = [](const auto& named) {
       return named.second.kind == Argument::Kind::kTensor;
     };
     const auto first = std::ranges::find_if(reader->arguments, is_tensor);
     if (first == reader->arguments.end()) return kNoName;
     const std::string_view text = first->second.text;
-    if (const auto found = names_.find(text); found != names_.end()) return found->second;
     const auto makes = [&](const Call& other) {
       return !other.results.empty() && other.results[0].text == text;
     };
     const auto maker = std::ranges::find_if(calls, makes);
     if (maker == calls.end()) return kNoName;
     reader = &*maker;
+  }
+  return kNoName;
+}
+
+NameId CallWriter::StatesAmong(const Call& call) const {
+  for (const auto& [name, argument] : call.arguments) {
+    const auto found = names_.find(argument.text);
+    if (argument.kind != Argument::Kind::kTensor || found == names_.end()) continue;
+    const bool is_float = IsFloat(program_.values[Index(found->second)].type.dtype);
+    const auto& parameters = program_.parameters;
+    const bool is_parameter = std::ranges::find(parameters, found->second) != parameters.end();
+    if (is_float && !is_parameter) return found->second;
   }
   return kNoName;
 }

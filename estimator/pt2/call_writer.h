@@ -107,6 +107,8 @@ class CallWriter : public ProgramWriter {
   NameId GivenToNextModule(const Call& call) const;
   // What `call`, one of `calls`, reads first, or what that is made of, where it is not there yet.
   NameId FirstMadeFor(const Call& call, const std::vector<Call>& calls) const;
+  // The first operand that is there, of floats, and no parameter.
+  NameId StatesAmong(const Call& call) const;
   // Of a cast whose line does not tell (cast_ways.h), in a run in 16 bits.
   std::optional<CastWay> WayOf(const Call& call) const;
   // What the module of `call` was given, as its code casts it first; kNoName where none was noted.

@@ -154,10 +154,12 @@ bool IsTypedLikeOther(const Call& call) {
 // Whether a line casts several to the type of one, which its forward was given: "return
 // cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)" of a rotary embedding.
 bool CastsAllLikeArgument(const Call& call) {
-  constexpr std::string_view kCast = ".to(dtype=x.dtype)";
+  constexpr std::string_view kSpellings[] = {".to(dtype=x.dtype)", ".to(x.dtype)"};
   const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
-  const size_t cast = line.find(kCast);
-  return cast != line.npos && line.find(kCast, cast + 1) != line.npos;
+  return std::ranges::any_of(kSpellings, [&](std::string_view spelling) {
+    const size_t cast = line.find(spelling);
+    return cast != line.npos && line.find(spelling, cast + 1) != line.npos;
+  });
 }
 
 // What a cast under autocast, which the file has in fp32, has the type of: kNoName where that is
