@@ -167,6 +167,11 @@ NameId CallWriter::BoundTo(const Call& call, std::string_view variable) const {
   return is_running ? found->second.before : found->second.value;
 }
 
+void CallWriter::Bind(const Call& call, std::string_view variable, NameId like) {
+  if (call.modules.empty()) return;
+  variables_[{call.modules.back().path, std::string(variable)}] = {.value = like};
+}
+
 // "rotary_emb" of "rotary_emb@1", its second call.
 std::string_view WithoutTurn(std::string_view path) { return path.substr(0, path.find('@')); }
 

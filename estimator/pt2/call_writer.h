@@ -99,6 +99,8 @@ class CallWriter : public ProgramWriter {
   // What a statement before that of `call`, of the same forward, has bound to `variable`; kNoName
   // where none is known.
   NameId BoundTo(const Call& call, std::string_view variable) const;
+  // What `variable` has the type of in the forward of `call`, from its line on.
+  void Bind(const Call& call, std::string_view variable, NameId like);
   // The same, or what the forward of `call` was passed, if that is one tensor of floats and nothing
   // is known to bind `variable`.
   NameId BoundOrPassedTo(const Call& call, std::string_view variable) const;

@@ -140,15 +140,16 @@ std::string_view TypedLike(const Call& call) {
   return end == rest.npos ? "" : rest.substr(0, end);
 }
 
-// Whether "f(x.float()).to(y.dtype)" names y nowhere else: it is what the result meets.
-bool IsTypedLikeOther(const Call& call) {
+// "y" of "f(x.float()).to(y.dtype)", which the line names nowhere else: what the result meets; ""
+// of others.
+std::string_view TypedLikeOther(const Call& call) {
   constexpr std::string_view kCast = ".to(";
   const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
   const size_t cast = line.find(kCast);
-  if (cast == line.npos || !SpellsCastBack(call)) return false;
+  if (cast == line.npos || !SpellsCastBack(call)) return "";
   const std::string_view rest = line.substr(cast + kCast.size());
-  const size_t end = rest.find(".dtype)");
-  return end != rest.npos && line.substr(0, cast).find(rest.substr(0, end)) == line.npos;
+  const std::string_view other = rest.substr(0, std::min(rest.find(".dtype)"), rest.size()));
+  return line.substr(0, cast).find(other) == line.npos ? other : "";
 }
 
 // Whether a line casts several to the type of one, which its forward was given: "return
@@ -167,8 +168,10 @@ bool CastsAllLikeArgument(const Call& call) {
 NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   if (AutocastType(writer.settings().precision) == DType::kUndefined) return kNoName;
   NameId partner = PartnerInAttention(writer, call, self);
-  const bool is_back = IsTypedLikeOther(call) && writer.IsOfLine(self);
-  if (partner == kNoName && (HidesTypes(call) || is_back)) partner = writer.FactorOfResult(call);
+  const std::string_view other = writer.IsOfLine(self) ? TypedLikeOther(call) : "";
+  if (partner == kNoName && (HidesTypes(call) || !other.empty()))
+    partner = writer.FactorOfResult(call);
+  if (partner != kNoName && !other.empty()) writer.Bind(call, other, partner);
   if (partner != kNoName) return partner;
   if (CastsAllLikeArgument(call)) return writer.GivenToNextModule(call);
   const std::string_view variable = TypedLike(call);
