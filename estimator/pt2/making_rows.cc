@@ -24,6 +24,14 @@ std::string_view TypeGiver(const Call& call) {
   return end == rest.npos || end > rest.find_first_of(",)") ? "" : rest.substr(0, end);
 }
 
+// A tensor that is made from numbers alone, in fp32 where no type is given, or that one.
+void WriteNumbers(CallWriter& writer, const Call& call, std::string_view op) {
+  TensorType type = writer.TypeOfResult(call);
+  const bool is_wide = FindArgument(call, "dtype") == nullptr || SpellsFloat32(call);
+  if (is_wide && IsFloat(type.dtype) && BitsOf(type.dtype) == 16) type.dtype = DType::kFloat32;
+  writer.Emit(op, {}, {writer.Result(call, type)});
+}
+
 // The same in a type that is given, most likely as that of what it will be joined with:
 // torch.zeros(sizes, dtype=query.dtype).
 void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
@@ -31,7 +39,7 @@ void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
   const bool is_given = FindArgument(call, "dtype") != nullptr && !SpellsFloat32(call);
   NameId partner = is_float ? GiverUnderAutocast(writer, call) : kNoName;
   if (partner == kNoName && is_float && is_given) partner = writer.PartnerOfResult(call);
-  if (partner == kNoName) return WriteConstant(writer, call, op);
+  if (partner == kNoName) return WriteNumbers(writer, call, op);
   writer.Emit("bernoulli", {partner}, {writer.Result(call)});
 }
 
@@ -233,10 +241,10 @@ void WriteTypeAs(CallWriter& writer, const Call& call, std::string_view op) {
 
 constexpr CallRow kMakingRows[] = {
     // Tensors made from numbers.
-    {"arange.default", "constant", WriteConstant},
-    {"arange.start", "constant", WriteConstant},
-    {"arange.start_step", "constant", WriteConstant},
-    {"linspace.default", "constant", WriteConstant},
+    {"arange.default", "constant", WriteNumbers},
+    {"arange.start", "constant", WriteNumbers},
+    {"arange.start_step", "constant", WriteNumbers},
+    {"linspace.default", "constant", WriteNumbers},
     {"full.default", "constant", WriteFilled},
     {"full_like.default", "constant", WriteLike},
     {"zeros.default", "constant", WriteFilled},
@@ -249,7 +257,7 @@ constexpr CallRow kMakingRows[] = {
     {"new_ones.default", "constant", WriteLike},
     {"new_full.default", "constant", WriteLike},
     {"new_empty.default", "constant", WriteLike},
-    {"eye.default", "constant", WriteConstant},
+    {"eye.default", "constant", WriteNumbers},
     {"rand.default", "constant", WriteDrawn},
     {"randn.default", "constant", WriteFilled},
     {"rand_like.default", "constant", WriteLike},
