@@ -210,9 +210,12 @@ struct CachedFunction {
   std::string_view name;  // "get_patches_center_coordinates"
   int32_t results;
   SeenIn seen;
+  bool in_fp32 = false;  // of floats, whatever the run's type is
 };
 // That of the name; null where no cache is known.
 const CachedFunction* CachedFunctionOf(std::string_view function);
+// Whether the line calls one that makes floats in fp32.
+bool MakesInFp32(std::string_view line);
 
 // The child of a head by which its own bias is read, too: "lm_head.decoder.bias" is "lm_head.bias".
 std::string_view ChildWithTiedBias();

@@ -251,7 +251,8 @@ constexpr CachedFunction kCachedFunctions[] = {
     {"get_patches_center_coordinates",
      32,
      {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py",
-      "@compile_compatible_method_lru_cache(maxsize=32)\ndef get_patches_center_coordinates("}},
+      "@compile_compatible_method_lru_cache(maxsize=32)\ndef get_patches_center_coordinates("},
+     true},
     {"_cached_build_2d_sinusoidal_position_embedding",
      32,
      {kTransformers, "models/rt_detr/modeling_rt_detr.py",
@@ -307,6 +308,12 @@ bool IsIndexedOnce(std::string_view parameter) {
 const CachedFunction* CachedFunctionOf(std::string_view function) {
   const auto* row = std::ranges::find(kCachedFunctions, function, &CachedFunction::name);
   return row == std::end(kCachedFunctions) ? nullptr : row;
+}
+
+bool MakesInFp32(std::string_view line) {
+  return std::ranges::any_of(kCachedFunctions, [&](const CachedFunction& function) {
+    return function.in_fp32 && line.find(function.name) != std::string_view::npos;
+  });
 }
 
 std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }

@@ -24,10 +24,15 @@ std::string_view TypeGiver(const Call& call) {
   return end == rest.npos || end > rest.find_first_of(",)") ? "" : rest.substr(0, end);
 }
 
+bool IsMadeInFp32(const Call& call) {
+  return !call.lines.empty() && MakesInFp32(call.lines.back().text);
+}
+
 // A tensor that is made from numbers alone, in fp32 where no type is given, or that one.
 void WriteNumbers(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
-  const bool is_wide = FindArgument(call, "dtype") == nullptr || SpellsFloat32(call);
+  const bool is_wide =
+      FindArgument(call, "dtype") == nullptr || SpellsFloat32(call) || IsMadeInFp32(call);
   if (is_wide && IsFloat(type.dtype) && BitsOf(type.dtype) == 16) type.dtype = DType::kFloat32;
   writer.Emit(op, {}, {writer.Result(call, type)});
 }
