@@ -321,7 +321,7 @@ void Dispatcher::SetTypes(const AtenCall& call, const OpRule& rule) {
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i] == kNoName) continue;
     StridedType& type = program_.values[Index(call.outputs[i])].type;
-    if (IsFloat(type.dtype) && IsFloat(dtype) && call.op != "_to_copy") type.dtype = dtype;
+    if (IsFloat(type.dtype) && IsFloat(dtype) && !rule.has_own_type) type.dtype = dtype;
     type.strides = StridesOf(call, rule, i);
     needs_grad_[Index(call.outputs[i])] = needs_grad && HasGradients(type.dtype);
     is_own_[Index(call.outputs[i])] = is_own;

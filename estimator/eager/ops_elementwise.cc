@@ -369,7 +369,7 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "to", .take_apart = CastUnlessThere},
     {.name = "to_other_width", .take_apart = CastToOtherWidth},
     {.name = "type_as", .take_apart = CastToTypeOfSecond},
-    {.name = "_to_copy", .strides = AsOperands, .gradients = {CastsBack()}},
+    {.name = "_to_copy", .strides = AsOperands, .has_own_type = true, .gradients = {CastsBack()}},
 
     // Not differentiable: the output is all there is.
     {.name = "argmax"},

@@ -254,6 +254,11 @@ constexpr OpRule kReductionRules[] = {
      .gradients = {Expands()},
      .forward = {MakeOut(0), Scratch(CastOfIntegers), Scratch(SumsOfBlocks),
                  Passing(SemaphoresOfBlocks)}},
+    // sum(x, dtype=torch.float32)
+    {.name = "sum.dtype",
+     .has_own_type = true,
+     .gradients = {Expands()},
+     .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)}},
     // grad where x is a number
     {.name = "nansum",
      .gradients = {ReadsAsInput(In(0))},

@@ -265,6 +265,17 @@ void WriteMeanOfNumbers(CallWriter& writer, const Call& call, std::string_view o
   writer.Emit("div", {sum, count}, {writer.Result(call)});
 }
 
+// sum(x, dtype=torch.float32), whose kernel reads 16 bits.
+void WriteSum(CallWriter& writer, const Call& call, std::string_view op) {
+  TensorType type = writer.TypeOfResult(call);
+  const bool is_wide = FindArgument(call, "dtype") != nullptr && SpellsFloat32(call);
+  const std::vector<NameId> tensors = writer.Tensors(call);
+  if (!is_wide || tensors.empty() || !IsFloat(type.dtype) || BitsOf(type.dtype) != 16)
+    return WriteUnary(writer, call, op);
+  type.dtype = DType::kFloat32;
+  writer.Emit("sum.dtype", {tensors[0]}, {writer.Result(call, type)});
+}
+
 void WriteSumToSize(CallWriter& writer, const Call& call, std::string_view op) {
   const bool is_same =
       writer.DimsOf(writer.TensorAt(call, "self")) == writer.TypeOfResult(call).dims;
@@ -439,8 +450,8 @@ constexpr CallRow kElementwiseRows[] = {
     // Reductions.
     {"mean.default", "mean", WriteUnary},
     {"mean.dim", "mean", WriteUnary},
-    {"sum.default", "sum", WriteUnary},
-    {"sum.dim_IntList", "sum", WriteUnary},
+    {"sum.default", "sum", WriteSum},
+    {"sum.dim_IntList", "sum", WriteSum},
     {"nansum.default", "nansum", WriteUnary},
     {"nanmean.default", "nansum", WriteMeanOfNumbers},
     {"sum_to_size.default", "sum", WriteSumToSize},
