@@ -1,4 +1,6 @@
 // Tensors made from numbers, casts, and what is written over.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -73,15 +75,28 @@ bool SpellsInputType(const Call& call) {
          call.lines.back().text.find(".to(input_dtype)") != std::string::npos;
 }
 
+constexpr std::string_view kNameLetters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
 // Whether a statement begins with the cast of a name: "x = x.to(torch.float32)", but not "x = x *
 // silu(gate.to(torch.float32))".
 bool BeginsWithCast(const Call& call) {
   const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
   const size_t bound = line.find(" = ");
   const std::string_view value = bound == line.npos ? line : line.substr(bound + 3);
-  const size_t end = value.find_first_not_of(
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+  const size_t end = value.find_first_not_of(kNameLetters);
   return end != value.npos && value[end] == '.';
+}
+
+// "f(x.float()).to(x.dtype)", whose x may be in fp32 already.
+bool SpellsOwnType(const Call& call) {
+  constexpr std::string_view kFloat = ".float()";
+  const std::string_view line = call.lines.empty() ? "" : call.lines.back().text;
+  const size_t cast = line.find(kFloat);
+  if (cast == line.npos) return false;
+  const size_t begin = line.find_last_not_of(kNameLetters, cast - 1) + 1;
+  const std::string type = fmt::format(".to({}.dtype)", line.substr(begin, cast - begin));
+  return line.find(type, cast) != line.npos;
 }
 
 constexpr std::string_view kToOtherWidth = "to_other_width";
@@ -206,17 +221,20 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
-  if (is_to_float32 && BeginsWithCast(call)) writer.NoteInput(call, self);
+  if (is_to_float32 && (BeginsWithCast(call) || SpellsOwnType(call))) writer.NoteInput(call, self);
   const bool is_first = is_to_float32 && SpellsCastBack(call);  // "(w.to(torch.float32) * x).to(t)"
-  const NameId input = SpellsInputType(call) && !is_first ? writer.NotedInput(call) : kNoName;
+  const bool is_back_to_input =
+      SpellsInputType(call) || (way == CastWay::kBack && SpellsOwnType(call));
+  const NameId input = is_back_to_input && !is_first ? writer.NotedInput(call) : kNoName;
   if (input != kNoName) return writer.Emit("type_as", {self, input}, {writer.Result(call)});
   const bool is_local = way == CastWay::kFloatOfLocal;
   if (is_local || way == CastWay::kFloatOfArgument) {
     type.dtype = DType::kFloat32;
-    const NameId result = is_local ? writer.Result(call, type) : writer.CastResult(call, self, type);
+    const NameId result =
+        is_local ? writer.Result(call, type) : writer.CastResult(call, self, type);
     return writer.Emit(op, {self}, {result});
   }
-  if (way == CastWay::kBack || way == CastWay::kLikeOther) return writer.Emit(op, {self}, {writer.Result(call, type)});
+  if (way == CastWay::kBack) return writer.Emit(op, {self}, {writer.Result(call, type)});
   if (way && way != CastWay::kForProduct) return WriteCastOfHelper(writer, call, self, *way);
   writer.Emit(op, {self}, {writer.CastResult(call, self, type)});
 }
