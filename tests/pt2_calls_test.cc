@@ -55,6 +55,10 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"add.Tensor", {{"self", Ref("x")}, {"other", Ref("x")}}, {8, 6, 6}, "add(x,x)"},
       {"add.Tensor", {{"self", Ref("x")}, {"other", Number(1)}}, {8, 6, 6}, "add.Scalar(x)"},
       {"div.Tensor", {{"self", Ref("x")}, {"other", Real(2)}}, {8, 6, 6}, "mul.Scalar(x)"},
+      {"concatenate.default",
+       {{"tensors", List({Ref("x"), Ref("x")})}, {"dim", Number(-1)}},
+       {8, 6, 12},
+       "cat(x,x;3)"},
       {"prod.dim_int", {{"self", Ref("x")}, {"dim", Number(-1)}}, {8, 6}, "prod(x;3)"},
       {"linalg_vector_norm.default",
        {{"self", Ref("x")}, {"ord", Real(6)}},
@@ -582,6 +586,81 @@ TEST_CASE("a cast that takes the name of a local is what others read") {
   CHECK(calls("z = x.tanh()", "y = y.to(torch.float32)") == "tanh(x) to(t) neg(t)");
 }
 
+// "self.norm(x.to(dtype=self.norm.weight.dtype))" of a stream in fp32, which the code goes on with.
+TEST_CASE("what a module's argument was cast from is read behind it") {
+  ExportedBuilder builder;
+  builder.Input("h", {8}).At("net.py", 3, "x = h.to(torch.float32)");
+  const auto cast = [&](const char* from, const char* to) {
+    builder.Make("torch.ops.aten.to.dtype", to, {{"self", Ref(from)}, {"dtype", Text("float32")}},
+                 {8});
+  };
+  cast("h", "wide");
+  builder.At("net.py", 4, "y = self.norm(x.to(dtype=self.norm.weight.dtype))");
+  cast("wide", "narrow");
+  builder.In("norm").At("norm.py", 9, "x = x.to(torch.float32)");
+  cast("narrow", "normed");
+  builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("normed")}}, {8});
+  builder.In("").At("net.py", 5, "x = x + y");
+  builder.Make("torch.ops.aten.add.Tensor", "z", {{"self", Ref("normed")}, {"other", Ref("y")}},
+               {8});
+  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+  CHECK(CallsOf(Made(builder.Return("z"), settings).program) ==
+        "to(h) to(wide) to(narrow) cos(normed) add(wide,y)");
+}
+
+// The type of the last result, of a run in bf16.
+std::string TypeOfLast(ExportedBuilder& builder, const char* name) {
+  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+  const Program program = Made(builder.Return(name), settings).program;
+  const NameId made = program.calls.back().outputs[0];
+  return std::string(Name(program.values[static_cast<size_t>(made)].type.dtype));
+}
+
+TEST_CASE("numbers are made in fp32 where no type is given, or that one") {
+  const auto type = [](const char* line, bool is_given) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).At("net.py", 3, line);
+    Arguments arguments = {{"end", Number(6)}};
+    if (is_given) arguments.push_back({"dtype", Text("float32")});
+    builder.MakeFixed("torch.ops.aten.arange.default", "y", arguments, {6});
+    return TypeOfLast(builder, "y");
+  };
+  CHECK(type("y = torch.arange(6.0)", false) == "float32");
+  CHECK(type("y = torch.arange(6, dtype=torch.float32)", true) == "float32");
+  CHECK(type("y = torch.arange(6, dtype=x.dtype)", true) == "bfloat16");
+  CHECK(type("coords = get_patches_center_coordinates(", true) == "float32");
+}
+
+TEST_CASE("a sum that the code wants in fp32 is one in 16 bits, too") {
+  const auto calls = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).At("net.py", 3, line);
+    builder.Make("torch.ops.aten.sum.dim_IntList", "y",
+                 {{"self", Ref("x")}, {"dim", Numbers({-1})}, {"dtype", Text("float32")}}, {});
+    const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("y = torch.sum(x, dim=-1, dtype=torch.float32)") == "sum.dtype(x)");
+  CHECK(calls("y = torch.sum(x, dim=-1, dtype=x.dtype)") == "sum(x)");
+}
+
+// "torch.rsqrt(x.float().square()).to(x.dtype)", whose x may be in fp32 in such a run.
+TEST_CASE("a line that casts back to the type of what it has cast reads that") {
+  const auto calls = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {6}).In("norm").At("net.py", 3, line);
+    builder.Make("torch.ops.aten.to.dtype", "up", {{"self", Ref("x")}, {"dtype", Text("float32")}},
+                 {6});
+    builder.Make("torch.ops.aten.rsqrt.default", "r", {{"self", Ref("up")}}, {6});
+    builder.Make("torch.ops.aten.to.dtype", "y", {{"self", Ref("r")}, {"dtype", Text("float32")}},
+                 {6});
+    const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("return torch.rsqrt(x.float()).to(x.dtype)") == "to(x) rsqrt(up) type_as(r,x)");
+  CHECK(calls("return torch.rsqrt(x.float()).to(dtype)") == "to(x) rsqrt(up) to(r)");
+}
+
 // Qwen's norms of heads, whose input autocast has made of 16 bits.
 TEST_CASE("a cast back to the type of the input reads it") {
   constexpr char kFile[] = "transformers/models/qwen3/modeling_qwen3.py";
@@ -669,6 +748,32 @@ TEST_CASE("calls of a Function keep nothing, and the last one has its backward")
   CHECK(CallsOf(program(Mode::kEval)) == "mul(h,w) sin(x) tanh(x) mul(half,t) cos(y)");
 }
 
+// YosoCumulation, whose forward has three lines.
+TEST_CASE("a Function keeps what its calls read of others") {
+  constexpr char kFile[] = "transformers/models/yoso/modeling_yoso.py";
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {8, 8}).Input("h", {8, 8});
+  builder.Make("torch.ops.aten.mul.Tensor", "q", {{"self", Ref("h")}, {"other", Ref("p_w")}},
+               {8, 8});
+  builder.Make("torch.ops.aten.cos.default", "k", {{"self", Ref("q")}}, {8, 8});
+  builder.In("self");
+  builder.At(kFile, 9,
+             "expectation = (1 - torch.acos(torch.matmul(query, key.transpose(-1, -2))) / "
+             "math.pi) ** hash_code_len");
+  builder.Make("torch.ops.aten.matmul.default", "e", {{"self", Ref("q")}, {"other", Ref("k")}},
+               {8, 8});
+  builder.At(kFile, 10,
+             "expectation = expectation * query_mask[:, :, None] * key_mask[:, None, :]");
+  builder.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("e")}, {"other", Ref("h")}}, {8, 8});
+  builder.At(kFile, 11, "cumulation_value = torch.matmul(expectation, value)");
+  builder.Make("torch.ops.aten.matmul.default", "y", {{"self", Ref("m")}, {"other", Ref("q")}},
+               {8, 8});
+  builder.At("net.py", 4, "return torch.cos(y)");
+  builder.Make("torch.ops.aten.cos.default", "z", {{"self", Ref("y")}}, {8, 8});
+  const std::string calls = CallsOf(Made(builder.Return("z"), {.loss = Loss::kNone}).program);
+  CHECK_MESSAGE(calls.ends_with("matmul(q,k) mul(e,h) yoso_cumulation(q,k,h,m) cos(y)"), calls);
+}
+
 // encoding = F.one_hot(places).to(flat.dtype): the file has fp32 for both.
 TEST_CASE("a cast under autocast has the type that the variable's value has") {
   const auto calls = [](const char* line, Precision precision) {
@@ -689,6 +794,29 @@ TEST_CASE("a cast under autocast has the type that the variable's value has") {
         "relu(x) cos(flat) type_as(c,flat)");
   CHECK(calls("y = cos(flat).to(x.dtype)", Precision::kAmpBf16) == "relu(x) cos(flat) to(c)");
   CHECK(calls("y = cos(flat).to(flat.dtype)", Precision::kFp32) == "relu(x) cos(flat) to(c)");
+}
+
+// "unit = F.normalize(v.float(), dim=-1).to(out.dtype)", then "(out * unit).sum(-1)".
+TEST_CASE("a cast under autocast to another's type has that of what it is multiplied with") {
+  const auto calls = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("v", {6}).Input("out", {6}).At("net.py", 3, line);
+    builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("v")}}, {6});
+    builder.Make("torch.ops.aten.to.dtype", "unit",
+                 {{"self", Ref("c")}, {"dtype", Text("float32")}}, {6});
+    builder.At("net.py", 4, "y = out * unit");
+    builder.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("out")}, {"other", Ref("unit")}},
+                 {6});
+    builder.At("net.py", 5, "scale = torch.tanh(m).to(out.dtype)");
+    builder.Make("torch.ops.aten.tanh.default", "t", {{"self", Ref("m")}}, {6});
+    builder.Make("torch.ops.aten.to.dtype", "y", {{"self", Ref("t")}, {"dtype", Text("float32")}},
+                 {6});
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("unit = f(v.float()).to(out.dtype)") ==
+        "cos(v) type_as(c,out) mul(out,unit) tanh(m) type_as(t,out)");
+  CHECK(calls("unit = f(v.float()).to(v.dtype)") == "cos(v) to(c) mul(out,unit) tanh(m) to(t)");
 }
 
 // A rotary embedding is passed the states of which it makes cosines and sines by their number
@@ -715,6 +843,8 @@ TEST_CASE("a cast to the type of what a forward was passed has that of the next 
         "relu(x) cos(x) type_as(c,states) tanh(states)");
   CHECK(calls("return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)", "late") ==
         "relu(x) cos(x) type_as(c,states) exp(states) tanh(late)");
+  CHECK(calls("return cos.to(x.dtype), sin.to(x.dtype)") ==
+        "relu(x) cos(x) type_as(c,states) tanh(states)");
   CHECK(calls("return cos.to(dtype=x.dtype)") == "relu(x) cos(x) to(c) tanh(states)");
 }
 

@@ -27,10 +27,16 @@ std::string Name(CastWay way) {
       return "same of local";
     case CastWay::kBack:
       return "back";
+    case CastWay::kForPower:
+      return "for a power";
     case CastWay::kForProduct:
       return "for a product";
     case CastWay::kToFloat32:
       return "to fp32";
+    case CastWay::kFloatOfArgument:
+      return "fp32 of argument";
+    case CastWay::kFloatOfLocal:
+      return "fp32 of local";
   }
   return "";
 }
@@ -119,6 +125,53 @@ TEST_CASE("a helper's cast in a product is for the product alone") {
         "cos(x) to(state) matmul(a,w) sin(state) mul(next,y) to(z)");
 }
 
+// timm's linear attention: "q, k, v = q.float(), k.float(), v.float()".
+TEST_CASE("a product of what casts have made has their type") {
+  ExportedBuilder builder;
+  builder.Input("q", {8}).Input("k", {8}).At("net.py", 3, "x = self._attn(q, k)");
+  Cast(builder, "q", "a");
+  Cast(builder, "k", "b");
+  builder.Make("torch.ops.aten.matmul.default", "kv", {{"self", Ref("b")}, {"other", Ref("b")}},
+               {8});
+  builder.Make("torch.ops.aten.matmul.default", "y", {{"self", Ref("a")}, {"other", Ref("kv")}},
+               {8});
+  Cast(builder, "y", "down");
+  CHECK(WaysIn(builder.Return("down")) == "a: other of argument\nb: same of argument\n");
+}
+
+// T5's norm as a method: "variance = x.to(torch.float32).pow(2).mean(-1, keepdim=True)".
+TEST_CASE("a helper's cast that a power reads first is for the power alone") {
+  ExportedBuilder builder;
+  builder.Input("x", {8}).At("net.py", 3, "h = self.rms(x)");
+  Cast(builder, "x", "a");
+  builder.Make("torch.ops.aten.pow.Tensor_Scalar", "p",
+               {{"self", Ref("a")}, {"exponent", Number(2)}}, {8});
+  builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("a")}, {"other", Ref("p")}}, {8});
+  Cast(builder, "y", "b");
+  const ExportedProgram program = builder.Return("b");
+  CHECK(WaysIn(program) == "a: for a power\n");
+  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+  const std::string calls = CallsOf(Made(program, settings).program);
+  CHECK_MESSAGE(calls.ends_with("mul(x,p) to(y)"), calls);
+}
+
+TEST_CASE("casts that a library is known for go where its row says") {
+  const auto ways = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("diffusers/models/attention_processor.py", 9, line);
+    Cast(builder, "x", "a");
+    builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("a")}}, {8});
+    Cast(builder, "c", "b");
+    builder.Make("torch.ops.aten.slice.Tensor", "s", {{"self", Ref("b")}}, {8});
+    builder.Make("torch.ops.aten.div.Tensor", "d", {{"self", Ref("s")}, {"other", Ref("s")}}, {8});
+    Cast(builder, "d", "down");
+    return WaysIn(builder.Return("down"));
+  };
+  CHECK(ways("return self.processor(self, hidden_states)") ==
+        "a: other of argument\nb: fp32 of local\ndown: back\n");
+  CHECK(ways("return self.process(hidden_states)") == "a: other of argument\nb: other of local\n");
+}
+
 TEST_CASE("a line that spells float32 and a cast behind it casts back what it makes") {
   const auto ways = [](const char* line) {
     ExportedBuilder builder;
@@ -155,6 +208,16 @@ TEST_CASE("a helper's softmax has a type of its own where it is cast back") {
   };
   CHECK(ways(true) == "s: to fp32\n");
   CHECK(ways(false).empty());
+}
+
+TEST_CASE("so has a softmax whose statement ends with a cast in a line below") {
+  ExportedBuilder builder;
+  builder.Input("x", {8}).At("net.py", 3, "probs = softmax(");
+  builder.Make("torch.ops.aten.softmax.int", "s", {{"self", Ref("x")}}, {8});
+  builder.At("net.py", 7, ").type_as(weights)");
+  builder.Make("torch.ops.aten.type_as.default", "y", {{"self", Ref("s")}, {"other", Ref("x")}},
+               {8});
+  CHECK(WaysIn(builder.Return("y")) == "s: to fp32\n");
 }
 
 }  // namespace

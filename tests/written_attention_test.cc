@@ -26,10 +26,15 @@ struct Forward {
   }
 
   NameId Call(std::string_view op, std::vector<NameId> inputs, const char* line = kCaller) {
+    return CallIn("", op, std::move(inputs), line);
+  }
+
+  NameId CallIn(std::string_view file, std::string_view op, std::vector<NameId> inputs,
+                const char* line = kCaller) {
     const NameId made = NewName();
     program.calls.push_back(
         {.op = op, .where = "", .inputs = std::move(inputs), .outputs = {made}});
-    program.calls.back().frames = {program.source.Read(1, line)};
+    program.calls.back().frames = {program.source.Read(1, line, file)};
     return made;
   }
 
@@ -44,6 +49,7 @@ struct Parts {
   bool drops = true;
   bool repeats = false;
   const char* softmax_line = kCaller;
+  const char* file = "";  // of the last product
 };
 
 // The calls that are left: "op(operands; ints)".
@@ -57,7 +63,7 @@ std::string Gathered(const Parts& parts, bool keeps_weights = false) {
   weights = forward.Call("softmax", {weights}, parts.softmax_line);
   if (parts.casts) weights = forward.Call("to", {weights});
   if (parts.drops) weights = forward.Call("dropout", {weights});
-  forward.program.outputs = {forward.Call("matmul", {weights, v})};
+  forward.program.outputs = {forward.CallIn(parts.file, "matmul", {weights, v})};
   if (keeps_weights) forward.program.outputs.push_back(weights);
   GatherWrittenAttention(forward.program);
   std::string text;
@@ -74,6 +80,8 @@ TEST_CASE("eager attention of transformers becomes one call") {
   CHECK(Gathered({}) == "eager_attention(0 1 2 3 ; 1; 0; 0) ");
   CHECK(Gathered({.has_mask = false, .drops = false}) == "eager_attention(0 1 2 -1 ; 0; 0; 0) ");
   CHECK(Gathered({.casts = false}) == "eager_attention(0 1 2 3 ; 1; 0; 1) ");
+  CHECK(Gathered({.file = "models/gpt2/modeling_gpt2.py"}) ==
+        "eager_attention(0 1 2 3 ; 1; 0; 2) ");
 }
 
 TEST_CASE("heads that it repeats go with it") {

@@ -151,8 +151,7 @@ class CastWayFinder {
   }
 
   CastWay WayOf(const CastRow& row, const Call& cast) const {
-    if (row.to == CastRow::To::kRead) return CastWay::kBack;
-    if (row.to == CastRow::To::kOther) return CastWay::kLikeOther;
+    if (row.to != CastRow::To::kFloat) return CastWay::kBack;
     return IsLocal(cast) ? CastWay::kFloatOfLocal : CastWay::kFloatOfArgument;
   }
 
@@ -238,7 +237,7 @@ class CastWayFinder {
   std::map<std::string_view, const Call*> makers_;           // by result
   // By operand, with its place among the call's.
   std::map<std::string_view, std::pair<const Call*, size_t>> first_readers_;
-  std::vector<const Call*> casts_;                  // of 32 bits to 32 bits
+  std::vector<const Call*> casts_;  // of 32 bits to 32 bits
   std::map<Line, std::vector<const Call*>> helpers_;
   std::map<const Call*, CastWay> ways_;
   std::set<std::string_view> changed_;  // by products

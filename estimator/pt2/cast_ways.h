@@ -14,13 +14,12 @@ enum class CastWay : uint8_t {
   kOtherOfLocal,     // to the other width
   kSameOfArgument,   // as the cast before it: "[x.to(dtype) for x in (a, b)]"
   kSameOfLocal,
-  kBack,        // to the run's type: "f(x.float()).to(dtype)"
-  kForPower,    // to the other width for a power alone: "x.to(torch.float32).pow(2)"
-  kForProduct,  // the same for a product alone: "torch.matmul(x.to(dtype), y)"
-  kToFloat32,   // of a softmax with a type of its own, which is cast back behind it
-  kFloatOfArgument,  // a library's, to fp32
+  kBack,             // to the run's type: "f(x.float()).to(dtype)"
+  kForPower,         // to the other width for a power alone: "x.to(torch.float32).pow(2)"
+  kForProduct,       // the same for a product alone: "torch.matmul(x.to(dtype), y)"
+  kToFloat32,        // of a softmax with a type of its own, which is cast back behind it
+  kFloatOfArgument,  // to fp32, as a row of CastRows says
   kFloatOfLocal,
-  kLikeOther,   // a library's, to the type of what it meets: in the run's, as a rule
 };
 
 // Those that the line of a cast does not tell by itself.  Where a helper casts, whose lines the
