@@ -30,7 +30,9 @@ class StatementFinder {
       Statement statement = StatementOf(i, depth);
       const std::string key = LoopKey(i, depth);
       const bool in_helper = !module.statements.empty() && module.statements.back().in_helper;
-      const bool turns = !in_helper && std::find(called.begin(), called.end(), key) != called.end();
+      const bool turns = !in_helper &&
+                         std::find(called.begin(), called.end(), key) != called.end() &&
+                         !IsAround(statement, module.statements.back(), depth);
       if (!module.statements.empty() && !turns && IsSameLine(statement, module.statements.back())) {
         module.statements.back().last = statement.last;
       } else {
@@ -136,6 +138,16 @@ class StatementFinder {
     return before.source != kNoStatement && statement.source == kNoStatement &&
            !before.targets.empty() && statement.targets == before.targets &&
            source_.At(before.source).module_calls > ModulesIn(before, depth);
+  }
+
+  // "x = second(first(x))" of pairs from one list, whose call of `first` is `before`: other than a
+  // further turn of the loop it makes other calls.
+  bool IsAround(const Statement& statement, const Statement& before, size_t depth) const {
+    if (!IsSameLine(statement, before)) return false;
+    const SourceStatement& line = source_.At(before.source);
+    return !line.Mentions(" for ") && line.module_calls > ModulesIn(before, depth) &&
+           ReadsAny(statement, calls_[Index(before.last)].outputs) &&
+           !MakeSameCalls(calls_, {statement.first, statement.last}, {before.first, before.last});
   }
 
   // ".view(n)" behind "self.key(x)", of "key = (", whose line makes no call.
