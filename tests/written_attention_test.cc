@@ -15,6 +15,7 @@ constexpr char kCaller[] = "attn_output, attn_weights = attention_interface(";
 // eager_attention_forward of q, k, v and a mask, names 0 to 3, by the line of its caller.
 struct Forward {
   Program program;
+  std::string_view file = {};
 
   Forward() {
     for (int i = 0; i < 4; ++i) NewName();
@@ -26,11 +27,6 @@ struct Forward {
   }
 
   NameId Call(std::string_view op, std::vector<NameId> inputs, const char* line = kCaller) {
-    return CallIn("", op, std::move(inputs), line);
-  }
-
-  NameId CallIn(std::string_view file, std::string_view op, std::vector<NameId> inputs,
-                const char* line = kCaller) {
     const NameId made = NewName();
     program.calls.push_back(
         {.op = op, .where = "", .inputs = std::move(inputs), .outputs = {made}});
@@ -49,12 +45,13 @@ struct Parts {
   bool drops = true;
   bool repeats = false;
   const char* softmax_line = kCaller;
-  const char* file = "";  // of the last product
+  const char* file = "";
 };
 
 // The calls that are left: "op(operands; ints)".
 std::string Gathered(const Parts& parts, bool keeps_weights = false) {
   Forward forward;
+  forward.file = parts.file;
   const NameId k = parts.repeats ? forward.Repeated(1) : 1;
   const NameId v = parts.repeats ? forward.Repeated(2) : 2;
   NameId weights = forward.Call("matmul", {0, forward.Call("permute", {k})});
@@ -63,7 +60,7 @@ std::string Gathered(const Parts& parts, bool keeps_weights = false) {
   weights = forward.Call("softmax", {weights}, parts.softmax_line);
   if (parts.casts) weights = forward.Call("to", {weights});
   if (parts.drops) weights = forward.Call("dropout", {weights});
-  forward.program.outputs = {forward.CallIn(parts.file, "matmul", {weights, v})};
+  forward.program.outputs = {forward.Call("matmul", {weights, v})};
   if (keeps_weights) forward.program.outputs.push_back(weights);
   GatherWrittenAttention(forward.program);
   std::string text;

@@ -167,15 +167,16 @@ void CallWriter::WriteInFunction(const Call& call, const CallRow& row, std::stri
   const std::string_view module = call.modules.empty() ? "" : call.modules.back().path;
   if (module != function_module_) function_inputs_ = {}, function_results_ = {};
   function_module_ = module;
-  const bool is_last = IsLastOfFunction(call);
-  for (const NameId operand : Tensors(call)) {
-    const bool is_own = function_results_.contains(operand) && !is_last;
-    const bool is_known = std::ranges::find(function_inputs_, operand) != function_inputs_.end();
-    if (!is_own && !is_known) function_inputs_.push_back(operand);
+  const std::vector<NameId> operands = Tensors(call);
+  if (IsLastOfFunction(call)) {
+    std::vector<NameId> inputs = std::exchange(function_inputs_, {});
+    inputs.insert(inputs.end(), operands.begin(), operands.end());
+    function_results_.clear();
+    return Emit(op, std::move(inputs), {Result(call)});
   }
-  if (is_last) {
-    function_module_ = "";
-    return Emit(op, std::move(function_inputs_), {Result(call)});
+  for (const NameId operand : operands) {
+    const bool is_known = std::ranges::find(function_inputs_, operand) != function_inputs_.end();
+    if (!is_known && !function_results_.contains(operand)) function_inputs_.push_back(operand);
   }
   const bool left = place_.leaves_autograd;
   place_.leaves_autograd = true;

@@ -16,19 +16,21 @@ std::string_view FunctionAround(const ExporterMetadata& metadata, NodeId node) {
   return FunctionOfModule(ChildOf(metadata.PathOf(node)));
 }
 
-// What the nodes read that others made, then what else the last one reads.
+// What the nodes read that others made, then what the last one reads.
 std::vector<ValueId> InputsOf(const BoundGraph& bound, const FunctionBody& body) {
   std::vector<ValueId> inputs;
+  const NodeId last = body.nodes.back();
   for (const NodeId node : body.nodes) {
     for (const ValueId value : bound.At(node).inputs) {
-      if (value == kNoValue || bound.IsNumber(value)) continue;
+      if (value == kNoValue || node == last) continue;
       const NodeId maker = bound.graph().values[Index(value)].producer;
       const bool is_own = std::ranges::find(body.nodes, maker) != body.nodes.end();
       const bool is_known = std::ranges::find(inputs, value) != inputs.end();
-      const bool is_read = !is_own || node == body.nodes.back();
-      if (is_read && !is_known && !bound.TypeOf(value).dims.empty()) inputs.push_back(value);
+      if (!is_own && !is_known && !bound.IsNumber(value)) inputs.push_back(value);
     }
   }
+  const std::vector<ValueId>& operands = bound.At(last).inputs;
+  inputs.insert(inputs.end(), operands.begin(), operands.end());
   return inputs;
 }
 
