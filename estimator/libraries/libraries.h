@@ -347,6 +347,9 @@ bool CastsToWeight(std::string_view file, std::string_view line, std::string_vie
 // whether it casts what it passes to a linear layer to the type of its weight first, where they
 // differ;
 bool CastsArgument(std::string_view file, std::string_view line);
+// whether it calls a helper that indexes a table by numbers that are on the host, though an export
+// of a model on the CPU has them beside the others;
+bool IndexesFromHost(std::string_view file, std::string_view line);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // whether it does so, and what it is given was cast to the type of the autocast around it before.

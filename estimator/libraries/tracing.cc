@@ -153,6 +153,18 @@ constexpr TracedStatement kCastToAutocast[] = {
      {kTransformers, "models/nemotron/modeling_nemotron.py", "return F.layer_norm(*args)"}},
 };
 
+// Positions of one axis to another by torch.arange, which is told no device.
+constexpr TracedStatement kHostIndices[] = {
+    {"transformers/",
+     "self.get_decomposed_rel_pos(",
+     {kTransformers, "models/sam/modeling_sam.py",
+      "q_coords = torch.arange(q_size)[:, None] * max(k_size / q_size, 1.0)"}},
+    {"transformers/",
+     "add_decomposed_relative_positions(",
+     {kTransformers, "models/vitdet/modeling_vitdet.py",
+      "q_coords = torch.arange(q_size)[:, None] * max(k_size / q_size, 1.0)"}},
+};
+
 // Of use_gqa_in_sdpa.
 struct GroupedHeads {
   int64_t most;
@@ -262,6 +274,10 @@ bool PassesGroupedHeads(int64_t key_width, int64_t value_width) {
 
 bool RunsOutsideAutocast(std::string_view file, std::string_view line) {
   return BeginsAny(file, line, kOutsideAutocast);
+}
+
+bool IndexesFromHost(std::string_view file, std::string_view line) {
+  return HasAny(file, line, kHostIndices);
 }
 
 bool CastsToAutocast(std::string_view file, std::string_view line) {

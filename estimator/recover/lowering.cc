@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/base/settings.h"
-#include "estimator/libraries/libraries.h"
 #include "estimator/base/warnings.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
@@ -171,38 +169,13 @@ std::vector<NameId> OperandsOf(UnitWriter& unit, const Rewritten& call) {
   return operands;
 }
 
-// Whether a line on the way to `node` casts to the type of the autocast around it, if there is one.
-bool IsCastFirst(const UnitWriter& unit, NodeId node) {
-  if (AutocastType(unit.settings().precision) == DType::kUndefined) return false;
-  return std::ranges::any_of(
-      unit.bound().metadata().LinesOf(node).lines,
-      [](const FileLine& line) { return CastsToAutocast(line.file, line.text); });
-}
-
-// Of operands that the type of autocast holds, outside of it.
-void LowerCastFirst(UnitWriter& unit, const Rewritten& call, std::vector<NameId> operands) {
-  for (NameId& operand : operands) {
-    if (operand == kNoName) continue;
-    const ProgramValue value = unit.program().values[Index(operand)];
-    const TensorType type = {AutocastType(unit.settings().precision), value.type.dims};
-    operand = unit.Make("to", {operand}, value.name + ".cast", type);
-  }
-  CallPlace place = unit.place();
-  place.leaves_autocast = true;
-  const NameId result = unit.NewResult(unit.bound().At(call.last).outputs[0]);
-  unit.At(std::move(place)).Emit(call.aten, std::move(operands), {result}, call.ints);
-}
-
 // Several nodes that are one call.
 void LowerCall(UnitWriter& unit, const Rewritten& call) {
   const ValueId output = unit.bound().At(call.last).outputs[0];
   const bool is_none = call.aten == kNoCall || (call.only_in_training && !unit.trains());
   if (is_none) return unit.Alias(output, call.inputs[0]);
+  if (LowerByLine(unit, call)) return;
   std::vector<NameId> inputs = OperandsOf(unit, call);
-  const bool is_last_alone = call.results.empty() && call.aten == "layer_norm";
-  if (is_last_alone && IsCastFirst(unit, call.last)) {
-    return LowerCastFirst(unit, call, std::move(inputs));
-  }
   std::vector<int64_t> ints = call.ints;
   if (call.dropout != kNoNode) ints[0] = unit.DropsOut(unit.bound().At(call.dropout)) ? 1 : 0;
   std::vector<NameId> results;

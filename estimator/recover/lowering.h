@@ -126,6 +126,10 @@ const LoweringRow* FindLowering(std::string_view op_type);
 // The row of an operator that is several calls, or null (lowering_fused.cc).  O(rows).
 const LoweringRow* FindFusedLowering(std::string_view op_type);
 
+// Writes a call that a library makes otherwise than the file says, by the line that it was made in
+// (lowering_lines.cc): false where it is as the file says.
+bool LowerByLine(UnitWriter& unit, const Rewritten& call);
+
 // --- What rows do ---------------------------------------------------------------------------
 
 // kNoValue where the node has fewer inputs.

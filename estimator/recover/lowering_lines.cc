@@ -1,0 +1,65 @@
+// Calls that run otherwise than the file says, by the lines that they were made in.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/index.h"
+#include "estimator/base/settings.h"
+#include "estimator/libraries/libraries.h"
+#include "estimator/recover/lowering.h"
+
+namespace onnxfit {
+namespace {
+
+// Whether a line on the way to `call` casts to the type of the autocast around it, if there is one.
+bool IsCastFirst(const UnitWriter& unit, const Rewritten& call) {
+  if (call.aten != "layer_norm" || !call.results.empty()) return false;
+  if (AutocastType(unit.settings().precision) == DType::kUndefined) return false;
+  return std::ranges::any_of(
+      unit.bound().metadata().LinesOf(call.last).lines,
+      [](const FileLine& line) { return CastsToAutocast(line.file, line.text); });
+}
+
+// Of operands that the type of autocast holds, outside of it.
+void LowerCastFirst(UnitWriter& unit, const Rewritten& call, std::vector<NameId> operands) {
+  for (NameId& operand : operands) {
+    if (operand == kNoName) continue;
+    const ProgramValue value = unit.program().values[Index(operand)];
+    const TensorType type = {AutocastType(unit.settings().precision), value.type.dims};
+    operand = unit.Make("to", {operand}, value.name + ".cast", type);
+  }
+  CallPlace place = unit.place();
+  place.leaves_autocast = true;
+  const NameId result = unit.NewResult(unit.bound().At(call.last).outputs[0]);
+  unit.At(std::move(place)).Emit(call.aten, std::move(operands), {result}, call.ints);
+}
+
+// Whether the line reads a table by numbers that its helper has made on the host.
+bool IsByHost(const UnitWriter& unit, const Rewritten& call) {
+  if (call.aten != "index" || call.inputs.size() != 2) return false;
+  const std::vector<FileLine>& lines = unit.bound().metadata().LinesOf(call.last).lines;
+  return unit.values().IsKnown(call.inputs[1]) && !lines.empty() &&
+         IndexesFromHost(lines.back().file, lines.back().text);
+}
+
+// They are copied to the device each time.
+void LowerByHost(UnitWriter& unit, const Rewritten& call) {
+  const NameId table = unit.TensorOf(call.inputs[0]);
+  const NameId result = unit.NewResult(unit.bound().At(call.last).outputs[0]);
+  unit.Emit("index.host", {table}, {result}, {Numel(unit.TypeOf(call.inputs[1]).dims)});
+}
+
+}  // namespace
+
+bool LowerByLine(UnitWriter& unit, const Rewritten& call) {
+  const bool is_by_host = IsByHost(unit, call);
+  if (is_by_host) LowerByHost(unit, call);
+  if (is_by_host || !IsCastFirst(unit, call)) return is_by_host;
+  std::vector<NameId> operands;
+  for (const ValueId input : call.inputs) operands.push_back(unit.TensorOf(input));
+  LowerCastFirst(unit, call, std::move(operands));
+  return true;
+}
+
+}  // namespace onnxfit
