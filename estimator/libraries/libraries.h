@@ -169,6 +169,7 @@ struct UnreadTensorRow {
   std::array<int16_t, 4> sizes;
   std::string_view like;  // another tensor of that module, whose sizes come behind those; "": none
   SeenIn seen;
+  std::string_view rows_of = {};  // one whose first size comes before those; "": none
 };
 std::span<const UnreadTensorRow> UnreadTensorRows();
 // The same of a buffer of integers, as large as a library makes it by default.

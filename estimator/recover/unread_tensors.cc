@@ -72,6 +72,8 @@ size_t SharedModules(std::string_view a, std::string_view b) {
   return static_cast<size_t>(left - x.begin());
 }
 
+bool IsScalar(const ModuleTensor& tensor) { return tensor.type.dims.empty(); }
+
 bool IsNormsWeight(const ModuleTensor& tensor) {
   const std::string_view norm = ChildOf(ParentOf(tensor.name));
   const bool is_norm =
@@ -215,9 +217,13 @@ class UnreadSizes {
       if (!name.ends_with("." + std::string(row.tail))) continue;
       const std::string_view module = name.substr(0, name.size() - row.tail.size());
       const ModuleTensor* like = Find(std::string(module) + std::string(row.like));
-      if (!row.like.empty() && like == nullptr) continue;
+      const ModuleTensor* rows = Find(std::string(module) + std::string(row.rows_of));
+      const bool is_missing = (!row.like.empty() && like == nullptr) ||
+                              (!row.rows_of.empty() && (rows == nullptr || IsScalar(*rows)));
+      if (is_missing) continue;
       const std::optional<int64_t> width = WidthAround(name);
       TensorType type = {DType::kFloat32, {}};
+      if (!row.rows_of.empty()) type.dims.push_back(rows->type.dims[0]);
       for (const int16_t size : row.sizes) {
         if (size > 0 && !width.has_value()) return std::nullopt;
         if (size != 0) type.dims.push_back(size < 0 ? -size : size * *width);
