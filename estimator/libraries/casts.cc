@@ -12,6 +12,7 @@ constexpr std::string_view kCodegen = "models/codegen/modeling_codegen.py";
 constexpr std::string_view kGraniteSwa = "models/granite_swa/modeling_granite_swa.py";
 constexpr std::string_view kSplinter = "models/splinter/modeling_splinter.py";
 constexpr std::string_view kOlmo = "models/olmo/modeling_olmo.py";
+constexpr std::string_view kErnie = "models/ernie4_5/modeling_ernie4_5.py";
 constexpr std::string_view kCohere = "models/cohere/modeling_cohere.py";
 constexpr std::string_view kMamba = "models/mamba/modeling_mamba.py";
 constexpr std::string_view kGemma4 = "models/gemma4/modeling_gemma4.py";
@@ -79,6 +80,21 @@ constexpr CastRow kCasts[] = {
      -1,
      {kTransformers, kGraniteSwa, "dim=-1, dtype=torch.float32).to("}},
     {"models/granite_swa/", kInterface, "softmax", Of::kResult, To::kRead, -1, {}},
+    {"models/granite_swa/",
+     kInterface,
+     "sub",
+     Of::kResult,
+     To::kFloat,
+     -1,
+     {kTransformers, kGraniteSwa,
+      "sink_scale = (lse - module.sinks.view(1, -1, 1)).to(torch.float32)"}},
+    {"models/granite_swa/",
+     kInterface,
+     "mul",
+     Of::kSecond,
+     To::kOther,
+     1,
+     {kTransformers, kGraniteSwa, "sink_scale.unsqueeze(-1).to(attn_output.dtype)"}},
     {"models/splinter/",
      kInterface,
      "softmax",
@@ -112,6 +128,20 @@ constexpr CastRow kCasts[] = {
      To::kRead,
      -1,
      {kTransformers, kOlmo, "return q_embed.to(q_type), k_embed.to(k_type)"}},
+    {"models/ernie4_5/",
+     kRotate,
+     "mul",
+     Of::kFirst,
+     To::kFloat,
+     -1,
+     {kTransformers, kErnie, "q_embed = (q.float() * cos) + (rotate_half(q).float() * sin)"}},
+    {"models/ernie4_5/",
+     kRotate,
+     "add",
+     Of::kResult,
+     To::kRead,
+     -1,
+     {kTransformers, kErnie, "return q_embed.to(original_dtype), k_embed.to(original_dtype)"}},
     {"models/cohere",
      kRotate,
      "mul",

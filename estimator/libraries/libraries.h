@@ -200,6 +200,9 @@ std::span<const UnreadMask> UnreadMasks();
 // Whether a module of that name is transformers' rotary embedding: the frequencies that it computes
 // once are a buffer, of which it has a clone.
 bool IsRotaryEmbedding(std::string_view module);
+// Whether those of that class return cosines and sines as they are, in fp32, for rotations that
+// cast what they rotate.
+bool KeepsRotaryInFloat(std::string_view type);
 // How BERT and its kin call the module that has their tables of words, positions and types.
 std::string_view NameOfEmbeddings();
 
@@ -383,7 +386,7 @@ struct CastRow {
   enum class Of : uint8_t { kOperands, kFirst, kSecond, kParameters, kResult };
   enum class To : uint8_t {
     kFloat,  // fp32
-    kRead,   // the type of what the line's first call in the table was given
+    kRead,   // the type of what the line's first call in the table reads
     kOther,  // the type of the call's other operand of the first two
   };
   std::string_view file;  // part of its path

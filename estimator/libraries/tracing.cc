@@ -165,6 +165,17 @@ constexpr TracedStatement kHostIndices[] = {
       "q_coords = torch.arange(q_size)[:, None] * max(k_size / q_size, 1.0)"}},
 };
 
+constexpr NameFact kRotaryInFloat[] = {
+    {"OlmoRotaryEmbedding",
+     {kTransformers, "models/olmo/modeling_olmo.py", "        return cos, sin"}},
+    {"FlexOlmoRotaryEmbedding",
+     {kTransformers, "models/flex_olmo/modeling_flex_olmo.py", "        return cos, sin"}},
+    {"Ernie4_5RotaryEmbedding",
+     {kTransformers, "models/ernie4_5/modeling_ernie4_5.py", "        return cos, sin"}},
+    {"Ernie4_5_MoeRotaryEmbedding",
+     {kTransformers, "models/ernie4_5_moe/modeling_ernie4_5_moe.py", "        return cos, sin"}},
+};
+
 // Of use_gqa_in_sdpa.
 struct GroupedHeads {
   int64_t most;
@@ -278,6 +289,11 @@ bool RunsOutsideAutocast(std::string_view file, std::string_view line) {
 
 bool IndexesFromHost(std::string_view file, std::string_view line) {
   return HasAny(file, line, kHostIndices);
+}
+
+bool KeepsRotaryInFloat(std::string_view type) {
+  return std::ranges::any_of(kRotaryInFloat,
+                             [&](const NameFact& row) { return EndsWithName(type, row.name); });
 }
 
 bool CastsToAutocast(std::string_view file, std::string_view line) {

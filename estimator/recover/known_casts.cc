@@ -138,10 +138,11 @@ class KnownCastFinder {
     const std::vector<ValueId> operands = OperandsOf(group);
     if (operands.empty()) return;
     LineRun& run = RunOf(row.line, bound_.metadata().ModuleOf(group.nodes.back()));
-    if (run.read == kNoValue) run.read = operands[0];
     if (counted == nullptr || counted->line != row.line) ++run.calls[row.op];
     counted = &row;
     if (row.nth >= 0 && run.calls[row.op] != row.nth + 1) return;
+    const bool tells_read = row.of != CastRow::Of::kResult || row.to == CastRow::To::kRead;
+    if (tells_read && run.read == kNoValue) run.read = operands[0];
     if (row.of == CastRow::Of::kResult) return AddBehind(row, group, run);
     for (size_t i = 0; i < operands.size(); ++i) {
       const bool is_it = row.of == CastRow::Of::kOperands ||
@@ -165,7 +166,7 @@ class KnownCastFinder {
       calls_.push_back({.before = node, .input = value, .name = name, .op = "to.inline"});
       if (row.to == CastRow::To::kFloat) continue;
       calls_.back().op = "type_as.inline";
-      calls_.back().like = row.to == CastRow::To::kOther ? operands[at == 1 ? 0 : 1] : run.read;
+      calls_.back().like = row.to == CastRow::To::kOther ? operands[at == 0 ? 1 : 0] : run.read;
     }
   }
 

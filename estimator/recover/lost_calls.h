@@ -81,6 +81,11 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound);
 // order of calls.  O(calls × rows).  (known_casts.cc)
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound);
 
+// "sincos = gather(table, 1, at).to(key.dtype)": what a line makes, to the type of what another
+// line of its forward has bound to that name.  In the order of calls.  O(nodes of such lines ×
+// nodes). (named_casts.cc)
+std::vector<LostCall> FindNamedCasts(const BoundGraph& bound);
+
 // --- Rotary embeddings (lost_rotary.cc) -----------------------------------------------------
 
 // What transformers' rotary embeddings compute of n positions and the f elements of their

@@ -150,12 +150,25 @@ class LostCastFinder {
   void AddRotary(NodeId wave) {
     const std::string& path = bound_.metadata().PathOf(wave);
     if (!IsRotaryEmbedding(ChildOf(path))) return;
+    const std::vector<std::string>& classes = bound_.metadata().ClassesOf(wave);
+    if (std::ranges::any_of(classes, KeepsRotaryInFloat)) return AddFrequencies(wave);
     NodeId maker = wave;
     if (const NodeId scaled = Next(bound_, wave, "Mul");
         scaled != kNoNode && bound_.metadata().PathOf(scaled) == path)
       maker = scaled;
     const ValueId states = GivenToNextModule(maker);
     if (states != kNoValue) AddBackInLine(maker, states);
+  }
+
+  // "inv_freq.float() @ position_ids.float()", of which the cosine, and then the sine, is made.
+  void AddFrequencies(NodeId wave) {
+    NodeId node = wave;
+    while (node != kNoNode && bound_.At(node).op_type != "MatMul") {
+      const std::vector<ValueId>& read = bound_.At(node).inputs;
+      node = read.empty() ? kNoNode : bound_.graph().values[Index(read[0])].producer;
+    }
+    if (node == kNoNode || bound_.At(wave).op_type != "Cos") return;
+    for (const ValueId factor : bound_.At(node).inputs) AddInLine(node, factor, factor);
   }
 
   // "return self._norm(x.float()).type_as(x)", a norm without a weight.
@@ -181,7 +194,9 @@ class LostCastFinder {
     const ValueId x = bound_.At(norm.pow).inputs[0];
     AddToFloat(norm.pow, x);
     if (!squares_cast) AddToFloat(norm.product, x);
-    if (Has(scaling, "self.weight.float()")) AddWeightToFloat(norm);
+    const bool casts_weight =
+        Has(scaling, "self.weight.float()") || Has(scaling, "self.weight.to(torch.float32)");
+    if (casts_weight) AddWeightToFloat(norm);
     const ValueId product = ResultOf(norm.product);
     if (squares_cast) {
       AddBack(norm.scaled, product, WeightOf(norm));
@@ -375,6 +390,7 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);
   }
+  for (LostCall& call : FindNamedCasts(bound)) calls.push_back(std::move(call));
   for (LostCall& call : FindKnownCasts(bound)) calls.push_back(std::move(call));
   return calls;
 }

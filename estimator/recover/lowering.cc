@@ -318,9 +318,8 @@ void UnitWriter::Alias(ValueId result, ValueId value) {
 
 CallPlace UnitWriter::WithAutocast() const {
   CallPlace place = place_;
-  place.leaves_autocast =
-      place.leaves_autocast ||
-      recovery_->outside_autocast.contains(program().modules.PathOf(place.module));
+  place.leaves_autocast = place.leaves_autocast || recovery_->outside_autocast.contains(
+                                                       program().modules.PathOf(place.module));
   return place;
 }
 
