@@ -130,6 +130,10 @@ const LoweringRow* FindFusedLowering(std::string_view op_type);
 // (lowering_lines.cc): false where it is as the file says.
 bool LowerByLine(UnitWriter& unit, const Rewritten& call);
 
+// What has the type that torch.zeros (…, dtype=x.dtype) and its like are told under autocast, most
+// likely what the result of `node` will be joined with; kNoName where it is in fp32.
+NameId GiverOfType(const UnitWriter& unit, const Node& node);
+
 // --- What rows do ---------------------------------------------------------------------------
 
 // kNoValue where the node has fewer inputs.

@@ -1,6 +1,8 @@
 // Calls that run otherwise than the file says, by the lines that they were made in.
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,7 +52,43 @@ void LowerByHost(UnitWriter& unit, const Rewritten& call) {
   unit.Emit("index.host", {table}, {result}, {Numel(unit.TypeOf(call.inputs[1]).dims)});
 }
 
+// Whether the call that `node` came from is told a type of floats: torch.randn(n, dtype=x.dtype).
+bool IsToldType(const UnitWriter& unit, const Node& node) {
+  constexpr std::string_view kMakers[] = {"aten.zeros.", "aten.ones.", "aten.full.",
+                                          "aten.rand.",  "aten.randn."};
+  const FxNode* call = unit.bound().metadata().CallOf(unit.bound().IdOf(node));
+  if (call == nullptr || !IsFloat(unit.TypeOf(node.outputs[0]).dtype)) return false;
+  const bool makes = std::ranges::any_of(
+      kMakers, [&](std::string_view maker) { return call->target.starts_with(maker); });
+  return makes && std::ranges::any_of(call->named, [](const auto& argument) {
+           return argument.first == "dtype" && argument.second.text != "None";
+         });
+}
+
+bool SpellsFloat32(const UnitWriter& unit, const Node& node) {
+  const std::string_view line = unit.bound().metadata().LinesOf(unit.bound().IdOf(node)).innermost;
+  return line.find("float32") != line.npos || line.find("torch.float)") != line.npos;
+}
+
 }  // namespace
+
+NameId GiverOfType(const UnitWriter& unit, const Node& node) {
+  constexpr int kMostSteps = 8;
+  if (AutocastType(unit.settings().precision) == DType::kUndefined) return kNoName;
+  if (!IsToldType(unit, node) || SpellsFloat32(unit, node)) return kNoName;
+  ValueId made = node.outputs[0];
+  for (int step = 0; step < kMostSteps && made != kNoValue; ++step) {
+    const std::span<const NodeId> readers = unit.bound().ReadersOf(made);
+    if (readers.empty()) return kNoName;
+    const Node& reader = unit.bound().At(readers[0]);
+    for (const ValueId other : reader.inputs) {
+      if (other == made || other == kNoValue || !IsFloat(unit.TypeOf(other).dtype)) continue;
+      if (const NameId name = unit.values().NameOf(other); name != kNoName) return name;
+    }
+    made = reader.outputs[0];
+  }
+  return kNoName;
+}
 
 bool LowerByLine(UnitWriter& unit, const Rewritten& call) {
   const bool is_by_host = IsByHost(unit, call);

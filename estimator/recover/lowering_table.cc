@@ -367,6 +367,8 @@ void LowerConstant(UnitWriter& unit, const Node& node, std::string_view) {
 
 // A tensor that is made from numbers alone.
 void LowerFill(UnitWriter& unit, const Node& node, std::string_view aten) {
+  const NameId giver = GiverOfType(unit, node);
+  if (giver != kNoName) return unit.Emit("bernoulli", {giver}, {unit.NewResult(node.outputs[0])});
   unit.Emit(aten, {}, {unit.NewResult(node.outputs[0])});
 }
 
