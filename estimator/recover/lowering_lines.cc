@@ -52,6 +52,32 @@ void LowerByHost(UnitWriter& unit, const Rewritten& call) {
   unit.Emit("index.host", {table}, {result}, {Numel(unit.TypeOf(call.inputs[1]).dims)});
 }
 
+// Whether the line that calls a linear layer casts what it passes to the type of the weight first.
+bool IsArgumentCast(const UnitWriter& unit, const Rewritten& call) {
+  if (call.aten != "linear" || call.inputs.size() < 2 || call.module.has_value()) return false;
+  const std::vector<FileLine>& lines = unit.bound().metadata().LinesOf(call.last).lines;
+  if (lines.size() < 2) return false;
+  const FileLine& caller = lines[lines.size() - 2];  // of the layer's own forward
+  return CastsArgument(caller.file, caller.text);
+}
+
+// "hidden_states = hidden_states.to(self.wo.weight.dtype)", a line of the caller's before it.
+void LowerCastArgument(UnitWriter& unit, const Rewritten& call, std::vector<NameId> operands) {
+  Program& program = unit.program();
+  CallPlace caller = unit.place();
+  caller.module = program.modules.CallerOf(caller.module);
+  if (!caller.frames.empty()) caller.frames.pop_back();
+  if (!caller.frames.empty() && caller.frames.back() != kNoStatement) {
+    StatementId& line = caller.frames.back();
+    line = program.source.PutBeside(line, program.source.At(line).targets);
+  }
+  const ProgramValue value = program.values[Index(operands[0])];
+  const std::string name = value.name + ".cast";
+  operands[0] =
+      unit.At(std::move(caller)).Make("type_as", {operands[0], operands[1]}, name, value.type);
+  unit.Emit(call.aten, std::move(operands), {unit.NewResult(unit.bound().At(call.last).outputs[0])});
+}
+
 // Whether the call that `node` came from is told a type of floats: torch.randn(n, dtype=x.dtype).
 bool IsToldType(const UnitWriter& unit, const Node& node) {
   constexpr std::string_view kMakers[] = {"aten.zeros.", "aten.ones.", "aten.full.",
@@ -93,10 +119,13 @@ NameId GiverOfType(const UnitWriter& unit, const Node& node) {
 bool LowerByLine(UnitWriter& unit, const Rewritten& call) {
   const bool is_by_host = IsByHost(unit, call);
   if (is_by_host) LowerByHost(unit, call);
-  if (is_by_host || !IsCastFirst(unit, call)) return is_by_host;
+  const bool is_cast = !is_by_host && IsCastFirst(unit, call);
+  const bool is_argument_cast = !is_by_host && IsArgumentCast(unit, call);
+  if (!is_cast && !is_argument_cast) return is_by_host;
   std::vector<NameId> operands;
   for (const ValueId input : call.inputs) operands.push_back(unit.TensorOf(input));
-  LowerCastFirst(unit, call, std::move(operands));
+  is_cast ? LowerCastFirst(unit, call, std::move(operands))
+          : LowerCastArgument(unit, call, std::move(operands));
   return true;
 }
 
