@@ -189,6 +189,21 @@ struct NormedVectors {
   SeenIn seen;
 };
 const NormedVectors& VectorsOfSpectralNorm();
+// What a forward makes of its states and returns, whoever reads it: a norm, then a pooler.
+struct UnreadRunRow {
+  std::string_view in_class;  // how the class of the module ends whose forward it is
+  std::string_view behind;    // the child that makes the states
+  std::string_view first;     // the line that takes the first of them; "": none does
+  std::string_view norm;      // a child, "": none
+  std::string_view norm_line;
+  std::string_view pooler;  // a child with a layer "dense" and tanh, "": none
+  std::string_view pooler_line;
+  SeenIn seen;
+};
+std::span<const UnreadRunRow> UnreadRuns();
+// Whether the line makes a normal distribution of its parameters: variance, too, where a mean alone
+// is read.
+bool MakesPosterior(std::string_view line);
 // A mask [n, n] that no call reads, of n positions of a table, so many modules above it.
 struct UnreadMask {
   std::string_view buffer;  // the end of its path

@@ -15,6 +15,7 @@
 #include "estimator/recover/places.h"
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
+#include "estimator/recover/unread_runs.h"
 
 namespace onnxfit {
 namespace {
@@ -43,6 +44,7 @@ std::vector<Rewritten> CallsOf(const Findings& found, const PutBacks& put_backs)
 void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBacks& put_backs,
                 const Places& places) {
   PutBackWriter lost(recovery, put_backs, places, units);
+  UnreadRunWriter unread(recovery, places);
   lost.WriteCopiesOfInputs();
   NodeId next = 0;  // node whose turn it is
   for (const Unit& unit : units) {
@@ -57,6 +59,7 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
     LowerUnit(writer, unit);
     recovery.values.ShowHidden();
     lost.WriteBehind(writer, unit.at);
+    for (const NodeId node : unit.nodes) unread.WriteBehind(node);
   }
   recovery.writer.WarnOfUnknown("node");
 }
@@ -71,7 +74,7 @@ LibraryModel ModelOf(const ExporterMetadata& metadata) {
 
 // Names of what runs although nobody reads it.
 std::set<NameId> RunAllTheSame(const Recovery& recovery) {
-  std::set<NameId> names;
+  std::set<NameId> names = recovery.unread;
   for (const ValueId value : FindArgumentsOfMasks(recovery.bound)) {
     names.insert(recovery.values.NameOf(value));
   }

@@ -31,6 +31,7 @@ struct Recovery {
   std::map<NodeId, const FoldedBatchNorm*> folded;  // by convolution
   std::set<std::string> outside_autocast;           // paths of modules
   std::set<std::string> further_results = {};       // operators that were warned of
+  std::set<NameId> unread = {};                     // what runs although no output needs it
 };
 
 class UnitWriter {
@@ -84,6 +85,8 @@ class UnitWriter {
   // The same, with a result of this type.
   NameId Make(std::string_view op, std::vector<NameId> inputs, std::string name,
               const TensorType& type, std::vector<int64_t> ints = {});
+  // `name` is made although no output needs it.
+  void RunUnread(NameId name) { recovery_->unread.insert(name); }
   // A call of an operator without a row.
   void LowerUnknown(const Node& node);
   void EmitUnknown(std::string_view name, std::vector<NameId> inputs, std::vector<NameId> outputs);
@@ -129,6 +132,10 @@ const LoweringRow* FindFusedLowering(std::string_view op_type);
 // Writes a call that a library makes otherwise than the file says, by the line that it was made in
 // (lowering_lines.cc): false where it is as the file says.
 bool LowerByLine(UnitWriter& unit, const Rewritten& call);
+
+// Writes a split of parameters of a normal distribution, of which `mean` alone is read, and what
+// else is made of them, where its line calls for such a one: else false.
+bool LowerPosterior(UnitWriter& unit, const Node& node, ValueId mean);
 
 // What has the type that torch.zeros (…, dtype=x.dtype) and its like are told under autocast, most
 // likely what the result of `node` will be joined with; kNoName where it is in fp32.

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/base/settings.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/recover/lowering.h"
 
@@ -75,13 +74,14 @@ void LowerCastArgument(UnitWriter& unit, const Rewritten& call, std::vector<Name
   const std::string name = value.name + ".cast";
   operands[0] =
       unit.At(std::move(caller)).Make("type_as", {operands[0], operands[1]}, name, value.type);
-  unit.Emit(call.aten, std::move(operands), {unit.NewResult(unit.bound().At(call.last).outputs[0])});
+  unit.Emit(call.aten, std::move(operands),
+            {unit.NewResult(unit.bound().At(call.last).outputs[0])});
 }
 
 // Whether the call that `node` came from is told a type of floats: torch.randn(n, dtype=x.dtype).
 bool IsToldType(const UnitWriter& unit, const Node& node) {
-  constexpr std::string_view kMakers[] = {"aten.zeros.", "aten.ones.", "aten.full.",
-                                          "aten.rand.",  "aten.randn."};
+  constexpr std::string_view kMakers[] = {"aten.zeros.", "aten.ones.", "aten.full.", "aten.rand.",
+                                          "aten.randn."};
   const FxNode* call = unit.bound().metadata().CallOf(unit.bound().IdOf(node));
   if (call == nullptr || !IsFloat(unit.TypeOf(node.outputs[0]).dtype)) return false;
   const bool makes = std::ranges::any_of(
@@ -114,6 +114,23 @@ NameId GiverOfType(const UnitWriter& unit, const Node& node) {
     made = reader.outputs[0];
   }
   return kNoName;
+}
+
+// Its mean is read, and what else diffusers' DiagonalGaussianDistribution makes is not.
+bool LowerPosterior(UnitWriter& unit, const Node& node, ValueId mean) {
+  const std::vector<FileLine>& lines =
+      unit.bound().metadata().LinesOf(unit.bound().IdOf(node)).lines;
+  if (lines.empty() || !MakesPosterior(lines.back().text)) return false;
+  const NameId parameters = unit.TensorOf(node.inputs[0]);
+  const TensorType type = unit.WithPrecision(unit.TypeOf(mean));
+  const std::string name = std::string(unit.bound().NameOf(mean));
+  const NameId logvar = unit.NewName(name + ".logvar", type);
+  unit.Emit("split", {parameters}, {unit.NewResult(mean), logvar});
+  const NameId clamped = unit.Make("clamp", {logvar}, name + ".clamped", type);
+  const NameId half = unit.Make("mul.Scalar", {clamped}, name + ".half", type);
+  unit.RunUnread(unit.Make("exp", {half}, name + ".std", type));
+  unit.RunUnread(unit.Make("exp", {clamped}, name + ".var", type));
+  return true;
 }
 
 bool LowerByLine(UnitWriter& unit, const Rewritten& call) {

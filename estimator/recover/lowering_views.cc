@@ -92,6 +92,8 @@ void LowerSplitToSequence(UnitWriter& unit, const Node& node, std::string_view a
       items.emplace_back(at->elements()[0], reader.outputs[0]);
     }
   }
+  const bool is_first = items.size() == 1 && items[0].first == 0;
+  if (is_first && LowerPosterior(unit, node, items[0].second)) return;
   std::stable_sort(items.begin(), items.end());
   std::vector<NameId> outputs;
   for (const auto& [at, value] : items) outputs.push_back(unit.NewResult(value));

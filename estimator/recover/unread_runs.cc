@@ -1,0 +1,175 @@
+#include "estimator/recover/unread_runs.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/program/modules.h"
+
+namespace onnxfit {
+namespace {
+
+std::string ChildPath(const std::string& caller, std::string_view child) {
+  return caller.empty() ? std::string(child) : caller + "." + std::string(child);
+}
+
+class UnreadRunFinder {
+ public:
+  explicit UnreadRunFinder(const BoundGraph& bound) : bound_(bound) {
+    for (const NodeOrigin& origin : bound.metadata().origins) {
+      runs_.insert(bound.metadata().modules.PathOf(origin.module));
+    }
+    for (const SignatureEntry& entry : bound.metadata().signature) {
+      named_.insert(ParentOf(entry.target));
+    }
+  }
+
+  std::vector<UnreadRun> Find() {
+    for (const UnreadRunRow& row : UnreadRuns()) AddAll(row);
+    return std::move(found_);
+  }
+
+ private:
+  void AddAll(const UnreadRunRow& row) {
+    std::map<std::string, UnreadRun> by_caller;  // the last node decides
+    for (NodeId node = 0; node < std::ssize(bound_.graph().nodes); ++node) {
+      const std::optional<UnreadRun> run = RunBehind(row, node);
+      if (run.has_value()) by_caller[run->caller] = *run;
+    }
+    for (auto& [caller, run] : by_caller) {
+      const bool is_norm = row.norm.empty() || IsUnread(ChildPath(caller, row.norm));
+      const bool is_pooler =
+          row.pooler.empty() || IsUnread(ChildPath(caller, row.pooler) + ".dense");
+      if (is_norm && is_pooler) found_.push_back(std::move(run));
+    }
+  }
+
+  // Where `node` makes states in the child that comes before.
+  std::optional<UnreadRun> RunBehind(const UnreadRunRow& row, NodeId node) const {
+    const ExporterMetadata& metadata = bound_.metadata();
+    const std::vector<std::string>& classes = metadata.ClassesOf(node);
+    const auto found = std::ranges::find_if(
+        classes, [&](const std::string& type) { return type.ends_with(row.in_class); });
+    const auto level = static_cast<size_t>(found - classes.begin());
+    const ModuleId module = metadata.ModuleOf(node);
+    if (level + 1 >= metadata.modules.DepthOf(module)) return std::nullopt;
+    if (ChildOf(metadata.modules.NameAt(module, level + 1)) != row.behind) return std::nullopt;
+    const std::vector<ValueId>& made = bound_.At(node).outputs;
+    const bool makes_states = !made.empty() && IsFloat(bound_.TypeOf(made[0]).dtype) &&
+                              bound_.DimsOf(made[0]).size() == 3;
+    if (!makes_states) return std::nullopt;
+    return UnreadRun{node, made[0], level,
+                     metadata.modules.PathOf(metadata.modules.AtLevel(module, level)), &row};
+  }
+
+  bool IsUnread(const std::string& path) const {
+    return named_.contains(path) && !runs_.contains(path);
+  }
+
+  const BoundGraph& bound_;
+  std::set<std::string_view> runs_;   // modules that have nodes
+  std::set<std::string_view> named_;  // modules that have tensors
+  std::vector<UnreadRun> found_;
+};
+
+}  // namespace
+
+std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound) {
+  if (bound.metadata().signature.empty()) return {};
+  return UnreadRunFinder(bound).Find();
+}
+
+UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
+    : recovery_(recovery), places_(places) {
+  for (UnreadRun& run : FindUnreadRuns(recovery.bound)) {
+    const NodeId behind = run.behind;
+    runs_.emplace(behind, std::move(run));
+  }
+}
+
+void UnreadRunWriter::WriteBehind(NodeId node) {
+  const auto [begin, end] = runs_.equal_range(node);
+  for (auto run = begin; run != end; ++run) Write(run->second);
+}
+
+void UnreadRunWriter::Write(const UnreadRun& run) {
+  NameId made = recovery_.values.NameOf(run.states);
+  if (made == kNoName) return;
+  if (!run.row->norm.empty()) made = WriteNorm(run, made);
+  if (made != kNoName) recovery_.unread.insert(made);
+  if (!run.row->pooler.empty() && made != kNoName) made = WritePooler(run, made);
+  if (made != kNoName) recovery_.unread.insert(made);
+}
+
+NameId UnreadRunWriter::WriteNorm(const UnreadRun& run, NameId states) {
+  const std::string path = ChildPath(run.caller, run.row->norm);
+  const NameId weight = TensorOf(path + ".weight");
+  const NameId bias = TensorOf(path + ".bias");
+  if (weight == kNoName || bias == kNoName) return kNoName;
+  if (!run.row->first.empty()) {
+    states = TakeFirst(UnitWriter(recovery_, PlaceOf(run, run.row->first, 1)), states);
+  }
+  const CallPlace caller = PlaceOf(run, run.row->norm_line, 2);
+  UnitWriter unit(recovery_, Enter(caller, path, "return F.layer_norm("));
+  const TensorType type = unit.program().values[Index(states)].type;
+  return unit.Make("layer_norm", {states, weight, bias}, path, type, {1});
+}
+
+// The first of all states, through a layer and tanh.
+NameId UnreadRunWriter::WritePooler(const UnreadRun& run, NameId states) {
+  const std::string path = ChildPath(run.caller, run.row->pooler);
+  const NameId weight = TensorOf(path + ".dense.weight");
+  const NameId bias = TensorOf(path + ".dense.bias");
+  if (weight == kNoName || bias == kNoName) return kNoName;
+  const CallPlace caller = PlaceOf(run, run.row->pooler_line, 3);
+  const auto in_line = [&](std::string_view line) { return Enter(caller, path, line); };
+  states =
+      TakeFirst(UnitWriter(recovery_, in_line("first_token_tensor = hidden_states[:, 0]")), states);
+  UnitWriter dense(recovery_, Enter(in_line("pooled_output = self.dense(first_token_tensor)"),
+                                    path + ".dense", "return F.linear("));
+  const TensorType type = dense.program().values[Index(states)].type;
+  const NameId made = dense.Make("linear", {states, weight, bias}, path + ".dense", type);
+  UnitWriter activation(recovery_, Enter(in_line("pooled_output = self.activation(pooled_output)"),
+                                         path + ".activation", "return torch.tanh(input)"));
+  return activation.Make("tanh", {made}, path, type);
+}
+
+NameId UnreadRunWriter::TakeFirst(UnitWriter unit, NameId states) {
+  const ProgramValue value = unit.program().values[Index(states)];
+  TensorType type = value.type;
+  type.dims.erase(type.dims.begin() + 1);
+  return unit.Make("select", {states}, value.name + ".first", type, {1});
+}
+
+// In the forward around both, so many lines below the one that calls the child in front.
+CallPlace UnreadRunWriter::PlaceOf(const UnreadRun& run, std::string_view line, int64_t below) {
+  Program& program = recovery_.writer.program();
+  CallPlace place = places_.Of(run.behind);
+  const StatementId front = FrameAt(program.modules, place, run.level);
+  place.frames.resize(std::min(place.frames.size(), run.level));
+  place.module = program.modules.AtLevel(place.module, run.level);
+  place.written_in_place = std::nullopt;
+  StatementId own = kNoStatement;
+  if (front != kNoStatement) {
+    const SourceStatement& before = program.source.At(front);
+    const std::string file = before.file;
+    own = program.source.Read(before.line + below, line, file);
+  }
+  place.frames.push_back(own);
+  return place;
+}
+
+CallPlace UnreadRunWriter::Enter(CallPlace caller, const std::string& path, std::string_view line) {
+  Program& program = recovery_.writer.program();
+  caller.module = program.modules.Enter(caller.module, path);
+  caller.frames.push_back(program.source.PutBack(ReadStatement(1, line)));
+  return caller;
+}
+
+NameId UnreadRunWriter::TensorOf(const std::string& name) const {
+  return recovery_.values.FindLostTensor(name).value_or(kNoName);
+}
+
+}  // namespace onnxfit

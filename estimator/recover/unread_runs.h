@@ -1,0 +1,55 @@
+// Modules that run though no output needs what they make, so that torch.export's ONNX has their
+// parameters' names alone: a tower's last norm, a pooler.  Internal to the room recover/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/libraries/libraries.h"
+#include "estimator/recover/bound_graph.h"
+#include "estimator/recover/lowering.h"
+#include "estimator/recover/places.h"
+
+namespace onnxfit {
+
+struct UnreadRun {
+  NodeId behind = kNoNode;    // the last node of the child in front of it
+  ValueId states = kNoValue;  // what that makes
+  size_t level = 0;           // of the forward that calls both
+  std::string caller = {};    // its module's path
+  const UnreadRunRow* row = nullptr;
+};
+
+// By rows of UnreadRuns (libraries.h): in calls of their classes whose child runs no node.
+// O(nodes × rows).
+std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound);
+
+// Writes them, while the units around them are lowered.
+class UnreadRunWriter {
+ public:
+  // All must outlive it.
+  UnreadRunWriter(Recovery& recovery, const Places& places);
+
+  // Those behind `node`, whose tensors are known.
+  void WriteBehind(NodeId node);
+
+ private:
+  void Write(const UnreadRun& run);
+  NameId WriteNorm(const UnreadRun& run, NameId states);
+  NameId WritePooler(const UnreadRun& run, NameId states);
+  NameId TakeFirst(UnitWriter unit, NameId states);
+  CallPlace PlaceOf(const UnreadRun& run, std::string_view line, int64_t below);
+  // A place in child `path` of the forward at `caller`, whose own forward has `line`.
+  CallPlace Enter(CallPlace caller, const std::string& path, std::string_view line);
+  NameId TensorOf(const std::string& name) const;
+
+  Recovery& recovery_;
+  const Places& places_;
+  std::multimap<NodeId, UnreadRun> runs_;  // by the node in front
+};
+
+}  // namespace onnxfit
