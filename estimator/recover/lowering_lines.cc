@@ -78,6 +78,40 @@ void LowerCastArgument(UnitWriter& unit, const Rewritten& call, std::vector<Name
             {unit.NewResult(unit.bound().At(call.last).outputs[0])});
 }
 
+// "image_features" of "x = x.masked_scatter(mask, image_features)", else "".
+std::string_view ScatteredName(std::string_view line) {
+  constexpr std::string_view kCall = ".masked_scatter(";
+  const size_t call = line.find(kCall);
+  if (call == line.npos || !line.ends_with(')')) return "";
+  line.remove_suffix(1);
+  const size_t comma = line.rfind(", ");
+  if (comma == line.npos || comma < call) return "";
+  line.remove_prefix(comma + 2);
+  return line.find_first_of("([. =") == line.npos ? line : "";
+}
+
+// Whether the call takes what another line has bound to a name, and has to be of the type that it
+// is written into: a line in between casts it, "x = x.to(y.device, y.dtype)", which is no call in
+// an fp32 export.
+bool IsMaskedScatter(const UnitWriter& unit, const Rewritten& call) {
+  if (call.aten != "masked_scatter" || call.inputs.size() != 3) return false;
+  const std::vector<StatementId>& frames = unit.place().frames;
+  return !frames.empty() && frames.back() != kNoStatement &&
+         !ScatteredName(unit.program().source.At(frames.back()).text).empty();
+}
+
+void LowerMaskedScatter(UnitWriter& unit, const Rewritten& call, std::vector<NameId> operands) {
+  CallPlace place = unit.place();
+  SourceLines& source = unit.program().source;
+  StatementId& line = place.frames.back();
+  line = source.PutBeside(line, {std::string(ScatteredName(source.At(line).text))});
+  const ProgramValue value = unit.program().values[Index(operands[2])];
+  operands[2] = unit.At(std::move(place))
+                    .Make("type_as", {operands[2], operands[0]}, value.name + ".cast", value.type);
+  unit.Emit(call.aten, std::move(operands), {unit.NewResult(unit.bound().At(call.last).outputs[0])},
+            call.ints);
+}
+
 // Whether the call that `node` came from is told a type of floats: torch.randn(n, dtype=x.dtype).
 bool IsToldType(const UnitWriter& unit, const Node& node) {
   constexpr std::string_view kMakers[] = {"aten.zeros.", "aten.ones.", "aten.full.", "aten.rand.",
@@ -138,11 +172,13 @@ bool LowerByLine(UnitWriter& unit, const Rewritten& call) {
   if (is_by_host) LowerByHost(unit, call);
   const bool is_cast = !is_by_host && IsCastFirst(unit, call);
   const bool is_argument_cast = !is_by_host && IsArgumentCast(unit, call);
-  if (!is_cast && !is_argument_cast) return is_by_host;
+  const bool is_scatter = !is_by_host && IsMaskedScatter(unit, call);
+  if (!is_cast && !is_argument_cast && !is_scatter) return is_by_host;
   std::vector<NameId> operands;
   for (const ValueId input : call.inputs) operands.push_back(unit.TensorOf(input));
-  is_cast ? LowerCastFirst(unit, call, std::move(operands))
-          : LowerCastArgument(unit, call, std::move(operands));
+  if (is_cast) LowerCastFirst(unit, call, std::move(operands));
+  if (is_argument_cast) LowerCastArgument(unit, call, std::move(operands));
+  if (is_scatter) LowerMaskedScatter(unit, call, std::move(operands));
   return true;
 }
 

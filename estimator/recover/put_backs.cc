@@ -41,7 +41,7 @@ class PutBackFinder {
     }
     std::vector<LostCall> dropouts;
     for (LostCall& lost : LostCalls()) {
-      if (IsOfRotary(lost)) continue;
+      if (IsOfRotary(lost) || IsAutocasts(lost)) continue;
       Note(lost);
       if (IsDropout(lost)) dropouts.push_back(lost);
       if (lost.behind != kNoNode) found_.behind.emplace(lost.behind, lost);
@@ -63,6 +63,14 @@ class PutBackFinder {
     found_.notes.push_back(fmt::format("{} is put back before {}",
                                        lost.repeats == kNoNode ? lost.op : lost.name,
                                        DisplayName(graph_, ReaderOf(lost))));
+  }
+
+  // softmax(x.float()): autocast runs it in fp32 anyway.  (Names in files without lines are told by
+  // calls that say more.)
+  bool IsAutocasts(const LostCall& lost) const {
+    return metadata_.lines.size() > 1 && lost.op == "to.inline" && lost.before != kNoNode &&
+           AutocastType(settings_.precision) != DType::kUndefined &&
+           bound_.At(lost.before).op_type == "Softmax";
   }
 
   // cos * 1.0, which is put back with cos.
