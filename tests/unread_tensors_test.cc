@@ -40,6 +40,8 @@ std::string Ask(const std::string& name, const char* kind, bool warns) {
       {"clvp.position_embeds_layer.weight", kNoValue, {half.dtype, {12, 4}}},
       {"siglip.final_layer_norm.weight", kNoValue, {half.dtype, {4}}},
       {"other.norm.weight", kNoValue, {half.dtype, {7}}},
+      {"owl.text_projection.weight", kNoValue, half},
+      {"owl.vision_model.post_layernorm.weight", kNoValue, {half.dtype, {9}}},
       {"conv.parametrizations.weight.original", kNoValue, {half.dtype, {6, 4, 3, 3}}},
       {"conv.parametrizations.weight.0._v", kNoValue, {half.dtype, {36}}}};
   if (warns) return FindUnsized(model.bound, known).value_or(Warning()).text;
@@ -86,6 +88,9 @@ TEST_CASE("or as its library makes it of the width that its module has") {
   CHECK(Size("siglip.head.weight") == "float32 4x4");
   CHECK(Size("siglip.head.bias") == "float32 4");
   CHECK(Size("bert.head.bias").empty());
+  CHECK(Size("owl.visual_projection.weight") == "float32 2x9");  // as many as of words, of images
+  CHECK(Size("bert.visual_projection.weight").empty());
+  CHECK(Size("bert.projection.conv.weight") == "float32 4x8x4");
   CHECK(Size("layoutlmv3.patch_embed.proj.weight").empty());
   CHECK(Size("bert.layoutlmv3.pos_embed") == "float32 1x197x4");
 }

@@ -201,6 +201,15 @@ struct UnreadRunRow {
   SeenIn seen;
 };
 std::span<const UnreadRunRow> UnreadRuns();
+// Zeros of the sizes of the words that a forward of that class makes in `line`, where it is given
+// none, in front of its child `before`, which may read nothing of them.
+struct UnreadZerosRow {
+  std::string_view in_class;
+  std::string_view before;
+  std::string_view line;
+  SeenIn seen;
+};
+std::span<const UnreadZerosRow> UnreadZeros();
 // Whether the line makes a normal distribution of its parameters: variance, too, where a mean alone
 // is read.
 bool MakesPosterior(std::string_view line);

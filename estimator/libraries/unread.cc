@@ -23,7 +23,7 @@ constexpr UnreadRunRow kUnreadRuns[] = {
      kNormOfStates,
      "pooler",
      kPoolerOfStates,
-     {kTransformers, kFlavaTowers, kNormOfStates}},
+     {kTransformers, kFlavaTowers, "sequence_output = self.layernorm(sequence_output)"}},
     {"FlavaTextModel",
      "encoder",
      "",
@@ -31,7 +31,7 @@ constexpr UnreadRunRow kUnreadRuns[] = {
      kNormOfStates,
      "pooler",
      kPoolerOfStates,
-     {kTransformers, kFlavaTowers, kNormOfStates}},
+     {kTransformers, kFlavaTowers, "sequence_output = self.layernorm(sequence_output)"}},
     {"FlavaMultimodalModel",
      "layernorm",
      "",
@@ -39,7 +39,8 @@ constexpr UnreadRunRow kUnreadRuns[] = {
      "",
      "pooler",
      kPoolerOfStates,
-     {kTransformers, kFlavaTowers, kPoolerOfStates}},
+     {kTransformers, kFlavaTowers,
+      "pooled_output = self.pooler(sequence_output) if self.pooler is not None"}},
     // A neck reads the states of several layers.
     {"DPTModel",
      "encoder",
@@ -48,7 +49,8 @@ constexpr UnreadRunRow kUnreadRuns[] = {
      kNormOfStates,
      "",
      "",
-     {kTransformers, "models/dpt/modeling_dpt.py", kNormOfStates}},
+     {kTransformers, "models/dpt/modeling_dpt.py",
+      "sequence_output = self.layernorm(sequence_output)"}},
     {"CLIPVisionModel",
      "encoder",
      "pooled_output = last_hidden_state[:, 0, :]",
@@ -66,7 +68,17 @@ constexpr UnreadRunRow kUnreadRuns[] = {
      "",
      "pooler",
      kPoolerOfStates,
-     {kTransformers, "models/xlm_roberta/modeling_xlm_roberta.py", kPoolerOfStates}},
+     {kTransformers, "models/xlm_roberta/modeling_xlm_roberta.py",
+      "pooled_output = self.pooler(sequence_output) if self.pooler is not None"}},
+};
+
+constexpr UnreadZerosRow kUnreadZeros[] = {
+    // With a type_vocab_size of 0, the default.
+    {"DebertaV2Model",
+     "embeddings",
+     "token_type_ids = torch.zeros(input_shape, dtype=torch.long, device=device)",
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
+      "token_type_ids = torch.zeros(input_shape, dtype=torch.long, device=device)"}},
 };
 
 // DiagonalGaussianDistribution makes a mean, a variance and two kinds of its root.
@@ -78,6 +90,8 @@ constexpr NameFact kPosteriors[] = {
 }  // namespace
 
 std::span<const UnreadRunRow> UnreadRuns() { return kUnreadRuns; }
+
+std::span<const UnreadZerosRow> UnreadZeros() { return kUnreadZeros; }
 
 bool MakesPosterior(std::string_view line) {
   return std::ranges::any_of(kPosteriors,

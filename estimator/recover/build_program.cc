@@ -49,6 +49,7 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
   NodeId next = 0;  // node whose turn it is
   for (const Unit& unit : units) {
     for (; next <= unit.at; ++next) lost.WriteRotary(next);
+    for (const NodeId node : unit.nodes) unread.WriteBefore(node);
     if (unit.kind == UnitKind::kNumbers || unit.kind == UnitKind::kPutBack) continue;
     CallPlace place = places.Of(unit.at);
     if (unit.call != nullptr) place.module = unit.call->module.value_or(place.module);

@@ -54,7 +54,9 @@ class UnreadRunFinder {
         classes, [&](const std::string& type) { return type.ends_with(row.in_class); });
     const auto level = static_cast<size_t>(found - classes.begin());
     const ModuleId module = metadata.ModuleOf(node);
-    if (level + 1 >= metadata.modules.DepthOf(module)) return std::nullopt;
+    if (found == classes.end() || level + 1 >= metadata.modules.DepthOf(module)) {
+      return std::nullopt;
+    }
     if (ChildOf(metadata.modules.NameAt(module, level + 1)) != row.behind) return std::nullopt;
     const std::vector<ValueId>& made = bound_.At(node).outputs;
     const bool makes_states = !made.empty() && IsFloat(bound_.TypeOf(made[0]).dtype) &&
@@ -74,7 +76,47 @@ class UnreadRunFinder {
   std::vector<UnreadRun> found_;
 };
 
+// The model's first input of integers [batch, words]; null without one.
+const TensorType* WordsOf(const BoundGraph& bound) {
+  for (const ValueId input : bound.graph().inputs) {
+    const TensorType& type = bound.TypeOf(input);
+    if (!IsFloat(type.dtype) && type.dims.size() == 2) return &type;
+  }
+  return nullptr;
+}
+
+// Whether an input or a node's line shows what `line` makes.
+bool IsShown(const BoundGraph& bound, std::string_view line) {
+  const std::string_view name = line.substr(0, line.find(' '));
+  const bool is_given = std::ranges::any_of(
+      bound.graph().inputs, [&](ValueId input) { return bound.NameOf(input) == name; });
+  return is_given || std::ranges::any_of(bound.metadata().lines, [&](const NodeLines& lines) {
+           return lines.innermost == line;
+         });
+}
+
 }  // namespace
+
+std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
+  std::vector<UnreadTensorOfZeros> found;
+  const ModuleTree& modules = bound.metadata().modules;
+  for (const UnreadZerosRow& row : UnreadZeros()) {
+    if (IsShown(bound, row.line)) continue;
+    std::set<ModuleId> callers;  // each makes them once
+    for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
+      const std::vector<std::string>& classes = bound.metadata().ClassesOf(node);
+      const auto type = std::ranges::find_if(
+          classes, [&](const std::string& name) { return name.ends_with(row.in_class); });
+      const auto level = static_cast<size_t>(type - classes.begin());
+      const ModuleId module = bound.metadata().ModuleOf(node);
+      if (type == classes.end() || level + 1 >= modules.DepthOf(module)) continue;
+      if (ChildOf(modules.NameAt(module, level + 1)) != row.before) continue;
+      const bool is_first = callers.insert(modules.AtLevel(module, level)).second;
+      if (is_first) found.push_back({node, level, &row});
+    }
+  }
+  return found;
+}
 
 std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound) {
   if (bound.metadata().signature.empty()) return {};
@@ -83,9 +125,20 @@ std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound) {
 
 UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
     : recovery_(recovery), places_(places) {
+  zeros_ = FindUnreadZeros(recovery.bound);
   for (UnreadRun& run : FindUnreadRuns(recovery.bound)) {
     const NodeId behind = run.behind;
     runs_.emplace(behind, std::move(run));
+  }
+}
+
+void UnreadRunWriter::WriteBefore(NodeId node) {
+  for (const UnreadTensorOfZeros& zeros : zeros_) {
+    if (zeros.before != node) continue;
+    const TensorType* words = WordsOf(recovery_.bound);
+    if (words == nullptr) continue;
+    UnitWriter unit(recovery_, PlaceOf(node, zeros.level, zeros.row->line, -1));
+    unit.RunUnread(unit.Make("constant", {}, std::string(zeros.row->in_class) + ".zeros", *words));
   }
 }
 
@@ -109,9 +162,10 @@ NameId UnreadRunWriter::WriteNorm(const UnreadRun& run, NameId states) {
   const NameId bias = TensorOf(path + ".bias");
   if (weight == kNoName || bias == kNoName) return kNoName;
   if (!run.row->first.empty()) {
-    states = TakeFirst(UnitWriter(recovery_, PlaceOf(run, run.row->first, 1)), states);
+    states =
+        TakeFirst(UnitWriter(recovery_, PlaceOf(run.behind, run.level, run.row->first, 1)), states);
   }
-  const CallPlace caller = PlaceOf(run, run.row->norm_line, 2);
+  const CallPlace caller = PlaceOf(run.behind, run.level, run.row->norm_line, 2);
   UnitWriter unit(recovery_, Enter(caller, path, "return F.layer_norm("));
   const TensorType type = unit.program().values[Index(states)].type;
   return unit.Make("layer_norm", {states, weight, bias}, path, type, {1});
@@ -123,7 +177,7 @@ NameId UnreadRunWriter::WritePooler(const UnreadRun& run, NameId states) {
   const NameId weight = TensorOf(path + ".dense.weight");
   const NameId bias = TensorOf(path + ".dense.bias");
   if (weight == kNoName || bias == kNoName) return kNoName;
-  const CallPlace caller = PlaceOf(run, run.row->pooler_line, 3);
+  const CallPlace caller = PlaceOf(run.behind, run.level, run.row->pooler_line, 3);
   const auto in_line = [&](std::string_view line) { return Enter(caller, path, line); };
   states =
       TakeFirst(UnitWriter(recovery_, in_line("first_token_tensor = hidden_states[:, 0]")), states);
@@ -143,13 +197,14 @@ NameId UnreadRunWriter::TakeFirst(UnitWriter unit, NameId states) {
   return unit.Make("select", {states}, value.name + ".first", type, {1});
 }
 
-// In the forward around both, so many lines below the one that calls the child in front.
-CallPlace UnreadRunWriter::PlaceOf(const UnreadRun& run, std::string_view line, int64_t below) {
+// In the forward at `level` around `node`, so many lines below the one that calls its child.
+CallPlace UnreadRunWriter::PlaceOf(NodeId node, size_t level, std::string_view line,
+                                   int64_t below) {
   Program& program = recovery_.writer.program();
-  CallPlace place = places_.Of(run.behind);
-  const StatementId front = FrameAt(program.modules, place, run.level);
-  place.frames.resize(std::min(place.frames.size(), run.level));
-  place.module = program.modules.AtLevel(place.module, run.level);
+  CallPlace place = places_.Of(node);
+  const StatementId front = FrameAt(program.modules, place, level);
+  place.frames.resize(std::min(place.frames.size(), level));
+  place.module = program.modules.AtLevel(place.module, level);
   place.written_in_place = std::nullopt;
   StatementId own = kNoStatement;
   if (front != kNoStatement) {

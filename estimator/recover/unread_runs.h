@@ -28,13 +28,24 @@ struct UnreadRun {
 // O(nodes × rows).
 std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound);
 
-// Writes them, while the units around them are lowered.
+struct UnreadTensorOfZeros {
+  NodeId before = kNoNode;  // the first node of the child behind it
+  size_t level = 0;         // of the forward that makes it
+  const UnreadZerosRow* row = nullptr;
+};
+
+// By rows of UnreadZeros, where no node is of that line and no input of that name.
+// O(nodes × rows).
+std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound);
+
+// Writes both, while the units around them are lowered.
 class UnreadRunWriter {
  public:
   // All must outlive it.
   UnreadRunWriter(Recovery& recovery, const Places& places);
 
-  // Those behind `node`, whose tensors are known.
+  // Those in front of `node`, or behind it, whose tensors are known.
+  void WriteBefore(NodeId node);
   void WriteBehind(NodeId node);
 
  private:
@@ -42,7 +53,7 @@ class UnreadRunWriter {
   NameId WriteNorm(const UnreadRun& run, NameId states);
   NameId WritePooler(const UnreadRun& run, NameId states);
   NameId TakeFirst(UnitWriter unit, NameId states);
-  CallPlace PlaceOf(const UnreadRun& run, std::string_view line, int64_t below);
+  CallPlace PlaceOf(NodeId node, size_t level, std::string_view line, int64_t below);
   // A place in child `path` of the forward at `caller`, whose own forward has `line`.
   CallPlace Enter(CallPlace caller, const std::string& path, std::string_view line);
   NameId TensorOf(const std::string& name) const;
@@ -50,6 +61,7 @@ class UnreadRunWriter {
   Recovery& recovery_;
   const Places& places_;
   std::multimap<NodeId, UnreadRun> runs_;  // by the node in front
+  std::vector<UnreadTensorOfZeros> zeros_;
 };
 
 }  // namespace onnxfit
