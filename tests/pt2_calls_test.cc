@@ -567,25 +567,6 @@ TEST_CASE("a cast that the code spells is one in 16 bits, too") {
   CHECK(calls("y = x.to(torch.float32).mean()", "return x * self.v") == "float32 to(x) mul(x,v)");
 }
 
-// The cast and what it reads are made in "head", its reader is not.
-TEST_CASE("a cast that takes the name of a local is what others read") {
-  const auto calls = [](const char* made, const char* cast) {
-    ExportedBuilder builder;
-    builder.Input("x", {8}).In("head").At("net.py", 3, made);
-    builder.Make("torch.ops.aten.tanh.default", "t", {{"self", Ref("x")}}, {8});
-    builder.At("net.py", 4, cast);
-    builder.Make("torch.ops.aten.to.dtype", "to", {{"self", Ref("t")}, {"dtype", Text("float32")}},
-                 {8});
-    builder.In("").At("net.py", 9, "return f(self.head(x))");
-    builder.Make("torch.ops.aten.neg.default", "y", {{"self", Ref("to")}}, {8});
-    const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
-    return CallsOf(Made(builder.Return("y"), settings).program);
-  };
-  CHECK(calls("y = x.tanh()", "y = y.to(torch.float32)") == "tanh(x) to(t) neg(to)");
-  CHECK(calls("z = x.tanh()", "y = z.to(torch.float32)") == "tanh(x) to(t) neg(t)");
-  CHECK(calls("z = x.tanh()", "y = y.to(torch.float32)") == "tanh(x) to(t) neg(t)");
-}
-
 // "self.norm(x.to(dtype=self.norm.weight.dtype))" of a stream in fp32, which the code goes on with.
 TEST_CASE("what a module's argument was cast from is read behind it") {
   ExportedBuilder builder;
@@ -867,18 +848,6 @@ TEST_CASE("what is filled under autocast has the type of what the forward was pa
   // Of two that it may be, that with which the result is joined.
   CHECK(calls(kLine, Precision::kAmpBf16, "x") == "bernoulli(h) floor(r) mul(h,f) mul(y,x)");
   CHECK(calls("r = torch.rand(shape)", Precision::kAmpBf16, "h") == "bernoulli(h)" + rest);
-}
-
-TEST_CASE("one number is drawn on the CPU, unless its line names a device") {
-  const auto calls = [](const char* line) {
-    ExportedBuilder builder;
-    builder.Input("x", {6}).At("net.py", 3, line);
-    builder.Make("torch.ops.aten.rand.default", "r", {{"dtype", Text("float32")}}, {});
-    builder.Make("torch.ops.aten.neg.default", "y", {{"self", Ref("x")}}, {6});
-    return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
-  };
-  CHECK(calls("probability = torch.rand([])") == "neg(x)");
-  CHECK(calls("probability = torch.rand([], device=x.device)") == "constant() neg(x)");
 }
 
 // The router of GPT-OSS: "softmax(values, dim=1, dtype=values.dtype)".
