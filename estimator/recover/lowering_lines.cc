@@ -168,17 +168,19 @@ bool LowerPosterior(UnitWriter& unit, const Node& node, ValueId mean) {
 }
 
 bool LowerByLine(UnitWriter& unit, const Rewritten& call) {
-  const bool is_by_host = IsByHost(unit, call);
-  if (is_by_host) LowerByHost(unit, call);
-  const bool is_cast = !is_by_host && IsCastFirst(unit, call);
-  const bool is_argument_cast = !is_by_host && IsArgumentCast(unit, call);
-  const bool is_scatter = !is_by_host && IsMaskedScatter(unit, call);
-  if (!is_cast && !is_argument_cast && !is_scatter) return is_by_host;
+  if (IsByHost(unit, call)) {
+    LowerByHost(unit, call);
+    return true;
+  }
+  using Lower = void (*)(UnitWriter&, const Rewritten&, std::vector<NameId>);
+  Lower lower = nullptr;
+  if (IsCastFirst(unit, call)) lower = LowerCastFirst;
+  if (IsArgumentCast(unit, call)) lower = LowerCastArgument;
+  if (IsMaskedScatter(unit, call)) lower = LowerMaskedScatter;
+  if (lower == nullptr) return false;
   std::vector<NameId> operands;
   for (const ValueId input : call.inputs) operands.push_back(unit.TensorOf(input));
-  if (is_cast) LowerCastFirst(unit, call, std::move(operands));
-  if (is_argument_cast) LowerCastArgument(unit, call, std::move(operands));
-  if (is_scatter) LowerMaskedScatter(unit, call, std::move(operands));
+  lower(unit, call, std::move(operands));
   return true;
 }
 
