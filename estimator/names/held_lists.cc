@@ -21,12 +21,6 @@ bool TakesOut(const Program& program, const ModuleCall& module, const std::strin
   });
 }
 
-bool CallsModule(const Program& program, const Statement& statement) {
-  return std::any_of(
-      program.calls.begin() + statement.first, program.calls.begin() + statement.last + 1,
-      [&](const AtenCall& call) { return program.modules.DepthOf(call.module) > statement.level; });
-}
-
 // "y = torch.stack([f(x) for x in xs])", whose list has no name beyond the line, or that of the
 // line.
 bool IsLoopInside(const SourceStatement& line) {

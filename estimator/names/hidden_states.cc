@@ -199,16 +199,9 @@ class HiddenStates {
 
   bool IsUnread(const Statement& statement) const {
     const std::vector<NameId>& made = program_.calls[Index(statement.last)].outputs;
-    const bool is_one = CallsModule(statement) && made.size() == 1 && made[0] != kNoName;
+    const bool is_one = CallsModule(program_, statement) && made.size() == 1 && made[0] != kNoName;
     return is_one && lives_.LastReadAt(made[0]) == ValueLives::kBeforeAll &&
            IsFloat(program_.values[Index(made[0])].type.dtype);
-  }
-
-  bool CallsModule(const Statement& statement) const {
-    for (int64_t i = statement.first; i <= statement.last; ++i) {
-      if (runs_.DepthAt(i) > statement.level) return true;
-    }
-    return false;
   }
 
   // Whether no statement behind it binds its name anew, as turns of a loop do.

@@ -129,7 +129,7 @@ class Lifetimes {
     const Statement& statement = module.statements[index];
     if (statement.targets.empty() || MakesListToTakeFrom(program_, module, statement)) return;
     if (bindings_.ReturnsArgument(module, index)) return;
-    const bool is_function = statement.in_helper || !CallsModule(statement);
+    const bool is_function = statement.in_helper || !CallsModule(program_, statement);
     if (is_function && FollowPairs(module, index)) {
       if (!is_known && CallsOneFunction(statement)) HoldLocals(statement);
       return;
@@ -252,7 +252,7 @@ class Lifetimes {
     if (index == 0 || source == kNoStatement || !PassesEmbeddings(program_.source.At(source).text))
       return;
     size_t embeds = index;
-    while (embeds > 0 && !CallsModule(statements[--embeds])) {
+    while (embeds > 0 && !CallsModule(program_, statements[--embeds])) {
     }
     if (statements[embeds].targets.empty()) return;
     size_t last = index - 1;
@@ -281,13 +281,6 @@ class Lifetimes {
   void HoldInHelper(const Statement& statement, int64_t maker, NameId name) {
     const int64_t held = HeldInHelper(program_, runs_, statement, maker, name);
     if (held > maker) lives_.HoldBy("", name, held);
-  }
-
-  bool CallsModule(const Statement& statement) const {
-    for (int64_t i = statement.first; i <= statement.last; ++i) {
-      if (runs_.DepthAt(i) > statement.level) return true;
-    }
-    return false;
   }
 
   // Where as many values leave a statement as it has targets, each is bound to its own.

@@ -313,6 +313,12 @@ const Statement* StatementAt(const ModuleCall& module, int64_t call) {
   return found == module.statements.end() ? nullptr : &*found;
 }
 
+bool CallsModule(const Program& program, const Statement& statement) {
+  return std::any_of(
+      program.calls.begin() + statement.first, program.calls.begin() + statement.last + 1,
+      [&](const AtenCall& call) { return program.modules.DepthOf(call.module) > statement.level; });
+}
+
 std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns& runs) {
   return StatementFinder(program, runs).Find();
 }

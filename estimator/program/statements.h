@@ -40,6 +40,9 @@ std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns
 // That around call `call` of the module call; null without one.  O(statements).
 const Statement* StatementAt(const ModuleCall& module, int64_t call);
 
+// Whether one of its calls is that of a module.  O(its calls).
+bool CallsModule(const Program& program, const Statement& statement);
+
 // One turn of a loop, calls `first` to `last`.
 struct Turn {
   int64_t first = 0;

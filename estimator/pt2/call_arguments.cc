@@ -172,9 +172,6 @@ void CallWriter::Bind(const Call& call, std::string_view variable, NameId like) 
   variables_[{call.modules.back().path, std::string(variable)}] = {.value = like};
 }
 
-// "rotary_emb" of "rotary_emb@1", its second call.
-std::string_view WithoutTurn(std::string_view path) { return path.substr(0, path.find('@')); }
-
 NameId CallWriter::GivenToNextModule(const Call& call) const {
   const size_t depth = call.modules.size();
   const std::vector<Call>& calls =
@@ -185,12 +182,13 @@ NameId CallWriter::GivenToNextModule(const Call& call) const {
     };
     return &other == &call || std::ranges::any_of(other.arguments, is_body);
   };
+  // "rotary_emb" of "rotary_emb@1", its second call.
+  const auto without_turn = [](std::string_view path) { return path.substr(0, path.find('@')); };
   const auto is_next = [&](const Call& other) {
     return depth > 0 && other.modules.size() >= depth &&
-           WithoutTurn(other.modules[depth - 1].path) != WithoutTurn(call.modules.back().path);
+           without_turn(other.modules[depth - 1].path) != without_turn(call.modules.back().path);
   };
-  auto next = std::ranges::find_if(calls, runs);
-  for (next = std::find_if(next, calls.end(), is_next); next != calls.end(); ++next) {
+  for (auto next = std::ranges::find_if(calls, runs); next != calls.end(); ++next) {
     const NameId made = is_next(*next) ? FirstMadeFor(*next, calls) : kNoName;
     if (made != kNoName) return made;
   }
