@@ -128,8 +128,8 @@ bool IsTable(const CallOperands& call) { return In(call, 0).size() == 2; }
 
 // key [B, S, D], query, its mask, what is expected [B, Q, S], value [B, S, D].
 bool IsCumulation(const CallOperands& call) {
-  return std::ranges::all_of(std::array{0, 1, 3, 4},
-                             [&](int i) { return In(call, i).size() == 3; }) &&
+  return std::ranges::all_of(std::array<size_t, 4>{0, 1, 3, 4},
+                             [&](size_t i) { return In(call, i).size() == 3; }) &&
          Out(call).size() == 3;
 }
 
