@@ -17,6 +17,7 @@ constexpr std::string_view kCohere = "models/cohere/modeling_cohere.py";
 constexpr std::string_view kMamba = "models/mamba/modeling_mamba.py";
 constexpr std::string_view kGemma4 = "models/gemma4/modeling_gemma4.py";
 constexpr std::string_view kGlm = "models/glm5_next/modeling_glm5_next.py";
+constexpr std::string_view kNemotronH = "models/nemotron_h/modeling_nemotron_h.py";
 constexpr std::string_view kFalconH1 = "models/falcon_h1/modeling_falcon_h1.py";
 
 // Lines of the forwards that call these functions.
@@ -268,6 +269,13 @@ constexpr CastRow kCasts[] = {
      -1,
      {kTransformers, kMamba, "D=self.D.float()"}},
     {"models/",
+     "= causal_conv1d_fn(",
+     "conv1d",
+     Of::kFirst,
+     To::kOther,
+     0,
+     {kTransformers, kNemotronH, "hidden_states.to(weight.dtype)"}},
+    {"models/",
      kChunkScan,
      "add",
      Of::kSecond,
@@ -355,6 +363,13 @@ constexpr CastRow kCasts[] = {
      To::kFloat,
      -1,
      {kTransformers, kMamba, ".to(self.lm_head.weight.dtype)).float()"}},
+    {"models/",
+     "self.lm_head(hidden_states[:, slice_indices, :]).float()",
+     "linear",
+     Of::kResult,
+     To::kFloat,
+     -1,
+     {kTransformers, kNemotronH, "self.lm_head(hidden_states[:, slice_indices, :]).float()"}},
 };
 
 // Mamba's scan, and Mamba 2's, whose operands are all in fp32.

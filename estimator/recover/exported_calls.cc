@@ -215,6 +215,7 @@ constexpr ExportedRow kExportedRows[] = {
     {.target = "aten.unbind.int", .aten = "unbind", .dimension = 1, .has_parts = true},
     {"aten.index.Tensor", "index", {0, 1, -1}},
     {"aten.roll.default", "roll", kFirst, "", 2},
+    {"aten.repeat_interleave.self_int", "repeat_interleave"},
     {"aten.slice_scatter.default", "slice_scatter", {0, 1, -1}},
     {"aten.select_scatter.default", "select_scatter", {0, 1, -1}, "", -1, 2},
     {"aten.bernoulli.default", "bernoulli.self"},

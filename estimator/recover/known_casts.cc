@@ -187,8 +187,9 @@ class KnownCastFinder {
     const ExporterMetadata& metadata = bound_.metadata();
     const ModuleId module = metadata.ModuleOf(node);
     if (module == kOutside) return module;
-    const std::string called = fmt::format("self.{}.", ChildOf(metadata.PathOf(node)));
-    return row.line.starts_with(called) ? metadata.modules.CallerOf(module) : module;
+    const std::string called = fmt::format("self.{}", ChildOf(metadata.PathOf(node)));
+    const bool is_called = row.line.starts_with(called + ".") || row.line.starts_with(called + "(");
+    return is_called ? metadata.modules.CallerOf(module) : module;
   }
 
   std::string NameOf(ValueId result, ValueId operand) const {
