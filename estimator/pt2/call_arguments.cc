@@ -340,13 +340,13 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
 
 NameId CallWriter::FactorOfResult(const Call& call) const {
   const auto reader = readers_.find(call.results[0].text);
-  const bool is_product =
-      reader != readers_.end() && reader->second->target == "torch.ops.aten.mul.Tensor";
+  const bool is_product = reader != readers_.end() &&
+                          (reader->second->target == "torch.ops.aten.mul.Tensor" ||
+                           reader->second->target == "torch.ops.aten.einsum.default");
   if (!is_product) return kNoName;
-  for (const auto& [name, argument] : reader->second->arguments) {
-    const bool is_tensor = argument.kind == Argument::Kind::kTensor;
-    if (!is_tensor || argument.text == call.results[0].text) continue;
-    const auto other = names_.find(argument.text);
+  for (const std::string_view operand : OperandsOf(*reader->second)) {
+    if (operand == call.results[0].text) continue;
+    const auto other = names_.find(operand);
     return other == names_.end() ? kNoName : other->second;
   }
   return kNoName;

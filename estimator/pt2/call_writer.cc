@@ -54,9 +54,7 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
     cast_ways_ = FindCastWays(exported.graph);
   }
   for (const Call& call : exported.graph.calls) {
-    for (const auto& [name, argument] : call.arguments) {
-      if (argument.kind == Kind::kTensor) readers_.emplace(argument.text, &call);
-    }
+    for (const std::string_view operand : OperandsOf(call)) readers_.emplace(operand, &call);
   }
 }
 

@@ -92,8 +92,8 @@ class CastWayFinder {
     std::set<std::string_view> made;
     for (const Argument& result : call.results) AddNames(result, made);
     for (const std::string_view tensor : made) makers_[tensor] = &call;
-    for (size_t i = 0; i < call.arguments.size(); ++i)
-      first_readers_.try_emplace(call.arguments[i].second.text, &call, i);
+    const std::vector<std::string_view> operands = OperandsOf(call);
+    for (size_t i = 0; i < operands.size(); ++i) first_readers_.try_emplace(operands[i], &call, i);
     const bool is_cast = IsAmong(call.target, kCasts) || call.target == kTypeAs;
     const bool has_both = !call.arguments.empty() && !call.results.empty();
     if (is_cast && has_both && IsFloat32(call.arguments[0].second.text) &&
@@ -235,7 +235,7 @@ class CastWayFinder {
   std::map<std::pair<Line, std::string_view>, int> counts_;  // by operator
   std::map<const Call*, int> nth_;                           // of its operator's on its line
   std::map<std::string_view, const Call*> makers_;           // by result
-  // By operand, with its place among the call's.
+  // By operand, with its place among the call's tensors.
   std::map<std::string_view, std::pair<const Call*, size_t>> first_readers_;
   std::vector<const Call*> casts_;  // of 32 bits to 32 bits
   std::map<Line, std::vector<const Call*>> helpers_;

@@ -130,6 +130,21 @@ void AddNames(const Argument& argument, std::set<std::string_view>& names) {
   for (const Argument& item : argument.items) AddNames(item, names);
 }
 
+namespace {
+
+void AddOperands(const Argument& argument, std::vector<std::string_view>& operands) {
+  if (argument.kind == Argument::Kind::kTensor) operands.push_back(argument.text);
+  for (const Argument& item : argument.items) AddOperands(item, operands);
+}
+
+}  // namespace
+
+std::vector<std::string_view> OperandsOf(const Call& call) {
+  std::vector<std::string_view> operands;
+  for (const auto& [name, argument] : call.arguments) AddOperands(argument, operands);
+  return operands;
+}
+
 bool MayBeExportedProgram(std::string_view first) { return MayBeZip(first); }
 
 // --- Parameters with several names ---------------------------------------------

@@ -89,6 +89,9 @@ const Argument* FindArgument(const Call& call, std::string_view name);
 // Adds every tensor that `argument` names, those in lists too.
 void AddNames(const Argument& argument, std::set<std::string_view>& names);
 
+// The tensors that a call is given, in order, those in lists too: einsum's operands.
+std::vector<std::string_view> OperandsOf(const Call& call);
+
 struct Graph {
   std::vector<Argument> inputs = {};
   std::vector<Argument> outputs = {};
