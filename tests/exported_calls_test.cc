@@ -159,6 +159,13 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
        kIdentity,
        {FxText("y", "roll.default", "%x, [1, 2], [0, 1]")},
        "roll(x 2 )=y "},
+      {"what is repeated for several heads",
+       R"(n (float[2, 3] x) => (float[2, 6] y) {
+            a = Constant <value = int64[1] {2}> () u = Unsqueeze (x, a)
+            s = Constant <value = int64[3] {2, 3, 2}> () e = Expand (u, s)
+            t = Constant <value = int64[2] {2, 6}> () y = Reshape (e, t) })",
+       std::vector<std::string>(6, FxText("y", "repeat_interleave.self_int", "%x, 2, 1")),
+       "repeat_interleave(x )=y "},
       {"a diagonal, whose dimensions are its defaults",
        R"(n (float[5, 5] x) => (float[5] y) {
             i = Constant <value = int64 {0}> () y = Gather <axis = 1> (x, i) })",

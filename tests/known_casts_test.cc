@@ -98,6 +98,9 @@ TEST_CASE("a cast at the end of a line is of what the line's call makes") {
   CHECK(Casts("transformers/models/mamba/modeling_mamba.py",
               "logits = self.lm_head(x.to(self.lm_head.weight.dtype)).float()") ==
         "to.inline y behind y; ");
+  CHECK(Casts("transformers/models/nemotron_h/modeling_nemotron_h.py",
+              "logits = self.lm_head(hidden_states[:, slice_indices, :]).float()") ==
+        "to.inline y behind y; ");
 }
 
 // Of "with torch.autocast(enabled=False): y = attend(q.float(), k.float()).to(dtype)".

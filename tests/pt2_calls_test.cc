@@ -829,6 +829,21 @@ TEST_CASE("a cast to the type of what a forward was passed has that of the next 
   CHECK(calls("return cos.to(dtype=x.dtype)") == "relu(x) cos(x) to(c) tanh(states)");
 }
 
+// By which loops skip layers: "if self.training and torch.rand([]) < self.layerdrop".
+TEST_CASE("one number without a device is drawn on the CPU") {
+  const auto calls = [](const char* line, const std::vector<int64_t>& sizes) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("net.py", 3, line);
+    builder.MakeFixed("torch.ops.aten.rand.default", "r", {}, sizes);
+    builder.At("net.py", 4, "y = x + r");
+    builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("r")}}, {8});
+    return CallsOf(Made(builder.Return("y")).program);
+  };
+  CHECK(calls("r = torch.rand([])", {}) == "add.Scalar(x)");
+  CHECK(calls("r = torch.rand([], device=x.device)", {}) == "constant() add(x,r)");
+  CHECK(calls("r = torch.rand([8])", {8}) == "constant() add(x,r)");
+}
+
 // "torch.rand(shape, dtype=hidden_states.dtype)" of stochastic depth: the file has fp32.
 TEST_CASE("what is filled under autocast has the type of what the forward was passed") {
   const auto calls = [](const char* line, Precision precision, const char* other) {

@@ -155,6 +155,22 @@ TEST_CASE("a helper's cast that a power reads first is for the power alone") {
   CHECK_MESSAGE(calls.ends_with("mul(x,p) to(y)"), calls);
 }
 
+// In a bf16 model; the module is passed "y".
+TEST_CASE("a cast that takes the name of what it casts is what others read") {
+  const auto calls = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("net.py", 3, "y = x.cos()");
+    builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("x")}}, {8});
+    Cast(builder.At("net.py", 4, line), "y", "wide");
+    builder.At("net.py", 5, "out = self.part(y)").In("part");
+    builder.Make("torch.ops.aten.sin.default", "out", {{"self", Ref("wide")}}, {8});
+    const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("out"), settings).program);
+  };
+  CHECK(calls("y = y.to(torch.float32)") == "cos(x) to(y) sin(wide)");
+  CHECK(calls("wide = y.to(torch.float32)") == "cos(x) to(y) sin(y)");
+}
+
 TEST_CASE("casts that a library is known for go where its row says") {
   const auto ways = [](const char* line) {
     ExportedBuilder builder;
@@ -170,6 +186,23 @@ TEST_CASE("casts that a library is known for go where its row says") {
   CHECK(ways("return self.processor(self, hidden_states)") ==
         "a: other of argument\nb: fp32 of local\ndown: back\n");
   CHECK(ways("return self.process(hidden_states)") == "a: other of argument\nb: other of local\n");
+}
+
+TEST_CASE("operands in a list are an einsum's, in their order") {
+  const auto ways = [](const char* first, const char* second) {
+    ExportedBuilder builder;
+    builder.Input("q", {8}).Input("p", {8});
+    builder.At("transformers/models/wav2vec2_bert/modeling_wav2vec2_bert.py", 9,
+               "s = self._apply_relative_key_position_encoding(q, p)");
+    Cast(builder, "p", "a");
+    builder.Make("torch.ops.aten.einsum.default", "s",
+                 {{"equation", Text("ij,ij->ij")}, {"operands", List({Ref(first), Ref(second)})}},
+                 {8});
+    Cast(builder, "s", "b");
+    return WaysIn(builder.Return("b"));
+  };
+  CHECK(ways("q", "a") == "a: back\n");  // the type of what it is multiplied with
+  CHECK(ways("a", "q") == "a: other of argument\n");
 }
 
 TEST_CASE("a line that spells float32 and a cast behind it casts back what it makes") {
