@@ -6,45 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/names/lifetimes.h"
+#include "tests/death_of.h"
 
 namespace onnxfit::held_results_test {
 namespace {
-
-// A call, which makes the name after those before it; 0 is the input.
-struct Line {
-  std::vector<NameId> inputs;
-  std::vector<std::string> scopes;
-  std::vector<std::pair<int64_t, std::string>> frames;
-};
-constexpr char kFile[] = "transformers/models/gemma4/modeling_gemma4.py";
-
-// The call with which `name` dies.
-int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
-  Program program;
-  program.values.resize(lines.size() + 1);
-  program.inputs = {0};
-  for (size_t i = 0; i < lines.size(); ++i) {
-    std::vector<StatementId> frames;
-    for (const auto& frame : lines[i].frames) {
-      frames.push_back(program.source.Read(frame.first, frame.second, kFile));
-    }
-    program.calls.push_back({.op = "relu",
-                             .where = "",
-                             .inputs = lines[i].inputs,
-                             .outputs = {static_cast<NameId>(i + 1)},
-                             .module = program.modules.Enter(lines[i].scopes),
-                             .frames = std::move(frames)});
-  }
-  program.outputs = {static_cast<NameId>(lines.size())};
-  PlaceDeaths(program, {});
-  for (size_t i = 0; i < program.calls.size(); ++i) {
-    for (const NameId dead : program.calls[i].dies) {
-      if (dead == name) return static_cast<int64_t>(i);
-    }
-  }
-  return -1;
-}
 
 constexpr char kConv[] = "return conv(x)";
 

@@ -19,6 +19,7 @@
 #include "estimator/names/held_lists.h"
 #include "estimator/names/helper_frames.h"
 #include "estimator/names/hidden_states.h"
+#include "estimator/names/passed_results.h"
 #include "estimator/names/returned_tuples.h"
 #include "estimator/names/returned_weights.h"
 #include "estimator/names/same_names.h"
@@ -67,6 +68,7 @@ class Lifetimes {
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
       FollowAliases(program_, bindings_, module, lives_);
+      FollowPassedResults(program_, runs_, module, lives_);
     }
     FollowWeights(modules);
     FollowCollected(modules);
@@ -136,10 +138,14 @@ class Lifetimes {
     }
     const size_t own = TargetOfLast(module, index);
     const int64_t returned = CallOfResult(statement);
+    // A method returns lists, where more leaves it than the line has names: "a, b = self.pyramid(x),
+    // self.pyramid(y)".
+    const bool may_be_local =
+        statement.in_helper && LeavingOf(statement).size() <= statement.targets.size();
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name == kNoName) continue;
-        const bool is_local = statement.in_helper || lives_.LastReadAt(name) <= statement.last;
+        const bool is_local = may_be_local || lives_.LastReadAt(name) <= statement.last;
         if (i != returned && is_local) {
           if (!is_known) HoldInHelper(statement, i, name);
           continue;
@@ -283,16 +289,22 @@ class Lifetimes {
     if (held > maker) lives_.HoldBy("", name, held);
   }
 
-  // Where as many values leave a statement as it has targets, each is bound to its own.
-  bool FollowPairs(const ModuleCall& module, size_t index) {
-    const Statement& statement = module.statements[index];
-    if (statement.targets.size() < 2) return false;
+  // What the statement makes and later ones read.
+  std::vector<NameId> LeavingOf(const Statement& statement) const {
     std::vector<NameId> leaving;
     for (int64_t i = statement.first; i <= statement.last; ++i) {
       for (const NameId name : program_.calls[Index(i)].outputs) {
         if (name != kNoName && lives_.LastReadAt(name) > statement.last) leaving.push_back(name);
       }
     }
+    return leaving;
+  }
+
+  // Where as many values leave a statement as it has targets, each is bound to its own.
+  bool FollowPairs(const ModuleCall& module, size_t index) {
+    const Statement& statement = module.statements[index];
+    if (statement.targets.size() < 2) return false;
+    const std::vector<NameId> leaving = LeavingOf(statement);
     if (leaving.size() != statement.targets.size()) return false;
     for (size_t i = 0; i < leaving.size(); ++i) {
       lives_.HoldBy(statement.targets[i], leaving[i], bindings_.BoundUntil(module, index, i));

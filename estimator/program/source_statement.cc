@@ -333,6 +333,18 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .module_calls = CountModuleCalls(text)};
 }
 
+std::string WithFloat32(std::string_view line) {
+  constexpr std::string_view kShort = "torch.float";
+  std::string text(line);
+  for (size_t at = text.find(kShort); at != text.npos; at = text.find(kShort, at)) {
+    at += kShort.size();
+    const bool goes_on =
+        at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0;
+    if (!goes_on) text.insert(at, "32");
+  }
+  return text;
+}
+
 bool SourceStatement::Mentions(std::string_view word) const {
   return text.find(word) != std::string::npos;
 }

@@ -56,6 +56,10 @@ struct SourceStatement {
   std::string ArgumentTo(std::string_view module) const;
 };
 
+// The line with "torch.float32" where it has PyTorch's other name for that, "torch.float".
+// O(length).
+std::string WithFloat32(std::string_view line);
+
 // What the line `text` says.  O(length).
 SourceStatement ReadStatement(int64_t line, std::string_view text);
 

@@ -9,6 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
+#include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
 
@@ -113,7 +114,8 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
     return line.file == here.file && line.line == here.line;
   });
   if (is_within) return true;
-  const std::string_view assigned = line.text.substr(0, line.text.find(" if "));
+  const std::string spelled = WithFloat32(line.text.substr(0, line.text.find(" if ")));
+  const std::string_view assigned = spelled;
   const bool binds = assigned.find(" = ") != assigned.npos &&
                      (assigned.ends_with(".to(torch.float32)") || assigned.ends_with(".float()"));
   if (!binds) return false;
@@ -340,9 +342,9 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
 
 NameId CallWriter::FactorOfResult(const Call& call) const {
   const auto reader = readers_.find(call.results[0].text);
-  const bool is_product = reader != readers_.end() &&
-                          (reader->second->target == "torch.ops.aten.mul.Tensor" ||
-                           reader->second->target == "torch.ops.aten.einsum.default");
+  const bool is_product =
+      reader != readers_.end() && (reader->second->target == "torch.ops.aten.mul.Tensor" ||
+                                   reader->second->target == "torch.ops.aten.einsum.default");
   if (!is_product) return kNoName;
   for (const std::string_view operand : OperandsOf(*reader->second)) {
     if (operand == call.results[0].text) continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -247,7 +248,7 @@ class CastWayFinder {
 
 bool SpellsCastBack(const Call& call) {
   if (call.lines.empty()) return false;
-  const std::string_view line = call.lines.back().text;
+  const std::string line = WithFloat32(call.lines.back().text);
   const size_t up = std::max(line.rfind("float32") + 1, line.rfind(".float(") + 1);
   if (up == 0) return false;
   return line.find(".to(", up) != line.npos || line.find("type_as(", up) != line.npos;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_rows.h"
 
 namespace onnxfit::pt2 {
@@ -308,12 +309,8 @@ constexpr CallRow kMakingRows[] = {
 
 bool SpellsFloat32(const Call& call) {
   if (call.lines.empty()) return false;
-  constexpr std::string_view kFloat = "torch.float";  // the same, but "torch.float16"
-  const std::string_view line = call.lines.back().text;
-  const size_t end = line.find(kFloat) + kFloat.size();
-  const bool is_short = line.find(kFloat) != line.npos &&
-                        (end == line.size() || line[end] == ',' || line[end] == ')');
-  return is_short || line.find("float32") != line.npos || line.find(".float()") != line.npos;
+  const std::string line = WithFloat32(call.lines.back().text);
+  return line.find("float32") != line.npos || line.find(".float()") != line.npos;
 }
 
 NameId GiverUnderAutocast(const CallWriter& writer, const Call& call) {

@@ -13,6 +13,7 @@
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
+#include "estimator/program/source_statement.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"
 
@@ -103,7 +104,8 @@ class LostCastFinder {
       AddInLine(softmax, x, ResultOf(softmax));
       return AddBackInLine(softmax, ValuesOf(softmax, x));
     }
-    const auto [arguments, behind] = ReadSoftmax(LineOf(bound_, softmax));
+    const std::string line = WithFloat32(LineOf(bound_, softmax));
+    const auto [arguments, behind] = ReadSoftmax(line);
     const bool casts = Has(arguments, ".float()") || Has(arguments, "dtype=torch.float32");
     const bool returns_cast = behind.starts_with(".to(") || behind.starts_with(".type_as(");
     if (!casts || !returns_cast || Has(behind, "float32")) return;
@@ -184,8 +186,8 @@ class LostCastFinder {
 
   void Add(const Norm& norm) {
     if (AddWithinLine(norm) || norm.scaled == kNoNode) return;
-    const std::string_view squaring = LineOf(bound_, norm.pow);
-    const std::string_view scaling = LineOf(bound_, norm.scaled);
+    const std::string squaring = WithFloat32(LineOf(bound_, norm.pow));
+    const std::string scaling = WithFloat32(LineOf(bound_, norm.scaled));
     const bool squares_cast = Has(squaring, ".to(torch.float32)");
     const bool takes_float = Has(LinesOf(bound_, norm.pow), ".float()");
     const bool casts_result = CastsProduct(scaling);

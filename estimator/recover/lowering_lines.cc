@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/source_statement.h"
 #include "estimator/recover/lowering.h"
 
 namespace onnxfit {
@@ -127,7 +128,7 @@ bool IsToldType(const UnitWriter& unit, const Node& node) {
 
 bool SpellsFloat32(const UnitWriter& unit, const Node& node) {
   const std::string_view line = unit.bound().metadata().LinesOf(unit.bound().IdOf(node)).innermost;
-  return line.find("float32") != line.npos || line.find("torch.float)") != line.npos;
+  return WithFloat32(line).find("float32") != std::string::npos;
 }
 
 }  // namespace
