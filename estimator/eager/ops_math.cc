@@ -3,6 +3,7 @@
 // torch/csrc/autograd/FunctionsManual.cpp; the order of what they make from torch 2.11 events
 // (arguments of a call from the last to the first; gradients by the names of the arguments).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h.
+#include "estimator/eager/strides.h"
 #include "estimator/eager/op_rule.h"
 
 namespace onnxfit {
@@ -49,12 +50,33 @@ TensorType GradientMovedBehind(const CallTypes& call) {
 }
 TensorType FourierWorkspace(const CallTypes&) { return {DType::kUint8, {256}}; }
 
+// All frequencies, zeros where there were none, are transformed, and the real parts of that are
+// the gradient: every second number.
+// Source: fft_r2c_backward of torch/csrc/autograd/FunctionsManual.cpp, pytorch v2.11.0.
+void TransformBackward(Kernel& kernel) {
+  if (!kernel.IsWanted(0)) return;
+  const Dims dims = kernel.types().in(0).dims;
+  const int frequencies = kernel.Take({DType::kComplex64, dims});
+  Dims pairs = dims;
+  pairs.push_back(2);
+  Dims strides = ContiguousStrides(pairs);
+  strides.pop_back();
+  kernel.MakeGrad(0, strides, pairs);
+  kernel.Free(kernel.Take(FourierWorkspace(kernel.types())));
+  kernel.Free(frequencies);
+}
+
 // What YosoCumulation keeps: all that it reads.
 constexpr Slots kCumulated = In(0) | In(1) | In(2) | In(3) | In(4);
 TensorType LikeSecondInput(const CallTypes& call) { return call.in(1); }
 TensorType LikeFourth(const CallTypes& call) { return call.in(3); }
 
 constexpr OpRule kMathRules[] = {
+    // x is saved for the size of its last dimension alone.
+    {.name = "_fft_r2c",
+     .gradients = {Reads(In(0))},
+     .forward = {MakeOut(0), Passing(FourierWorkspace)},
+     .run_backward = TransformBackward},
     // A clone of x, which is written over.
     {.name = "_fft_c2r",
      .gradients = {Reads({})},
