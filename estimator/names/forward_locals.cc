@@ -98,9 +98,8 @@ class KnownNameFinder {
   bool IsLeafCalledOutputs(const KnownNameRow& row, const ForwardRun& forward,
                            const ForwardStep& step) const {
     const size_t depth = forward.level + 1;
-    const bool is_own = runs_.DepthAt(step.last) == depth &&
-                        (runs_.DepthAt(step.first) == depth || At(step.last).op == "convolution");
-    return row.name.ends_with("outputs") && is_own && step.is_child;
+    return row.name.ends_with("outputs") && runs_.DepthAt(step.first) == depth &&
+           runs_.DepthAt(step.last) == depth && step.is_child;
   }
 
   void FindByRows(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
