@@ -236,5 +236,23 @@ TEST_CASE("a mask that attention copies stays the caller's") {
   }
 }
 
+// Of one head, as strides of x.permute(2, 0, 1).unsqueeze(0) are none of 8.
+TEST_CASE("a mask of whole rows is padded where another stride is none of a row") {
+  const Program program = Dispatch(Build(R"(n (float[2, 1, 64, 32] q) => (float[2, 1, 64, 32] y)
+      < float[64, 64, 1] b = ["location": "none"] > {
+      c = Constant <value = float {0.42044820762}> () front = Constant <value = int64[1] {0}> ()
+      ["/P"] p = Transpose <perm = [2, 0, 1]> (b) ["/U"] u = Unsqueeze (p, front)
+      qc = Mul (q, c) kt = Transpose <perm = [0, 1, 3, 2]> (q) kc = Mul (kt, c)
+      s = MatMul (qc, kc) a = Add (s, u) w = Softmax (a) y = MatMul (w, q) })",
+                                         {})
+                                       .program,
+                                   {});
+  const auto is_padded = [&](const AtenCall& call) {
+    return call.op == "pad" &&
+           program.values[Index(call.outputs[0])].type.dims == Dims{1, 1, 64, 72};
+  };
+  CHECK(std::ranges::any_of(program.calls, is_padded));
+}
+
 }  // namespace
 }  // namespace onnxfit::attention_kernels_test

@@ -49,6 +49,17 @@ TEST_CASE("transformers names scores apart, and returns the weights") {
         std::string::npos);
 }
 
+TEST_CASE("what a product normalizes is normalized in its expression") {
+  const std::string found = NamesIn(R"(tiny = Constant <value = float {0.000001}> ()
+      size = Shape (x) axes = Constant <value = int64[1] {-1}> () ["/m/q/Neg"] q = Neg (x)
+      ["/m/ReduceL2"] l = ReduceL2 (q, axes) ["/m/Clip"] c = Clip (l, tiny)
+      ["/m/Expand"] e = Expand (c, size) ["/m/Div"] n = Div (q, e)
+      ["/m/Transpose"] k = Transpose <perm = [0, 2, 1]> (x) ["/m/MatMul"] s = MatMul (n, k)
+      ["/m/Softmax"] p = Softmax (s) ["/m/MatMul_1"] y = MatMul (p, x))");
+  CHECK(found.find("q until /m/MatMul_1 as q; ") != std::string::npos);
+  CHECK(found.find("n until") == std::string::npos);
+}
+
 TEST_CASE("what attends in the outermost forward is a method that ends with a projection") {
   CHECK(NamesIn(R"(["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
                    ["/MatMul"] s = MatMul (q, k) ["/Softmax"] p = Softmax (s)

@@ -101,6 +101,18 @@ TEST_CASE("a permuted bias of attention is copied") {
   CHECK(program("[1, 0, 2]").find("contiguous") == std::string::npos);
 }
 
+TEST_CASE("what a module permutes to [n, c, h, w] is copied where its children tell") {
+  const auto calls = [](const std::string& child) {
+    return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 8, 4, 4] y) {
+        ["/)" + child + R"(/Neg"] a = Neg (x)
+        ["/serial_blocks1.0/Abs"] b = Abs (a)
+        ["/Transpose"] t = Transpose <perm = [0, 3, 1, 2]> (b) ["/Neg"] y = Neg (t) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(calls("patch_embed1").find("+t:1024") != std::string::npos);
+  CHECK(calls("patch_embed").find("+t:1024") == std::string::npos);
+}
+
 TEST_CASE("attention of a k that has its shape already, by either exporter") {
   constexpr char kDirect[] =
       "\n%y = scaled_dot_product_attention(%q, %k, %v, none; 0, 0)  # sdpa\n";

@@ -58,8 +58,7 @@ TEST_CASE("modules of libraries are known by their children") {
   CHECK(Known(R"(["/m/attention/Neg"] a = Neg (x) ["/m/ffn_output/Abs"] f = Abs (a)
                  ["/m/Add"] s = Add (f, a) ["/m/full_layer_layer_norm/Neg"] y = Neg (s))") ==
         "a until /m/full_layer_layer_norm/Neg as attention_output; "
-        "f until /m/full_layer_layer_norm/Neg as ffn_output; "
-        "a until /m/full_layer_layer_norm/Neg as what is read later; ");
+        "f until /m/full_layer_layer_norm/Neg as ffn_output; ");
   const std::string after = R"(["/m/wi_1/Abs"] b = Abs (x) ["/m/Mul"] c = Mul (a, b)
                                ["/m/wo/Neg"] y = Neg (c))";
   CHECK(Known(R"(["/m/wi_0/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after) ==
@@ -152,7 +151,7 @@ TEST_CASE("a list's modules bind one name anew, the last one until the forward e
                  ["/m/blocks.0/Neg"] a = Neg (m) ["/m/blocks.1/Neg"] b = Neg (a)
                  ["/m/Add"] c = Add (b, s) ["/m/final_conv/Neg"] y = Neg (c))") ==
         "a until /m/blocks.1/Neg as main; b until /m/final_conv/Neg as main; "
-        "s until /m/final_conv/Neg as short; s until /m/final_conv/Neg as what is read later; ");
+        "s until /m/final_conv/Neg as short; ");
 }
 
 TEST_CASE("a layer that is called encoder returns no object with tensors in it") {
@@ -170,9 +169,7 @@ TEST_CASE("lists that a loop goes through together share no local") {
                  R"(/Exp"] c = Exp (a) ["/m/Add"] d = Add (b, c) ["/m/Neg"] y = Neg (d))");
   };
   CHECK(known("res.0").empty());
-  CHECK(known("res.1") ==
-        "a until /m/Neg as what the layers share; "
-        "a until /m/Neg as what is read later; ");
+  CHECK(known("res.1") == "a until /m/Neg as what the layers share; ");
 }
 
 TEST_CASE("a list holds what its layers make for one concatenation") {
@@ -337,6 +334,32 @@ TEST_CASE("a further turn of a loop binds what it makes to the name of the one b
   CHECK(held(2) == "/m/Add_1");
   CHECK(held(5) == "/m/Add_2");
   CHECK(held(8) == "/m/Concat");  // that of the last turn, until the method returns
+}
+
+TEST_CASE("a loop over layers of a list binds anew what they return in pairs") {
+  const std::string body = R"(["/m/b.0/Neg"] p = Neg (x) ["/m/b.0/Abs"] q = Abs (p)
+      ["/m/Add"] r = Add (p, q) ["/m/b.1/Neg"] s = Neg (r) ["/m/b.1/Abs"] t = Abs (s)
+      ["/m/Add_1"] u = Add (s, t) ["/m/Exp"] y = Exp (u))";
+  CHECK(Known(body) ==
+        "p until /m/b.1/Abs as what layers return; q until /m/b.1/Abs as what layers return; "
+        "s until /m/Exp as what layers return; t until /m/Exp as what layers return; ");
+}
+
+TEST_CASE("parts have names, and so has what is read as a view behind another child") {
+  const std::string split = R"(two = Constant <value = int64[2] {4, 4}> ()
+      ["/m/Split"] a, b = Split <axis = 2> (x, two) )";
+  CHECK(Known(split + R"(["/m/f/Neg"] f = Neg (a) ["/m/Concat"] y = Concat <axis = 2> (f, b))") ==
+        "a until /m/Concat as parts; b until /m/Concat as parts; ");
+}
+
+TEST_CASE("what is read later is bound anew by the same child's next turn") {
+  const auto known = [](const char* next) {
+    return Known(std::string(R"(["/n/Neg"] a = Neg (x) ["/f/Abs"] b = Abs (a)
+        ["/Concat"] c = Concat <axis = 0> (b, a) ["/)") +
+                 next + R"(/Neg"] d = Neg (c) ["/f_1/Abs"] y = Abs (d))");
+  };
+  CHECK(known("n_1") == "a until /n_1/Neg as what is read later; ");
+  CHECK(known("g") == "a until /f_1/Abs as what is read later; ");
 }
 
 TEST_CASE("the variance of an RMS norm is a local of it") {

@@ -94,6 +94,20 @@ TEST_CASE("a scan is in fp32 in a file without lines, too, known by its paramete
   CHECK(casts("in_proj").empty());
 }
 
+TEST_CASE("casts of a module are known by its children in a file without lines") {
+  const auto casts = [](const std::string& child) {
+    return Told(ParseGraph(fmt::format(R"(n (float[2, 4, 4] x) => (float[2, 4, 4] y) {{
+          ["/m/qkv/Neg"] q = Neg (x) ["/m/{}/{}.0/Abs"] k = Abs (q)
+          ["/m/MatMul"] s = MatMul (q, k) ["/m/MatMul_1"] o = MatMul (q, s)
+          ["/m/Div"] d = Div (o, s) ["/m/proj/Neg"] y = Neg (d) }})",
+                                       child, child)));
+  };
+  CHECK(casts("aggreg") ==
+        "to.inline q before s; to.inline k before s; to.inline q before o; "
+        "type_as.inline d q behind d; ");
+  CHECK(casts("branches").empty());
+}
+
 TEST_CASE("a cast at the end of a line is of what the line's call makes") {
   CHECK(Casts("transformers/models/mamba/modeling_mamba.py",
               "logits = self.lm_head(x.to(self.lm_head.weight.dtype)).float()") ==

@@ -341,6 +341,19 @@ TEST_CASE("models with attention write over nothing") {
   CHECK(trace("Neg (w)").find("+y:512") == std::string::npos);
 }
 
+TEST_CASE("modules tell by their children what is written in place") {
+  const auto trace = [](const std::string& child) {
+    return TraceText(R"(n (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y)
+                        < float[4, 3, 1, 1] w = ["location": "none"] > {
+                          ["/m/branches.0/branches.0.0/Neg"] a = Neg (x)
+                          ["/m/Conv"] c = Conv (a, w) ["/m/)" +
+                         child + R"(/Relu"] r = Relu (c) ["/Exp"] y = Exp (r) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(trace("fuse_act").find("+r:1024") != std::string::npos);
+  CHECK(trace("act").find("+r:1024") == std::string::npos);
+}
+
 TEST_CASE("a batch norm's own activation writes over it, even beside attention") {
   const auto trace = [](const std::string& node) {
     return TraceText(R"(n (float[8, 4, 4] x) => (float[8, 4, 4] y)

@@ -46,6 +46,7 @@ std::string Marked(const std::vector<std::string>& scopes,
 
 TEST_CASE("a module runs again where its own nodes are numbered, and its children with it") {
   CHECK(Marked({"m/l/fc", "m/l", "m/l/fc_1", "m/l_1"}) == "m/l/fc m/l m/l@1/fc m/l@1 ");
+  CHECK(Marked({"l/fc", "l", "l/fc_1", "l_1"}) == "l/fc l l@1/fc l@1 ");
   // A part without nodes of its own, and one that runs twice each time.
   CHECK(Marked({"m/l/a/fc", "m/l", "m/l/a/fc_1", "m/l_1"}) == "m/l/a/fc m/l m/l@1/a/fc m/l@1 ");
   CHECK(Marked({"m/l/a/fc", "m/l/a", "m/l/a/fc_1", "m/l/a_1", "m/l", "m/l/a/fc_2", "m/l/a_2",

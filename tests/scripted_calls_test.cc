@@ -59,6 +59,9 @@ TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
       {"lerp.Tensor(x,y,x)",
        R"(d = Sub (y, x) l = Less (x, half) p = Mul (x, d) a = Add (x, p) u = Sub (one, x)
           q = Mul (d, u) s = Sub (y, q) ["/Where"] r = Where (l, a, s))"},
+      {"addcmul(x,y,x)",
+       R"(f = Constant <value = float[1] {1}> () p = Mul (y, x) q = Mul (p, f)
+          ["/Add"] r = Add (x, q))"},
       {"logit(x)", R"(s = Sub (one, x) d = Div (x, s) ["/Log"] r = Log (d))"},
       {"nan_to_num(x)",
        R"(n = IsNaN (x) a = Where (n, zero, x) c = Cast <to = 11> (a) s = IsInf (c)

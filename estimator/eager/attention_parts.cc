@@ -32,12 +32,14 @@ bool IsAligned(const StridedType& mask) {
   return true;
 }
 
-// Rows of the memory-efficient kernel's mask begin at multiples of 8 elements.
+// Rows of the memory-efficient kernel's mask begin at multiples of 8 elements.  pad_bias makes them
+// longer where they are that long, too, and another stride is none: of one head, x.permute(2, 0,
+// 1).
 NameId MaskForKernel(Dispatcher& d, NameId mask, const Attention& a) {
   const StridedType type = d.TypeOf(mask);
   if (!IsAligned(type)) {
     Dims padded = type.dims;
-    padded.back() = RoundUp(padded.back(), 8);
+    padded.back() += 8 - padded.back() % 8;
     const NameId made = d.Make("pad", {mask}, {type.dtype, padded});
     d.Drop(mask);
     mask = d.Make("slice", {made}, type);

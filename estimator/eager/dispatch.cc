@@ -372,7 +372,8 @@ Dims Dispatcher::StridesOf(const AtenCall& call, const OpRule& rule, size_t outp
     case Alias::kNone:
       break;
   }
-  return StridesOfView(base, dims).strides;
+  Dims unsqueezed = UnsqueezedStrides(base, dims);
+  return unsqueezed.empty() ? StridesOfView(base, dims).strides : std::move(unsqueezed);
 }
 
 // Locals die when the call returns, then what autocast cast for it, from the last to the first,

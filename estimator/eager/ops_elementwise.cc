@@ -61,8 +61,9 @@ constexpr BackwardSteps kHalvesOfEqual = {ScratchWith(1, LikeOutput),
                                           MakeGrad(0),
                                           ScratchWith(0, BoolsLikeOutput)};
 
-// Of both halves of x.
-Dims AsHalves(const CallTypes& call) { return StridesLike({call.out(0), call.in(0).strides}); }
+// As memory_format=torch.preserve_format keeps them, of a dimension of 1, too; also of both halves
+// of x.
+Dims AsFirst(const CallTypes& call) { return StridesLike({call.out(0), call.in(0).strides}); }
 
 // where (condition, 0, grad), then where (condition, grad, 0), which lie as the condition does
 // first.
@@ -214,7 +215,7 @@ constexpr OpRule kElementwiseRules[] = {
      .in_place = InPlace::kResult,
      .gradients = {ReadsElementwise(In(0))},
      .backward = kInPlace},
-    {.name = "glu", .strides = AsHalves, .gradients = {Reads(In(0))}},
+    {.name = "glu", .strides = AsFirst, .gradients = {Reads(In(0))}},
     {.name = "log_sigmoid", .strides = AsOperands, .gradients = {ReadsElementwise(In(0))}},
     {.name = "softplus",
      .strides = AsOperands,
@@ -369,7 +370,7 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "to", .take_apart = CastUnlessThere},
     {.name = "to_other_width", .take_apart = CastToOtherWidth},
     {.name = "type_as", .take_apart = CastToTypeOfSecond},
-    {.name = "_to_copy", .strides = AsOperands, .has_own_type = true, .gradients = {CastsBack()}},
+    {.name = "_to_copy", .strides = AsFirst, .has_own_type = true, .gradients = {CastsBack()}},
 
     // Not differentiable: the output is all there is.
     {.name = "argmax"},

@@ -1,6 +1,7 @@
 #include "estimator/eager/strides.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -48,6 +49,17 @@ bool IsDense(const StridedType& tensor) {
     expected *= dim;
   }
   return true;
+}
+
+Dims UnsqueezedStrides(const StridedType& tensor, const Dims& dims) {
+  const Dims& own = tensor.dims;
+  if (own.empty() || dims.size() <= own.size()) return {};
+  const auto end = dims.end() - std::ssize(own);
+  const bool is_in_front = std::all_of(dims.begin(), end, [](int64_t n) { return n == 1; });
+  if (!is_in_front || !std::equal(own.begin(), own.end(), end)) return {};
+  Dims strides(dims.size() - own.size(), own[0] * tensor.strides[0]);
+  strides.insert(strides.end(), tensor.strides.begin(), tensor.strides.end());
+  return strides;
 }
 
 ViewStrides StridesOfView(const StridedType& tensor, const Dims& dims) {

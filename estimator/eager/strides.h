@@ -25,6 +25,10 @@ struct ViewStrides {
 };
 ViewStrides StridesOfView(const StridedType& tensor, const Dims& dims);
 
+// Strides of `tensor` seen as `dims`, which have one or more 1 in front of its own: those of
+// x.unsqueeze(0) and x[None], as nearly all code writes them.  Empty for other `dims`.
+Dims UnsqueezedStrides(const StridedType& tensor, const Dims& dims);
+
 // `dims` in the order of `permutation`, and the permutation that undoes it.
 Dims Permuted(const Dims& dims, const std::vector<int64_t>& permutation);
 std::vector<int64_t> Inverse(const std::vector<int64_t>& permutation);

@@ -1,4 +1,8 @@
 // What forwards bind to names, by the children of their modules.
+#include <iterator>
+#include <span>
+#include <vector>
+
 #include "estimator/libraries/libraries.h"
 #include "estimator/libraries/rows.h"
 
@@ -216,6 +220,18 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {"stages.*"},
      false,
      {kTimm, "models/levit.py", "x = self.forward_head(x)"}},
+    {{"head", "head_dist", "!norm"},
+     "stages",
+     "x",
+     {},
+     false,
+     {kTimm, "models/levit.py", "x = self.forward_head(x)"}},
+    {{"head", "head_dist", "norm"},
+     "norm",
+     "x",
+     {},
+     false,
+     {kTimm, "models/swiftformer.py", "x = self.forward_head(x)"}},
     // SplitAttn.
     {{"fc1", "fc2", "rsoftmax"},
      "act1",
@@ -233,16 +249,23 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"patch_embed", "pos_embed", "cls_attn_blocks.0"},
      "pos_embed",
      "pos_encoding",
-     {},
+     {"norm"},
      false,
      {kTimm, "models/xcit.py", "pos_encoding = self.pos_embed(B, Hp, Wp)"}},
     // What is taken apart: "qkv = self.qkv(x).reshape(…)", "q, k, v = qkv.unbind(0)".
-    {{"qkv"},
+    {{"qkv", "!project"},
      "qkv",
      "qkv",
      {},
      false,
      {kTimm, "layers/attention.py", "qkv = self.qkv(x).reshape("}},
+    // torchvision's MViT, whose pools bind all three anew.
+    {{"qkv", "project", "pool_q"},
+     "unbind",
+     "q, k, v",
+     {"pool_q"},
+     false,
+     {kTorchvision, "models/video/mvit.py", "q, thw = self.pool_q(q, thw)"}},
     // torchvision's segmentation: the features that its backbone returns.
     {{"backbone", "classifier"},
      "backbone",
@@ -253,6 +276,8 @@ constexpr KnownNameRow kKnownNameRows[] = {
     // Bottle2neck of Res2Net.
     {{"conv1", "conv3", "!conv2"}, "relu", "out", {"cat"}, false, kRes2Net},
     {{"conv1", "conv3", "!conv2"}, "split", "spx", {}, false, kRes2Net},
+    {{"conv1", "conv3", "!conv2"}, "bns.*", "spo", {}, false, kRes2Net},
+    {{"conv1", "conv3", "!conv2"}, "pool", "spo", {}, false, kRes2Net},
     // SelecSlsBlock.
     {{"conv4", "conv5", "conv6"},
      "conv5",
@@ -340,7 +365,15 @@ constexpr NamedScores kNamedScores[] = {
 
 }  // namespace
 
-std::span<const KnownNameRow> KnownNameRows() { return kKnownNameRows; }
+std::span<const KnownNameRow> KnownNameRows() {
+  static const std::vector<KnownNameRow> rows = [] {
+    const std::span<const KnownNameRow> of_stages = NameRowsOfStages();
+    std::vector<KnownNameRow> all(std::begin(kKnownNameRows), std::end(kKnownNameRows));
+    all.insert(all.end(), of_stages.begin(), of_stages.end());
+    return all;
+  }();
+  return rows;
+}
 
 std::span<const NamedScores> NamedScoresOfAttention() { return kNamedScores; }
 

@@ -62,6 +62,7 @@ constexpr SeenIn kMobileNetV2 = {kTorchvision, "models/mobilenetv2.py", "return 
 
 constexpr SeenIn kTimmStages = {kTimm, "models/cspnet.py", "+ shortcut"};
 
+constexpr SeenIn kNormFreeBlocks = {kTimm, "models/nfnet.py", "self.act1 = act_layer()"};
 constexpr SeenIn kLraspp = {kTorchvision, "models/segmentation/lraspp.py", "nn.ReLU(inplace=True)"};
 constexpr SeenIn kDeepLab = {kTorchvision, "models/segmentation/deeplabv3.py", "nn.ReLU(),"};
 
@@ -99,6 +100,71 @@ constexpr InPlaceChildren kInPlaceModules[] = {
      kActivations,
      false,
      {kTransformers, "models/bit/modeling_bit.py", "self.activation = ACT2FN[config.hidden_act]"}},
+    // NormFreeBlock, whose second activation alone is told so, and NormFreeNet's last one.
+    {{"stages.*.*.act1", "stages.*.*.act3", "final_conv"},
+     "stages.*.act1",
+     false,
+     kActivations,
+     false,
+     kNormFreeBlocks},
+    {{"stages.*.*.act1", "stages.*.*.act3", "final_conv"},
+     "stages.*.act3",
+     false,
+     kActivations,
+     false,
+     kNormFreeBlocks},
+    {{"stages.*.*.act1", "stages.*.*.act3", "final_conv"},
+     "final_act",
+     false,
+     kActivations,
+     false,
+     kNormFreeBlocks},
+    // MViT's PositionalEncoding, "torch.cat((class_token, x), dim=1).add_(pos_embedding)".
+    {{"conv_proj", "pos_encoding", "blocks.*.attn"},
+     "pos_encoding",
+     false,
+     kSums,
+     true,
+     {kTorchvision, "models/video/mvit.py", ".add_(pos_embedding)"}},
+    // ConvPosEnc, and what else CoaT adds.
+    {{"patch_embed1", "patch_embed4"},
+     "*",
+     false,
+     kSums,
+     false,
+     {kTimm, "models/coat.py", "x = self.proj(feat) + feat"}},
+    // Distilled classifiers.
+    {{"head", "head_dist"},
+     "",
+     false,
+     kSums,
+     false,
+     {kTimm, "models/levit.py", "return (x + x_dist) / 2"}},
+    // HighResolutionModule.
+    {{"branches.*.*", "fuse_act"},
+     "fuse_act*",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/hrnet.py", "self.fuse_act = nn.ReLU(False)"}},
+    {{"branches.*.*", "fuse_act"},
+     "fuse_layers.*",
+     false,
+     kActivations,
+     false,
+     {kTimm, "models/hrnet.py", "nn.ReLU(False)"}},
+    {{"branches.*.*", "fuse_act"},
+     "",
+     false,
+     kSums,
+     false,
+     {kTimm, "models/hrnet.py", "y = y + f(x[j])"}},
+    {{"branches.*.*", "fuse_act"},
+     "branches.*",
+     false,
+     kSums,
+     true,
+     {kTimm, "models/resnet.py", "x += shortcut"}},
     // PosConv of Twins; StarNet's "x = self.act(x1) * x2".
     {{"pos_block.*.proj.0"},
      "pos_block.*",
@@ -134,6 +200,15 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
 };
 
+// "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by children of the module.
+struct PermutedCopy {
+  std::string_view children[2];
+  SeenIn seen;
+};
+constexpr PermutedCopy kPermutedCopies[] = {
+    {{"patch_embed1", "serial_blocks1"}, {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
+};
+
 // BatchNormAct2d's.
 constexpr NameFact kActivationsOfNorms[] = {
     {"act", {kTimm, "layers/norm_act.py", "inplace: bool = True"}},
@@ -146,6 +221,12 @@ ActivationUse ActivationsOf(std::string_view holder) {
       kActivationRows,
       [&](const ActivationRow& candidate) { return holder.starts_with(candidate.classes); });
   return row == std::end(kActivationRows) ? kNotKnown : row->use;
+}
+
+bool CopiesPermuted(const std::set<std::string_view>& children) {
+  return std::ranges::any_of(kPermutedCopies, [&](const PermutedCopy& row) {
+    return std::ranges::all_of(row.children, [&](auto child) { return children.contains(child); });
+  });
 }
 
 std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }

@@ -1,6 +1,7 @@
 // What the tables of facts about libraries share.  Internal to the room libraries/.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "estimator/libraries/libraries.h"
@@ -25,6 +26,9 @@ struct NameFact {
   SeenIn seen;
   std::string_view other = {};  // where the fact is of two
 };
+
+// More of KnownNameRows (forwards_timm.cc).
+std::span<const KnownNameRow> NameRowsOfStages();
 
 // Whether `path` is `tail`, or ends with it as a module's name.
 inline bool EndsWithName(std::string_view path, std::string_view tail) {

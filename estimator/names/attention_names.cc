@@ -97,13 +97,29 @@ class AttentionNameFinder {
     if (product == kNoCall) return found;
     const std::vector<NameId>& read = calls_[Index(product)].inputs;
     const size_t q = read.size() - 2;  // behind what baddbmm adds
-    found.values[0] = read[q];
-    found.values[1] = read[q + 1];
+    found.values[0] = Unnormalized(read[q]);
+    found.values[1] = Unnormalized(read[q + 1]);
     if (const NamedScores* row = RowOf(found.room); row != nullptr) {
       found.values[4] = scores;
       if (row->are_weights_returned) found.weights_until = EndOfCaller(found.room);
     }
     return found;
+  }
+
+  // q of "F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)".
+  NameId Unnormalized(NameId value) const {
+    const auto maker = [&](NameId name) {
+      const int64_t call = name == kNoName ? kNoCall : maker_[Index(name)];
+      return call == kNoCall ? nullptr : &calls_[Index(call)];
+    };
+    const AtenCall* call = maker(value);
+    while (call != nullptr && (call->op == "permute" || call->op == "view" || call->op == "clone"))
+      call = maker(call->inputs[0]);
+    if (call == nullptr || call->op != "div" || call->inputs.size() != 2) return value;
+    const AtenCall* norm = maker(call->inputs[1]);
+    if (norm != nullptr && norm->op == "expand") norm = maker(norm->inputs[0]);
+    const bool is_clamped = norm != nullptr && norm->op.starts_with("clamp");
+    return is_clamped ? call->inputs[0] : value;
   }
 
   // Of the outermost forward, that of the method that attends, mostly: "return self.proj(out)".

@@ -12,31 +12,18 @@
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/names/attention_names.h"
+#include "estimator/names/forward_steps.h"
+#include "estimator/names/loop_names.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
 
-// One run of a module's forward; `level` modules are around its own calls.
-struct Forward {
-  int64_t first = 0;
-  int64_t last = 0;
-  size_t level = 0;
-};
-
-// A call of the forward's own, or a run of one of its children.
-struct Step {
-  std::string_view key;  // the operator, or the child
-  int64_t first = 0;
-  int64_t last = 0;
-  bool is_child = false;
-};
-
 class KnownNameFinder {
  public:
   KnownNameFinder(const Program& program, const ModuleRuns& runs)
-      : modules_(program.modules),
+      : program_(program),
         calls_(program.calls),
         source_(program.source),
         runs_(runs),
@@ -65,8 +52,9 @@ class KnownNameFinder {
  private:
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
 
-  void Read(const Forward& forward) {
-    const std::vector<Step> steps = StepsOf(forward);
+  void Read(const ForwardRun& forward) {
+    const std::vector<ForwardStep> steps = StepsOf(program_, runs_, forward);
+    known_ = names_.size();
     if (shows_lines_) return FindShared(forward, steps);
     FindByRows(forward, steps);
     FindEmbedded(forward, steps);
@@ -74,35 +62,22 @@ class KnownNameFinder {
     FindNested(steps);
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
-    FindGathered(forward, steps);
-    FindAppended(forward, steps);
-    for (const Step& step : steps) {
+    FindLoopNames(calls_, last_reads_, forward, steps, known_, names_);
+    for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
     FindVariance(forward, steps);
     FindResponse(forward, steps);
   }
 
-  std::vector<Step> StepsOf(const Forward& forward) const {
-    std::vector<Step> steps;
-    for (int64_t i = forward.first; i <= forward.last; i = steps.back().last + 1) {
-      const bool is_child = forward.level < runs_.DepthAt(i);
-      const int64_t last = is_child ? runs_.EndOf(i, forward.level) : i;
-      const std::string_view key =
-          is_child ? std::string_view(modules_.NameAt(At(i).module, forward.level)) : At(i).op;
-      steps.push_back({key, i, last, is_child});
-    }
-    return steps;
-  }
-
-  void Bind(const Step& step, int64_t until, std::string_view name) {
+  void Bind(const ForwardStep& step, int64_t until, std::string_view name) {
     for (const NameId value : At(step.last).outputs) {
       if (value != kNoName) names_.push_back({value, until, std::string(name)});
     }
   }
 
   // What the step returns: what it makes last, and of a child, what is read behind it.
-  void BindAll(const Step& step, int64_t until, std::string_view name) {
+  void BindAll(const ForwardStep& step, int64_t until, std::string_view name) {
     Bind(step, until, name);
     for (int64_t i = step.first; i < step.last; ++i) {
       for (const NameId value : At(i).outputs) {
@@ -113,21 +88,21 @@ class KnownNameFinder {
   }
 
   // Whether a row's `name` is that step: "blocks.*" any module of the list.
-  static bool Is(const Step& step, std::string_view name) {
-    if (!name.ends_with(".*")) return step.key == name;
+  static bool Is(const ForwardStep& step, std::string_view name) {
+    if (!name.ends_with(".*")) return step.key.substr(0, step.key.find('@')) == name;
     name.remove_suffix(2);
     return step.is_child && IsListed(step.key) && ParentOf(step.key) == name;
   }
 
   // A layer has no "encoder_outputs", but a tensor.
-  bool IsLeafCalledOutputs(const KnownNameRow& row, const Forward& forward,
-                           const Step& step) const {
+  bool IsLeafCalledOutputs(const KnownNameRow& row, const ForwardRun& forward,
+                           const ForwardStep& step) const {
     const size_t depth = forward.level + 1;
     return row.name.ends_with("outputs") && runs_.DepthAt(step.first) == depth &&
            runs_.DepthAt(step.last) == depth && step.is_child;
   }
 
-  void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
+  void FindByRows(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     for (const KnownNameRow& row : KnownNameRows()) {
       if (!HasChildren(row, steps)) continue;
       for (size_t i = 0; i < steps.size(); ++i) {
@@ -139,30 +114,47 @@ class KnownNameFinder {
   }
 
   // Until when a name of `row` that step `i` binds holds its value.
-  int64_t EndOf(const KnownNameRow& row, const Forward& forward, const std::vector<Step>& steps,
-                size_t i) const {
-    const auto binds_anew = [&](const Step& step) {
+  int64_t EndOf(const KnownNameRow& row, const ForwardRun& forward,
+                const std::vector<ForwardStep>& steps, size_t i) const {
+    const auto binds_anew = [&](const ForwardStep& step) {
       return !row.until[0].empty() && (Is(step, row.until[0]) || Is(step, row.until[1]));
     };
     const auto next =
         std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
     if (next != steps.end()) return next->last;
     if (!row.is_returned) return forward.last;
+    if (const int64_t turn = NextTurnOfLayer(forward); turn >= 0) return turn;
     return forward.level < 2 ? last_ : runs_.EndOf(forward.first, forward.level - 2);
   }
 
-  static bool HasChildren(const KnownNameRow& row, const std::vector<Step>& steps) {
+  // The end of the next layer of a list that the forward is one of; -1 where there is none.
+  int64_t NextTurnOfLayer(const ForwardRun& forward) const {
+    if (forward.level == 0) return -1;
+    const size_t level = forward.level - 1;
+    const auto name = [&](int64_t call) {
+      return std::string_view(program_.modules.NameAt(At(call).module, level));
+    };
+    const std::string_view own = name(forward.first);
+    const int64_t end = level == 0 ? last_ : runs_.EndOf(forward.first, level - 1);
+    for (int64_t i = forward.last + 1; IsListed(own) && i <= end; ++i) {
+      if (runs_.DepthAt(i) <= level || !IsListed(name(i))) continue;
+      if (ParentOf(name(i)) == ParentOf(own)) return runs_.EndOf(i, level);
+    }
+    return -1;
+  }
+
+  static bool HasChildren(const KnownNameRow& row, const std::vector<ForwardStep>& steps) {
     return std::ranges::all_of(row.children, [&](std::string_view child) {
       const bool is_barred = child.starts_with('!');
       if (is_barred) child.remove_prefix(1);
-      return child.empty() || is_barred != std::ranges::any_of(steps, [&](const Step& step) {
+      return child.empty() || is_barred != std::ranges::any_of(steps, [&](const ForwardStep& step) {
                                 return step.is_child && step.key == child;
                               });
     });
   }
 
   // embeds = self.embed(ids)
-  void FindEmbedded(const Forward& forward, const std::vector<Step>& steps) {
+  void FindEmbedded(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
       const AtenCall& last = At(steps[i].last);
       const size_t depth = forward.level + 1;
@@ -176,16 +168,16 @@ class KnownNameFinder {
     }
   }
 
-  bool IsScaled(const AtenCall& made, const Step* next) const {
+  bool IsScaled(const AtenCall& made, const ForwardStep* next) const {
     if (next == nullptr || next->key != "mul.Scalar") return false;
     return At(next->first).inputs[0] == made.outputs[0];
   }
 
   // pos = torch.arange(n)
-  void BindPositions(const Forward& forward, const std::vector<Step>& steps,
-                     const Step& embedding) {
+  void BindPositions(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
+                     const ForwardStep& embedding) {
     const std::vector<NameId>& read = At(embedding.first).inputs;
-    for (const Step& step : steps) {
+    for (const ForwardStep& step : steps) {
       const bool is_made_here = !step.is_child && step.first < embedding.first;
       if (!is_made_here || At(step.first).op != "constant") continue;
       const NameId made = At(step.first).outputs[0];
@@ -193,7 +185,7 @@ class KnownNameFinder {
     }
   }
 
-  void BindQuery(const Step& step, const Forward& forward) {
+  void BindQuery(const ForwardStep& step, const ForwardRun& forward) {
     constexpr std::string_view kNames[] = {"query", "key", "value"};
     for (size_t i = 0; i < std::size(kNames); ++i) {
       const NameId value = At(step.first).inputs[i];
@@ -202,11 +194,11 @@ class KnownNameFinder {
   }
 
   // What several turns of a loop over layers read and one of them, or the forward, has made.
-  void FindShared(const Forward& forward, const std::vector<Step>& steps) {
+  void FindShared(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     std::map<NameId, std::set<std::string_view>>
         readers;  // layers that read what they did not make
     std::set<NameId> made;
-    for (const Step& step : steps) {
+    for (const ForwardStep& step : steps) {
       std::set<NameId> own;
       for (int64_t i = step.first; i <= step.last; ++i) {
         const bool is_layer = step.is_child && IsListed(step.key);
@@ -220,7 +212,8 @@ class KnownNameFinder {
       made.insert(own.begin(), own.end());
     }
     for (const auto& [value, layers] : readers) {
-      if (AreTurns(layers)) names_.push_back({value, forward.last, "what the layers share"});
+      if (!AreTurns(layers) || IsKnown(value)) continue;
+      names_.push_back({value, forward.last, "what the layers share"});
     }
   }
 
@@ -234,11 +227,11 @@ class KnownNameFinder {
 
   // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
   // in the statement that calls the child, so that x is what it was until then.
-  void FindNested(const std::vector<Step>& steps) {
+  void FindNested(const std::vector<ForwardStep>& steps) {
     constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
     std::set<NameId> made;
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
-      const Step& next = steps[i + 1];
+      const ForwardStep& next = steps[i + 1];
       const std::vector<NameId>& results = At(steps[i].last).outputs;
       const std::vector<NameId>& read = At(next.first).inputs;
       const bool is_nested = steps[i].is_child && !next.is_child && !read.empty() &&
@@ -262,7 +255,7 @@ class KnownNameFinder {
 
   // x1 = self.stem(x): what is read after another child has run has a name of its own, unless a sum
   // or product of it takes the name, "x = x + y".  Names in loops are bound anew.
-  void FindReadLater(const Forward& forward, const std::vector<Step>& steps) {
+  void FindReadLater(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     std::map<NameId, size_t> makers;                     // of what children make: the step
     std::map<NameId, size_t> readers;                    // the last step
     std::map<NameId, std::set<std::string_view>> turns;  // layers of loops that read it
@@ -282,22 +275,34 @@ class KnownNameFinder {
     for (const auto& [value, last] : readers) {
       const std::span between =
           std::span(steps).subspan(makers[value] + 1, last - makers[value] - 1);
-      const bool is_later = std::ranges::any_of(between, &Step::is_child);
+      const bool is_later = std::ranges::any_of(between, &ForwardStep::is_child);
       const bool is_of_loop = turns[value].contains(steps[last].key) && !AreTurns(turns[value]);
-      if (!is_later || is_of_loop || TakesName(steps[last], value)) continue;
-      names_.push_back({value, forward.last, "what is read later"});
+      if (!is_later || is_of_loop || TakesName(steps[last], value) || IsKnown(value)) continue;
+      const size_t next = NextTurnOf(steps, makers[value]);
+      const bool is_bound_anew = next < steps.size() && next > last;
+      names_.push_back(
+          {value, is_bound_anew ? steps[next].last : forward.last, "what is read later"});
     }
   }
 
+  // Whether a row says until when a name of the forward holds it.
+  bool IsKnown(NameId value) const {
+    return std::any_of(names_.begin() + static_cast<std::ptrdiff_t>(known_), names_.end(),
+                       [=](const KnownName& name) { return name.value == value; });
+  }
+
   // x = x + y
-  bool TakesName(const Step& step, NameId value) const {
+  bool TakesName(const ForwardStep& step, NameId value) const {
     const std::vector<NameId>& inputs = At(step.first).inputs;
-    return !step.is_child && step.key != "cat" && inputs.size() <= 2 && inputs[0] == value;
+    constexpr std::string_view kViews[] = {"slice", "view", "permute", "select", "expand"};
+    const bool is_view = std::ranges::find(kViews, step.key) != std::end(kViews);
+    const bool is_other = step.is_child || step.key == "cat" || is_view;
+    return !is_other && inputs.size() <= 2 && inputs[0] == value;
   }
 
   // x = self.forward_features(x); x = self.forward_head(x)
-  void FindFeatures(const Forward& forward, const std::vector<Step>& steps) {
-    for (const Step& step : steps) {
+  void FindFeatures(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    for (const ForwardStep& step : steps) {
       const bool has_parts = runs_.DepthAt(step.first) > forward.level + 1;
       if (!step.is_child || !has_parts || !BeginsHead(step.key)) continue;
       for (const NameId value : At(step.first).inputs) {
@@ -307,54 +312,10 @@ class KnownNameFinder {
     }
   }
 
-  // xs = [conv(x) for conv in self.convs]; x = torch.cat(xs, dim=1)
-  void FindGathered(const Forward& forward, const std::vector<Step>& steps) {
-    std::map<NameId, const Step*> makers;  // of what layers of lists make
-    for (const Step& step : steps) {
-      if (step.is_child && IsListed(step.key)) {
-        for (const NameId value : At(step.last).outputs) makers[value] = &step;
-      }
-      if (step.is_child || step.key != "cat") continue;
-      std::set<std::string_view> layers;
-      for (const NameId value : At(step.first).inputs) {
-        if (makers.contains(value)) layers.insert(makers[value]->key);
-      }
-      const std::string_view list = layers.empty() ? "" : ParentOf(*layers.begin());
-      const auto is_of_list = [&](std::string_view layer) { return ParentOf(layer) == list; };
-      if (layers.size() < 2 || !std::ranges::all_of(layers, is_of_list)) continue;
-      for (const NameId value : At(step.first).inputs) {
-        if (makers.contains(value)) names_.push_back({value, forward.last, "what a list gathers"});
-      }
-    }
-  }
-
-  // "for stage in self.stages: x = stage(x); xs.append(x)", of which the file shows that some are
-  // read behind the loop and others are not, so that nothing takes them out of the list.
-  void FindAppended(const Forward& forward, const std::vector<Step>& steps) {
-    std::map<std::string_view, std::vector<const Step*>> lists;
-    for (const Step& step : steps) {
-      if (step.is_child && IsListed(step.key)) lists[ParentOf(step.key)].push_back(&step);
-    }
-    for (const auto& [list, turns] : lists) {
-      if (turns.size() < 3 || turns.back()->key == turns.front()->key) continue;
-      const int64_t end = turns.back()->last;
-      const auto is_read_behind = [&](const Step* turn) {
-        const std::vector<NameId>& made = At(turn->last).outputs;
-        if (made.size() != 1 || made[0] == kNoName) return false;
-        const int64_t read = last_reads_[Index(made[0])];
-        return read > end && read <= forward.last;
-      };
-      const auto behind = std::count_if(turns.begin(), turns.end() - 1, is_read_behind);
-      const auto most = static_cast<std::ptrdiff_t>(turns.size()) - 1;
-      if (behind < 1 || behind == most) continue;
-      for (const Step* turn : turns) Bind(*turn, forward.last, "what a list holds");
-    }
-  }
-
   // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.
-  void FindVariance(const Forward& forward, const std::vector<Step>& steps) {
+  void FindVariance(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     const auto is = [](std::string_view op) {
-      return [=](const Step& step) { return !step.is_child && step.key == op; };
+      return [=](const ForwardStep& step) { return !step.is_child && step.key == op; };
     };
     if (std::ranges::none_of(steps, is("rsqrt"))) return;
     const auto mean = std::ranges::find_if(steps, is("mean"));
@@ -362,7 +323,7 @@ class KnownNameFinder {
   }
 
   // x_n = x_g / (x_g.mean(…) + eps), of a global response norm, where x_g is a norm.
-  void FindResponse(const Forward& forward, const std::vector<Step>& steps) {
+  void FindResponse(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     for (size_t i = 0; i + 3 < steps.size(); ++i) {
       const auto is = [&](size_t step, std::string_view op) {
         return !steps[step].is_child && RuleNameOf(steps[step].key) == op;
@@ -373,7 +334,7 @@ class KnownNameFinder {
     }
   }
 
-  const ModuleTree& modules_;
+  const Program& program_;
   const std::vector<AtenCall>& calls_;
   const SourceLines& source_;
   const ModuleRuns& runs_;
@@ -381,6 +342,7 @@ class KnownNameFinder {
   int64_t last_ = 0;                 // the model's last call
   bool shows_lines_ = false;
   std::vector<KnownName> names_;
+  size_t known_ = 0;  // where those of the forward at hand begin
 };
 
 }  // namespace

@@ -226,7 +226,7 @@ class NumberedModuleMarker {
   // Names of modules without children stay as they are: they are told apart.
   ModuleId Marked(ModuleId module) {
     const ModuleId first = WithoutNumber(module);
-    if (first == module || tree_.DepthOf(module) < 2) return module;
+    if (first == module) return module;
     int64_t run = NumberOf(tree_.NameOf(module));
     std::vector<std::string> names = tree_.NamesOf(first);
     bool has_run = false;  // a module with children

@@ -1,12 +1,15 @@
-// Copies that contiguous() makes for attention and no node stands for.
+// Copies that contiguous() makes and no node stands for.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "estimator/libraries/libraries.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/module_children.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -50,6 +53,21 @@ bool IsTakenApart(const BoundGraph& bound, ValueId value) {
          });
 }
 
+// The call that copies what Transpose `last` makes.
+Rewritten CopyBehind(const BoundGraph& bound, NodeId last) {
+  const Node& transpose = bound.At(last);
+  const ValueId rows = transpose.inputs[0];
+  return {.aten = "contiguous",
+          .inputs = {rows},
+          .last = last,
+          .nodes = {last},
+          .before = {{.aten = "permute",
+                      .inputs = {{.value = rows}},
+                      .type = bound.TypeOf(transpose.outputs[0]),
+                      .ints = IntsAttribute(transpose, "perm"),
+                      .takes_place_of = 0}}};
+}
+
 }  // namespace
 
 bool MovesLast(const std::vector<int64_t>& perm) {
@@ -83,16 +101,25 @@ std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last) {
     return IsMaskOfAttention(bound, add, bias);
   });
   if (!is_mask) return std::nullopt;
-  const ValueId rows = transpose.inputs[0];
-  return Rewritten{.aten = "contiguous",
-                   .inputs = {rows},
-                   .last = last,
-                   .nodes = {last},
-                   .before = {{.aten = "permute",
-                               .inputs = {{.value = rows}},
-                               .type = bound.TypeOf(transpose.outputs[0]),
-                               .ints = IntsAttribute(transpose, "perm"),
-                               .takes_place_of = 0}}};
+  return CopyBehind(bound, last);
+}
+
+std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
+  const std::vector<int64_t> to_channels = {0, 3, 1, 2};
+  const auto children = ChildrenOfModules(bound);
+  std::vector<Rewritten> copies;
+  for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
+    const Node& node = bound.graph().nodes[i];
+    const auto id = static_cast<NodeId>(i);
+    const bool is_permute = node.op_type == "Transpose" && IsNamedByTorchScript(node) &&
+                            IntsAttribute(node, "perm") == to_channels;
+    if (!is_permute) continue;
+    const auto module = children.find(bound.metadata().PathOf(id));
+    if (module != children.end() && CopiesPermuted(module->second)) {
+      copies.push_back(CopyBehind(bound, id));
+    }
+  }
+  return copies;
 }
 
 }  // namespace onnxfit

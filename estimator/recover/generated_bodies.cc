@@ -9,6 +9,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/recover/autograd_functions.h"
 #include "estimator/recover/call_parts.h"
+#include "estimator/recover/module_children.h"
 
 namespace onnxfit {
 namespace {
@@ -82,6 +83,7 @@ GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
     for (const NodeId node : body.nodes) found[Index(node)] = node != body.nodes.back();
   }
   AddRotaryEmbeddings(metadata, bodies.outside_autocast);
+  bodies.outside_autocast.merge(FindModulesThatCast(bound));
   return bodies;
 }
 

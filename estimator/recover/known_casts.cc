@@ -15,6 +15,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"
+#include "estimator/recover/module_children.h"
 
 namespace onnxfit {
 namespace {
@@ -273,6 +274,7 @@ class ScanCastFinder {
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound) {
   std::vector<LostCall> calls = KnownCastFinder(bound).Find();
   for (LostCall& call : ScanCastFinder(bound).Find()) calls.push_back(std::move(call));
+  for (LostCall& call : FindModuleCasts(bound)) calls.push_back(std::move(call));
   return calls;
 }
 

@@ -370,6 +370,7 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
     for (Rewritten& call : FindExportedCalls(groups)) search.Take(std::move(call));
   }
   for (Rewritten& call : FindScriptedCalls(bound)) search.Take(std::move(call));
+  for (Rewritten& call : FindPermutedCopies(bound)) search.Take(std::move(call));
   search.TakeAll(kRewrites);
   std::vector<Rewritten> rewrites = std::move(search).Rewrites();
   TakeBackRepeatedHeads(bound, rewrites);

@@ -120,6 +120,10 @@ bool MovesLast(const std::vector<int64_t>& perm);
 // layers/pos_embed_rel.py).  `last` is the Transpose.
 std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last);
 
+// x.reshape(…).permute(0, 3, 1, 2).contiguous() of what is known of libraries (CopiesPermuted in
+// libraries.h): TorchScript's files have the permute alone.  O(nodes × (depth of modules + rows)).
+std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound);
+
 // torch.zeros (…, dtype=query.dtype) in the place of a bias that an attention does not have:
 // T5's between decoder and encoder.  `last` makes it.
 std::optional<Rewritten> FindZeroBias(const BoundGraph& bound, NodeId last);

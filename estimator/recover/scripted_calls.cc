@@ -65,6 +65,11 @@ bool SayDimension(const BoundGraph& bound, const NodePattern::Match& match, Rewr
   return true;
 }
 
+// addcmul's factor has one dimension there; a number that code spells has none.
+bool HasFactor(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
+  return bound.IsNumber(match.At('k')) && bound.DimsOf(match.At('k')).size() == 1;
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -82,6 +87,7 @@ std::span<const ScriptedCall> ScriptedCalls() {
       {"lerp.Tensor", "xyw",
        "d = Sub(y, x); "
        "Where(Less(w, 0.5), Add(x, Mul(w, d)), Sub(y, Mul(d, Sub(1, w))))"},
+      {"addcmul", "xyz", "Add(x, Mul(Mul(y, z), k))", {}, {}, HasFactor},
       {"logit", "x", "Log(Div(x, Sub(1, x)))"},
       {"nan_to_num", "x",
        "a = Where(IsNaN(x), #, x); "

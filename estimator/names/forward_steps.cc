@@ -1,0 +1,58 @@
+#include "estimator/names/forward_steps.h"
+
+#include <algorithm>
+#include <map>
+
+#include "estimator/base/index.h"
+#include "estimator/base/module_names.h"
+
+namespace onnxfit {
+namespace {
+
+// "norm" of "norm_2", where a step before has that name.
+std::string_view NameOfTurns(const std::vector<ForwardStep>& steps, std::string_view key) {
+  const size_t end = key.find_last_of("_@");
+  if (end == std::string_view::npos || !IsNumbered(key.substr(end + 1))) return key;
+  const std::string_view name = key.substr(0, end);
+  const bool is_turn = std::ranges::any_of(
+      steps, [=](const ForwardStep& step) { return step.is_child && step.key == name; });
+  return is_turn ? name : key;
+}
+
+}  // namespace
+
+std::vector<ForwardStep> StepsOf(const Program& program, const ModuleRuns& runs,
+                                 const ForwardRun& forward) {
+  std::vector<ForwardStep> steps;
+  for (int64_t i = forward.first; i <= forward.last; i = steps.back().last + 1) {
+    const AtenCall& call = program.calls[Index(i)];
+    const bool is_child = forward.level < runs.DepthAt(i);
+    const int64_t last = is_child ? runs.EndOf(i, forward.level) : i;
+    const std::string_view key =
+        is_child ? std::string_view(program.modules.NameAt(call.module, forward.level)) : call.op;
+    steps.push_back({key, i, last, is_child});
+  }
+  return steps;
+}
+
+size_t NextTurnOf(const std::vector<ForwardStep>& steps, size_t turn) {
+  const std::string_view name = NameOfTurns(steps, steps[turn].key);
+  size_t next = turn + 1;
+  while (next < steps.size() &&
+         !(steps[next].is_child && NameOfTurns(steps, steps[next].key) == name)) {
+    ++next;
+  }
+  return next;
+}
+
+std::vector<LoopOfLayers> LoopsOf(const std::vector<ForwardStep>& steps) {
+  std::map<std::string_view, std::vector<const ForwardStep*>> turns;
+  for (const ForwardStep& step : steps) {
+    if (step.is_child && IsListed(step.key)) turns[ParentOf(step.key)].push_back(&step);
+  }
+  std::vector<LoopOfLayers> loops;
+  for (auto& [list, layers] : turns) loops.push_back({list, std::move(layers)});
+  return loops;
+}
+
+}  // namespace onnxfit
