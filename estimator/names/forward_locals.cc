@@ -130,12 +130,24 @@ class KnownNameFinder {
   void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
     for (const KnownNameRow& row : KnownNameRows()) {
       if (!HasChildren(row, steps)) continue;
+      const bool is_argument = row.made_by.starts_with('<');  // residual = x; x = self.norm(x)
       for (size_t i = 0; i < steps.size(); ++i) {
-        const bool is_held =
-            Is(steps[i], row.made_by) && !IsLeafCalledOutputs(row, forward, steps[i]);
-        if (is_held) BindAll(steps[i], EndOf(row, forward, steps, i), row.name);
+        if (!Is(steps[i], row.made_by.substr(is_argument ? 1 : 0))) continue;
+        if (IsLeafCalledOutputs(row, forward, steps[i])) continue;
+        BindByRow(row, steps[i], EndOf(row, forward, steps, i), is_argument);
       }
     }
+  }
+
+  void BindByRow(const KnownNameRow& row, const Step& step, int64_t until, bool is_argument) {
+    if (is_argument) {
+      const std::vector<NameId>& read = At(step.first).inputs;
+      if (!read.empty()) names_.push_back({read[0], until, std::string(row.name)});
+      return;
+    }
+    BindAll(step, until, row.name);
+    const std::vector<NameId>& made = At(step.last).outputs;
+    if (!row.until[0].empty()) rebound_.insert(made.begin(), made.end());
   }
 
   // Until when a name of `row` that step `i` binds holds its value.
@@ -285,6 +297,7 @@ class KnownNameFinder {
       const bool is_later = std::ranges::any_of(between, &Step::is_child);
       const bool is_of_loop = turns[value].contains(steps[last].key) && !AreTurns(turns[value]);
       if (!is_later || is_of_loop || TakesName(steps[last], value)) continue;
+      if (rebound_.contains(value)) continue;
       names_.push_back({value, forward.last, "what is read later"});
     }
   }
@@ -381,6 +394,7 @@ class KnownNameFinder {
   int64_t last_ = 0;                 // the model's last call
   bool shows_lines_ = false;
   std::vector<KnownName> names_;
+  std::set<NameId> rebound_;  // what rows say until when names hold
 };
 
 }  // namespace
@@ -392,12 +406,6 @@ std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& 
   if (finder.shows_lines()) return names;
   std::ranges::move(FindAttentionNames(program, runs, last), std::back_inserter(names));
   return names;
-}
-
-bool ReplacesOperand(const Program& program, const AtenCall& call) {
-  const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
-  if (call.op != "cat" || !is_known) return false;
-  return ReplacesWhatItHolds(program.source.At(call.frames.back()).text);
 }
 
 }  // namespace onnxfit
