@@ -357,6 +357,14 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"rotary_emb", "embed_tokens"}, "constant", "position_ids", {}, false, kRotated},
     {{"rotary_emb", "word_embeddings"}, "constant", "position_ids", {}, false, kRotated},
     {{"rotary_emb", "embedding"}, "constant", "position_ids", {}, false, kRotated},
+    // BrosModel.
+    {{"bbox_embeddings", "encoder"},
+     "mul.Scalar",
+     "scaled_bbox",
+     {},
+     false,
+     {kTransformers, "models/bros/modeling_bros.py",
+      "scaled_bbox = bbox * self.config.bbox_scale"}},
     // T5ForConditionalGeneration, BartModel.
     {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
     {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},
