@@ -69,7 +69,10 @@ bool IsOfAllPositions(const BoundGraph& bound, ValueId condition, int depth = 0)
       condition == kNoValue ? kNoNode : bound.graph().values[Index(condition)].producer;
   if (maker == kNoNode || depth > kMost || !IsNamedByTorchScript(bound.At(maker))) return false;
   const Node& node = bound.At(maker);
-  if (node.op_type == "GreaterOrEqual") return IsZero(bound, node.inputs[1]);
+  if (node.op_type == "GreaterOrEqual") {
+    const KnownTensor* least = bound.Known(node.inputs[1]);
+    return least != nullptr && least->elements() == std::vector<int64_t>{0};
+  }
   if (std::ranges::find(kPassed, node.op_type) == std::end(kPassed)) return false;
   if (IsOfAllPositions(bound, node.inputs[0], depth + 1)) return true;
   return node.op_type == "And" && IsOfAllPositions(bound, node.inputs[1], depth + 1);
