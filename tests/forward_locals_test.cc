@@ -374,5 +374,15 @@ TEST_CASE("positions that a model of words rotates by have a name") {
             .find("position_ids") == std::string::npos);
 }
 
+TEST_CASE("a neck holds lists, and returns what each layer of its last stage makes") {
+  const std::string found = Known(R"(
+      ["/n/reassemble_stage/a/Neg"] a = Neg (x) ["/n/convs.0/Abs"] b = Abs (a)
+      ["/n/fusion_stage/layers.0/Neg"] c = Neg (b) ["/n/fusion_stage/layers.1/Abs"] d = Abs (c)
+      ["/n/Exp"] e = Exp (d) ["/Neg"] y = Neg (e))");
+  CHECK(found.find("a until /n/Exp as hidden_states; ") != std::string::npos);
+  CHECK(found.find("b until /n/Exp as features; ") != std::string::npos);
+  CHECK(found.find("c until /Neg as output; d until /Neg as output; ") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::forward_locals_test

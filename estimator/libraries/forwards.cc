@@ -31,6 +31,8 @@ constexpr SeenIn kDinov2 = {kTransformers, "models/dinov2/modeling_dinov2.py",
 
 constexpr SeenIn kRotated = {kTransformers, "models/llama/modeling_llama.py",
                              "position_ids = position_ids.unsqueeze(0)"};
+constexpr SeenIn kNeck = {kTransformers, "models/dpt/modeling_dpt.py",
+                          "output = self.fusion_stage(features)"};
 constexpr SeenIn kConformer = {kTransformers, "models/lasr/modeling_lasr.py",
                                "normalized_hidden_states = self.norm_self_att(hidden_states)"};
 
@@ -357,6 +359,10 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"rotary_emb", "embed_tokens"}, "constant", "position_ids", {}, false, kRotated},
     {{"rotary_emb", "word_embeddings"}, "constant", "position_ids", {}, false, kRotated},
     {{"rotary_emb", "embedding"}, "constant", "position_ids", {}, false, kRotated},
+    // DPTNeck and its kin's; what its last stage returns, the model holds.
+    {{"reassemble_stage", "fusion_stage"}, "reassemble_stage", "hidden_states", {}, false, kNeck},
+    {{"reassemble_stage", "fusion_stage"}, "convs.*", "features", {}, false, kNeck},
+    {{"reassemble_stage", "fusion_stage"}, "+fusion_stage", "output", {}, true, kNeck},
     // BrosModel.
     {{"bbox_embeddings", "encoder"},
      "mul.Scalar",

@@ -257,7 +257,8 @@ std::string_view CloneOfBuffer();
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
   std::string_view children[4];  // those that it has, and, with "!", has not
-  // One of them, "blocks.*" of a list, or an operator; "<norm": what that one was given.
+  // One of them, "blocks.*" of a list, or an operator; "<norm": what that one was given; "+stage":
+  // what each layer of a list in that one makes.
   std::string_view made_by;
   std::string_view name;  // Python's
   // What makes what is bound next, whichever comes first; "": the forward's end.

@@ -130,24 +130,46 @@ class KnownNameFinder {
   void FindByRows(const Forward& forward, const std::vector<Step>& steps) {
     for (const KnownNameRow& row : KnownNameRows()) {
       if (!HasChildren(row, steps)) continue;
-      const bool is_argument = row.made_by.starts_with('<');  // residual = x; x = self.norm(x)
+      const char prefix = row.made_by.empty() ? ' ' : row.made_by.front();
+      const bool has_prefix = prefix == '<' || prefix == '+';
       for (size_t i = 0; i < steps.size(); ++i) {
-        if (!Is(steps[i], row.made_by.substr(is_argument ? 1 : 0))) continue;
+        if (!Is(steps[i], row.made_by.substr(has_prefix ? 1 : 0))) continue;
         if (IsLeafCalledOutputs(row, forward, steps[i])) continue;
-        BindByRow(row, steps[i], EndOf(row, forward, steps, i), is_argument);
+        const int64_t until = EndOf(row, forward, steps, i);
+        if (prefix == '<') {
+          BindArgument(row, steps[i], until);
+        } else if (prefix == '+') {
+          BindItems(row, steps[i], forward.level + 2, until);
+        } else {
+          BindByRow(row, steps[i], until);
+        }
       }
     }
   }
 
-  void BindByRow(const KnownNameRow& row, const Step& step, int64_t until, bool is_argument) {
-    if (is_argument) {
-      const std::vector<NameId>& read = At(step.first).inputs;
-      if (!read.empty()) names_.push_back({read[0], until, std::string(row.name)});
-      return;
-    }
+  void BindByRow(const KnownNameRow& row, const Step& step, int64_t until) {
     BindAll(step, until, row.name);
     const std::vector<NameId>& made = At(step.last).outputs;
     if (!row.until[0].empty()) rebound_.insert(made.begin(), made.end());
+  }
+
+  // residual = x; x = self.norm(x)
+  void BindArgument(const KnownNameRow& row, const Step& step, int64_t until) {
+    const std::vector<NameId>& read = At(step.first).inputs;
+    if (!read.empty()) names_.push_back({read[0], until, std::string(row.name)});
+  }
+
+  // What the step returns is a list of what its layers make.
+  void BindItems(const KnownNameRow& row, const Step& step, size_t level, int64_t until) {
+    for (int64_t i = step.first; i <= step.last; ++i) {
+      const bool is_layer = runs_.DepthAt(i) >= level &&
+                            IsListed(modules_.NameAt(At(i).module, level - 1)) &&
+                            runs_.EndOf(i, level - 1) == i;
+      if (!is_layer) continue;
+      for (const NameId value : At(i).outputs) {
+        if (value != kNoName) names_.push_back({value, until, std::string(row.name)});
+      }
+    }
   }
 
   // Until when a name of `row` that step `i` binds holds its value.
