@@ -69,6 +69,16 @@ TEST_CASE("what attends in the outermost forward is a method that ends with a pr
         "p until /out/Neg as attn; ");
 }
 
+TEST_CASE("what einsum multiplies has the names, not its own views of it") {
+  CHECK(NamesIn(R"(["/m/q/Neg"] q = Neg (x) ["/m/k/Abs"] k = Abs (x) ["/m/v/Tanh"] v = Tanh (x)
+                   ["/m/Einsum"] s = Einsum <equation = "bik,bjk->bij"> (q, k)
+                   ["/m/Softmax"] p = Softmax (s)
+                   ["/m/Einsum_1"] c = Einsum <equation = "bij,bjk->bik"> (p, v)
+                   ["/m/out/Neg"] o = Neg (c) ["/Exp"] y = Exp (o))") ==
+        "q until /m/out/Neg as q; k until /m/out/Neg as k; v until /m/out/Neg as v; "
+        "p until /m/out/Neg as attn; ");
+}
+
 TEST_CASE("a second attention of a forward takes the names of the first") {
   CHECK(NamesIn(R"(["/m/Transpose"] t = Transpose <perm = [0, 2, 1]> (x)
                    ["/m/MatMul"] s = MatMul (x, t) ["/m/Softmax"] p = Softmax (s)

@@ -167,6 +167,21 @@ TEST_CASE("frequencies of a rotary embedding are a buffer, of which it has a clo
   CHECK(buffers("scale") == "");
 }
 
+TEST_CASE("equal frequencies and positions of two modules are a buffer of each") {
+  const PreparedRun built = Build(fmt::format(R"(net (float[N, 4, 4] x) => (float[N, 4, 4] y)
+      < float[4, 4] "m.w" = ["location": "none"], int64[3] shape = {{1, 4, 4}} > {{
+      f = Constant <{}> () ["/m/a/rotary_emb/Expand"] e = Expand (f, shape)
+      ["/m/b/rotary_emb/Expand"] g = Expand (f, shape) ["/m/Mul"] p = Mul (x, e)
+      ["/m/Add"] q = Add (p, g) ["/m/MatMul"] y = MatMul (q, "m.w") }})",
+                                              kFrequencies),
+                                  {});
+  std::string names;
+  for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+  CHECK(names ==
+        "m.a.rotary_emb.buffer_0 m.a.rotary_emb.original_buffer_0 m.b.rotary_emb.buffer_0 "
+        "m.b.rotary_emb.original_buffer_0 ");
+}
+
 // dim_t of positions in two dimensions, which both read: two constants.
 TEST_CASE("what a forward computes of numbers is not a buffer") {
   const auto buffers = [](const std::string& other) {

@@ -371,5 +371,41 @@ TEST_CASE("the variance of an RMS norm is a local of it") {
   CHECK(Known(norm + R"(["/n/Mul"] y = Mul (x, s))").empty());
 }
 
+TEST_CASE("a name holds what it was given to a norm that takes it, residual = x") {
+  const std::string found = Known(R"(
+      ["/m/norm_self_att/Neg"] a = Neg (x) ["/m/self_attn/Abs"] b = Abs (a) ["/m/Add"] c = Add (x, b)
+      ["/m/norm_feed_forward2/Neg"] d = Neg (c) ["/m/Add_1"] e = Add (c, d)
+      ["/m/norm_out/Neg"] y = Neg (e))");
+  CHECK(found.find("a until /m/norm_out/Neg as normalized_hidden_states; ") != std::string::npos);
+  CHECK(found.find("c until /m/norm_out/Neg as residual; ") != std::string::npos);
+}
+
+TEST_CASE("a projection takes the name of what it projects, key = self.projection_key(key)") {
+  const std::string found = Known(R"(
+      ["/m/convolution_projection_key/Neg"] k = Neg (x) ["/m/projection_query/Abs"] q = Abs (x)
+      ["/m/projection_key/Abs"] p = Abs (k) ["/m/Mul"] y = Mul (q, p))");
+  CHECK(found.find("k until /m/projection_key/Abs as key; ") != std::string::npos);
+  CHECK(found.find("k until /m/Mul") == std::string::npos);
+}
+
+TEST_CASE("positions that a model of words rotates by have a name") {
+  const std::string model = R"(["/m/rotary_emb/Cast"] c = Cast <to = 1> (p)
+      ["/m/rotary_emb/Cos"] r = Cos (c) ["/m/Add"] s = Add (e, r) ["/m/Neg"] y = Neg (s))";
+  const std::string positions = R"(p = Constant <value = int64[3, 8] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+      10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}> () )";
+  CHECK(Known(positions + R"(["/m/other/Gather"] e = Gather (table, x))" + model, "int64[2, 3] x")
+            .find("position_ids") == std::string::npos);
+}
+
+TEST_CASE("a neck holds lists, and returns what each layer of its last stage makes") {
+  const std::string found = Known(R"(
+      ["/n/reassemble_stage/a/Neg"] a = Neg (x) ["/n/convs.0/Abs"] b = Abs (a)
+      ["/n/fusion_stage/layers.0/Neg"] c = Neg (b) ["/n/fusion_stage/layers.1/Abs"] d = Abs (c)
+      ["/n/Exp"] e = Exp (d) ["/Neg"] y = Neg (e))");
+  CHECK(found.find("a until /n/Exp as hidden_states; ") != std::string::npos);
+  CHECK(found.find("b until /n/Exp as features; ") != std::string::npos);
+  CHECK(found.find("c until /Neg as output; d until /Neg as output; ") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::forward_locals_test

@@ -32,6 +32,34 @@ TEST_CASE("the token of what is masked, in DINOv2's embeddings") {
   CHECK(Found({"d.embeddings.cls_token", "d.encoder.layer.0.norm1.weight"}) == "");
 }
 
+TEST_CASE("layers of a list, told by their numbers and by a tensor elsewhere in the model") {
+  const std::string_view query = "b.text_model.encoder.layer.1.attention.self.query.bias";
+  const std::string_view qkv = "b.vision_model.encoder.layers.0.self_attn.qkv.weight";
+  CHECK(Found({query, qkv}) ==
+        "b.text_model.encoder.layer.1.crossattention.self.query.bias of b as "
+        "b.text_model.encoder.layer.1.attention.self.query.bias\n");
+  CHECK(Found({query}) == "");
+  CHECK(Found({"b.qformer.encoder.layer.1.attention.self.query.bias", qkv}) == "");
+}
+
+TEST_CASE("a matrix of another one's rows, a number, what no one reads of a first layer") {
+  std::string text;
+  for (const UnreadTensor& tensor :
+       FindUnreadTensors({"m.owlvit.text_projection.weight", "m.class_head.logit_shift.weight",
+                          "m.owlvit.vision_model.post_layernorm.weight"})) {
+    text += tensor.name + " like " + std::string(tensor.like) + " rows " +
+            std::string(tensor.rows_of) + "\n";
+  }
+  CHECK(text ==
+        "m.owlvit.visual_projection.weight like m.owlvit.vision_model.post_layernorm.weight rows "
+        "m.owlvit.text_projection.weight\n"
+        "m.owlvit.logit_scale like  rows \n");
+  CHECK(Found({"n.fusion_stage.layers.0.residual_layer2.convolution1.bias"}) ==
+        "n.fusion_stage.layers.0.residual_layer1.convolution1.bias of "
+        "n.fusion_stage.layers.0.residual_layer2.convolution1 as "
+        "n.fusion_stage.layers.0.residual_layer2.convolution1.bias\n");
+}
+
 TEST_CASE("what the file has is not lost") {
   CHECK(Found({"v.pre_layrnorm.weight", "v.pre_layrnorm.bias", "v.post_layernorm.weight",
                "v.post_layernorm.bias"}) == "");

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/bound_model.h"
@@ -51,6 +52,23 @@ TEST_CASE("a library's mask that hides nothing is none in a run") {
   CHECK_FALSE(is_added("transformers/models/bert.py", "mask = create_bidirectional_mask("));
   CHECK(is_added("mine/models/bert.py", "mask = create_bidirectional_mask("));
   CHECK(is_added("transformers/models/bert.py", "mask = torch.where(shown, 0, low)"));
+}
+
+TEST_CASE("without lines, a library's mask is told by how it asks for all positions") {
+  const auto is_added = [](const std::string& least) {
+    const BoundModel model(ParseGraph(R"(net (float[2, 4] x) => (float[2, 4] y) {
+      none = Constant <value = int64 {)" +
+                                      least + R"(}> ()
+      positions = Constant <value = int64[4] {0, 1, 2, 3}> () size = Shape (x)
+      ["/GreaterOrEqual"] g = GreaterOrEqual (positions, none) ["/Expand"] shown = Expand (g, size)
+      zero = Constant <value = float {0.0}> () low = Constant <value = float {-3.0e38}> ()
+      ["/Where"] mask = Where (shown, zero, low)
+      s = Neg (x) ["/Add"] t = Add (s, mask) y = Softmax (t) })"));
+    const auto& calls = model.found.rewrites;
+    return std::ranges::find(calls, kNoCall, &Rewritten::aten) == calls.end();
+  };
+  CHECK_FALSE(is_added("0"));
+  CHECK(is_added("-1"));  // all, too, but not the library's
 }
 
 TEST_CASE("what a mask would be made of is made all the same") {

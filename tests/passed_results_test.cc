@@ -42,7 +42,9 @@ TEST_CASE("lists that a method returns hold what is in them") {
     const auto level = [&](NameId read, const std::string& path) {
       return Line{{read}, {"m", path}, {{5, line}, {1, kInner}}};
     };
-    return DeathOf(2, {level(0, "m.enc.0"), level(1, "m.enc.1"), level(0, "m.enc.0"),
+    return DeathOf(2, {level(0, "m.enc.0"),
+                       level(1, "m.enc.1"),
+                       level(0, "m.enc.0"),
                        level(3, "m.enc.1"),
                        {{2, 4}, {"m"}, {{8, "y = torch.cat([f1, f2])"}}},
                        {{5, 1, 3}, {"m"}, {{9, "y = torch.cat([y, f1, f2])"}}},

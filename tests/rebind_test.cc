@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "estimator/base/index.h"
 #include "estimator/onnx/loader.h"
 #include "estimator/onnx/shapes.h"
 
@@ -272,6 +274,30 @@ TEST_CASE("a result that stays as it was is no answer") {
     })",
                   Batch(8))
             .starts_with("<text>: node 'take' (Gather): the batch is fixed at 1 in the file"));
+}
+
+std::string TypesTraced(std::string_view model, int64_t batch) {
+  Warnings warnings;
+  const std::optional<Graph> graph = RebindTraced(ParseGraph(model), Batch(batch), warnings);
+  if (!graph.has_value()) return "none";
+  const Shapes shapes = BindShapes(*graph, Batch(batch));
+  return ToString(shapes.types[Index(graph->outputs[0])].tensor);
+}
+
+TEST_CASE("constants of a free batch that was traced with another one follow") {
+  // torch.cat(x.split(len(x) // 3), dim=1), traced with a batch of 2.
+  constexpr std::string_view kSplit = R"(
+    g (float[N, 3, 4] x) => (float y) <int64[2] flat = {-1, 4}, int64[3] parts = {2, 2, 2}> {
+      r = Reshape(x, flat)
+      a, b, c = Split(r, parts)
+      y = Concat <axis = 1> (a, b, c)
+    })";
+  CHECK(TypesTraced(kSplit, 8) == "float32[8, 12]");
+  CHECK(TypesTraced(kSplit, 1) == "float32[1, 12]");
+  // A size that no batch mends.
+  constexpr std::string_view kWrong = R"(
+    g (float[N, 3] x) => (float y) <float[4, 5] w = {0}> { y = MatMul(x, w) })";
+  CHECK(TypesTraced(kWrong, 8) == "none");
 }
 
 }  // namespace

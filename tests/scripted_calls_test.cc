@@ -164,6 +164,18 @@ TEST_CASE("what the code spells itself stays so") {
   }
 }
 
+TEST_CASE("a product with ones on a diagonal, of which sums are picked, is the diagonal") {
+  const Program program = Build(R"(net (float[8, 8] x) => (float r) {
+        shape = Constant <value = int64[2] {8, 8}> () zeros = ConstantOfShape (shape)
+        last = Constant <value = int64[1] {-1}> () eye = EyeLike (zeros)
+        places = Constant <value = int64[8, 1] {0, 1, 2, 3, 4, 5, 6, 7}> ()
+        p = Mul (x, eye) s = ReduceSum <keepdims = 0> (p, last)
+        ["/GatherND"] d = GatherND (s, places) r = Neg (d) })",
+                                {.mode = Mode::kEval})
+                              .program;
+  CHECK(ToString(program) == "\n%d = diagonal(%x; 0, 1)  # /GatherND\n%r = neg(%d)  # Neg #8\n");
+}
+
 TEST_CASE("parts of size one that are squeezed are an unbind") {
   const Program program = Build(R"(net (float[2, 8] x) => (float r) {
         zero = Constant <value = int64[1] {0}> () sizes = Constant <value = int64[2] {1, 1}> ()

@@ -3,8 +3,8 @@
 // torch/csrc/autograd/FunctionsManual.cpp; the order of what they make from torch 2.11 events
 // (arguments of a call from the last to the first; gradients by the names of the arguments).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h.
-#include "estimator/eager/strides.h"
 #include "estimator/eager/op_rule.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "estimator/base/device.h"
@@ -103,14 +104,25 @@ void SaySizes(const std::map<std::string, int64_t>& sizes, Program& program) {
 }
 
 // What does not depend on how the graph is run.
-void BindGraph(const Graph& file, DimBinding binding, BoundFile& model) {
-  model.graph = InlineControlFlow(file, binding, model.warnings);
-  model.graph = Rebind(std::move(model.graph), binding, model.warnings);
+void FindTypes(const DimBinding& binding, BoundFile& model) {
   model.graph = TakeFusedApart(std::move(model.graph), binding);
   model.metadata = ReadExporterMetadata(model.graph);
   RestoreTensors(model.graph, model.metadata);
   model.shapes = BindShapes(model.graph, binding);
   model.findings = std::make_unique<Findings>(model.graph, model.metadata, model.shapes);
+}
+
+void BindGraph(const Graph& file, DimBinding binding, BoundFile& model) {
+  const Graph inlined = InlineControlFlow(file, binding, model.warnings);
+  model.graph = Rebind(inlined, binding, model.warnings);
+  try {
+    FindTypes(binding, model);
+  } catch (const SizeError&) {
+    std::optional<Graph> traced = RebindTraced(inlined, binding, model.warnings);
+    if (!traced.has_value()) throw;
+    model.graph = *std::move(traced);
+    FindTypes(binding, model);
+  }
 }
 
 void BindExported(const Graph& file, const DimBinding& binding, BoundFile& model) {

@@ -33,6 +33,13 @@ constexpr SeenIn kStar = {kTimm, "models/starnet.py", "x = self.dwconv2(self.g(x
 constexpr SeenIn kDinov2 = {kTransformers, "models/dinov2/modeling_dinov2.py",
                             "hidden_states_norm = self.norm1(hidden_states)"};
 
+constexpr SeenIn kRotated = {kTransformers, "models/llama/modeling_llama.py",
+                             "position_ids = position_ids.unsqueeze(0)"};
+constexpr SeenIn kNeck = {kTransformers, "models/dpt/modeling_dpt.py",
+                          "output = self.fusion_stage(features)"};
+constexpr SeenIn kConformer = {kTransformers, "models/lasr/modeling_lasr.py",
+                               "normalized_hidden_states = self.norm_self_att(hidden_states)"};
+
 constexpr SeenIn kDistilled = {kTimm, "models/levit.py",
                                "x, x_dist = self.head(x), self.head_dist(x)"};
 constexpr SeenIn kDense = {kTimm, "models/densenet.py",
@@ -79,7 +86,7 @@ constexpr KnownNameRow kKnownNameRows[] = {
      false,
      kAlbert},
     // BertModel, ViTModel, and those that are built like them.
-    {{"embeddings", "!embeddings_project", "!pre_layrnorm"},
+    {{"embeddings", "!embeddings_project", "!pre_layrnorm", "!pre_layernorm"},
      "embeddings",
      "embedding_output",
      {},
@@ -285,7 +292,25 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      false,
      {kTimm, "models/selecsls.py", "d3 = self.conv5(self.conv4(d2))"}},
-    // CvtSelfAttention.
+    // CvtSelfAttention: "key = self.rearrange_for_multi_head_attention(self.projection_key(key))".
+    {{"convolution_projection_key", "projection_key"},
+     "convolution_projection_key",
+     "key",
+     {"projection_key"},
+     false,
+     kCvt},
+    {{"convolution_projection_query", "projection_query"},
+     "convolution_projection_query",
+     "query",
+     {"projection_query"},
+     false,
+     kCvt},
+    {{"convolution_projection_value", "projection_value"},
+     "convolution_projection_value",
+     "value",
+     {"projection_value"},
+     false,
+     kCvt},
     {{"projection_query", "projection_key", "projection_value"},
      "mul.Scalar",
      "attention_score",
@@ -316,6 +341,29 @@ constexpr KnownNameRow kKnownNameRows[] = {
      false,
      {kTransformers, "models/donut/modeling_donut_swin.py",
       "layer_output = hidden_states + self.output(layer_output)"}},
+    // FlavaLayer, DPTLayer and those like them: "hidden_states = attention_output + hidden_states".
+    {{"layernorm_before", "attention", "intermediate"},
+     "attention",
+     "attention_output",
+     {},
+     false,
+     {kTransformers, "models/flava/modeling_flava.py",
+      "hidden_states = attention_output + hidden_states"}},
+    // LasrEncoderBlock, ParakeetEncoderBlock.
+    {{"norm_self_att", "self_attn", "norm_out"},
+     "norm_self_att",
+     "normalized_hidden_states",
+     {},
+     false,
+     kConformer},
+    {{"norm_self_att", "self_attn", "norm_out"}, "self_attn", "attn_output", {}, false, kConformer},
+    {{"norm_self_att", "self_attn", "norm_out"}, "conv", "conv_output", {}, false, kConformer},
+    {{"norm_feed_forward2", "self_attn", "norm_out"},
+     "<norm_feed_forward2",
+     "residual",
+     {},
+     false,
+     kConformer},
     // Dinov2Layer.
     {{"norm1", "layer_scale1", "attention"}, "norm1", "hidden_states_norm", {}, false, kDinov2},
     {{"norm1", "layer_scale1", "attention"},
@@ -332,6 +380,22 @@ constexpr KnownNameRow kKnownNameRows[] = {
      false,
      {kTransformers, "models/glmasr/modeling_glmasr.py",
       "inputs_embeds = nn.functional.gelu(self.conv2(inputs_embeds))"}},
+    // LlamaModel and its kin, FalconModel, DiaEncoder.
+    {{"rotary_emb", "embed_tokens"}, "constant", "position_ids", {}, false, kRotated},
+    {{"rotary_emb", "word_embeddings"}, "constant", "position_ids", {}, false, kRotated},
+    {{"rotary_emb", "embedding"}, "constant", "position_ids", {}, false, kRotated},
+    // DPTNeck and its kin's; what its last stage returns, the model holds.
+    {{"reassemble_stage", "fusion_stage"}, "reassemble_stage", "hidden_states", {}, false, kNeck},
+    {{"reassemble_stage", "fusion_stage"}, "convs.*", "features", {}, false, kNeck},
+    {{"reassemble_stage", "fusion_stage"}, "+fusion_stage", "output", {}, true, kNeck},
+    // BrosModel.
+    {{"bbox_embeddings", "encoder"},
+     "mul.Scalar",
+     "scaled_bbox",
+     {},
+     false,
+     {kTransformers, "models/bros/modeling_bros.py",
+      "scaled_bbox = bbox * self.config.bbox_scale"}},
     // T5ForConditionalGeneration, BartModel.
     {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
     {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},

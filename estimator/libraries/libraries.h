@@ -126,11 +126,12 @@ bool HasOwnHead(std::string_view path);
 bool IsFloatBuffer(std::string_view name);
 
 // A child of a module whose tensors no result needs, so that TorchScript's exporter leaves them
-// out; another child shows which module it is.
+// out; another child shows which module it is, "layer.*.a" of each number in a list.
 struct UnreadChild {
   std::string_view shows;
   std::string_view lost;
   SeenIn seen;
+  std::string_view beside = {};  // the end of another tensor's path; "": of none
 };
 std::span<const UnreadChild> UnreadChildren();
 
@@ -142,8 +143,9 @@ bool MultipliesTransposed(std::string_view path);
 struct UnreadParameter {
   std::string_view shows;
   std::string_view lost;
-  std::string_view like;  // beside it, of its size
+  std::string_view like;  // beside it, of its size; "": a number
   SeenIn seen;
+  std::string_view rows_of = {};  // one whose first size comes before those; "": none
 };
 std::span<const UnreadParameter> UnreadParameters();
 
@@ -258,8 +260,10 @@ std::string_view CloneOfBuffer();
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
   std::string_view children[4];  // those that it has, and, with "!", has not
-  std::string_view made_by;      // one of them, "blocks.*" of a list, or an operator
-  std::string_view name;         // Python's
+  // One of them, "blocks.*" of a list, or an operator; "<norm": what that one was given; "+stage":
+  // what each layer of a list in that one makes.
+  std::string_view made_by;
+  std::string_view name;  // Python's
   // What makes what is bound next, whichever comes first; "": the forward's end.
   std::string_view until[2];
   bool is_returned;  // among others, and held until the caller's forward returns

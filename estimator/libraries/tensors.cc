@@ -32,22 +32,6 @@ constexpr NameFact kFloatBuffers[] = {
     {"attn_mask", {}},
 };
 
-constexpr UnreadChild kUnreadChildren[] = {
-    // CLIPVisionTransformer's last norm makes the pooled output, which a classifier of patches does
-    // not read (CLIPForImageClassification).
-    {"pre_layrnorm",
-     "post_layernorm",
-     {kTransformers, "models/clip/modeling_clip.py", "self.pre_layrnorm = nn.LayerNorm("}},
-};
-
-constexpr UnreadParameter kUnreadParameters[] = {
-    // Dinov2Embeddings', read where patches are masked.
-    {"encoder.layer.0.layer_scale1.lambda1",
-     "embeddings.mask_token",
-     "embeddings.cls_token",
-     {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
-};
-
 constexpr UntrainedParameter kUntrainedParameters[] = {
     // WhisperEncoder's sinusoids, and those of its kin.
     {"embed_positions.weight",
@@ -389,8 +373,6 @@ bool MakesInFp32(std::string_view line) {
   });
 }
 
-std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
-std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
 std::span<const UntrainedParameter> UntrainedParameters() { return kUntrainedParameters; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }

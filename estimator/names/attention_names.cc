@@ -40,9 +40,10 @@ bool IsProduct(const AtenCall& call) {
 
 // What leaves scores and weights what they are: scales, caps, masks, biases, casts, views.
 bool LeavesScores(const AtenCall& call) {
-  constexpr std::string_view kOps[] = {
-      "add",  "add.Scalar", "sub",         "mul", "mul.Scalar", "div",   "div.Scalar", "where",
-      "view", "permute",    "masked_fill", "to",  "type_as",    "clone", "tanh"};
+  constexpr std::string_view kOps[] = {"add",        "add.Scalar", "sub",         "mul",
+                                       "mul.Scalar", "div",        "div.Scalar",  "where",
+                                       "view",       "permute",    "masked_fill", "to",
+                                       "type_as",    "clone",      "tanh",        "einsum_operand"};
   return std::ranges::find(kOps, call.op) != std::end(kOps);
 }
 
@@ -90,15 +91,15 @@ class AttentionNameFinder {
     const NameId weights = calls_[Index(softmax)].outputs[0];
     const auto [context, value] = ProductOf(weights, softmax, found.room);
     if (context == kNoCall) return {};
-    found.values = {kNoName, kNoName, value, weights, kNoName};
+    found.values = {kNoName, kNoName, OperandOf(value), weights, kNoName};
     found.until = EndOf(found.room, context);
     const NameId scores = calls_[Index(softmax)].inputs[0];
     const int64_t product = MakerOfScores(scores, found.room);
     if (product == kNoCall) return found;
     const std::vector<NameId>& read = calls_[Index(product)].inputs;
     const size_t q = read.size() - 2;  // behind what baddbmm adds
-    found.values[0] = Unnormalized(read[q]);
-    found.values[1] = Unnormalized(read[q + 1]);
+    found.values[0] = Unnormalized(OperandOf(read[q]));
+    found.values[1] = Unnormalized(OperandOf(read[q + 1]));
     if (const NamedScores* row = RowOf(found.room); row != nullptr) {
       found.values[4] = scores;
       if (row->are_weights_returned) found.weights_until = EndOfCaller(found.room);
@@ -120,6 +121,19 @@ class AttentionNameFinder {
     if (norm != nullptr && norm->op == "expand") norm = maker(norm->inputs[0]);
     const bool is_clamped = norm != nullptr && norm->op.starts_with("clamp");
     return is_clamped ? call->inputs[0] : value;
+  }
+
+  // What einsum makes its own views and copies of has the name.
+  NameId OperandOf(NameId value) const {
+    NameId from = value;
+    while (from != kNoName && maker_[Index(from)] != kNoCall) {
+      const AtenCall& call = calls_[Index(maker_[Index(from)])];
+      if (call.op == "einsum_operand") return call.inputs[0];
+      const bool is_view = call.op == "view" || call.op == "permute" || call.op == "clone";
+      if (!is_view || call.inputs.empty()) break;
+      from = call.inputs[0];
+    }
+    return value;
   }
 
   // Of the outermost forward, that of the method that attends, mostly: "return self.proj(out)".

@@ -105,10 +105,38 @@ class KnownNameFinder {
   void FindByRows(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     for (const KnownNameRow& row : KnownNameRows()) {
       if (!HasChildren(row, steps)) continue;
+      const char prefix = row.made_by.empty() ? ' ' : row.made_by.front();
+      const bool has_prefix = prefix == '<' || prefix == '+';
       for (size_t i = 0; i < steps.size(); ++i) {
-        const bool is_held =
-            Is(steps[i], row.made_by) && !IsLeafCalledOutputs(row, forward, steps[i]);
-        if (is_held) BindAll(steps[i], EndOf(row, forward, steps, i), row.name);
+        if (!Is(steps[i], row.made_by.substr(has_prefix ? 1 : 0))) continue;
+        if (IsLeafCalledOutputs(row, forward, steps[i])) continue;
+        const int64_t until = EndOf(row, forward, steps, i);
+        if (prefix == '<') {
+          BindArgument(row, steps[i], until);
+        } else if (prefix == '+') {
+          BindItems(row, steps[i], forward.level + 2, until);
+        } else {
+          BindAll(steps[i], until, row.name);
+        }
+      }
+    }
+  }
+
+  // residual = x; x = self.norm(x)
+  void BindArgument(const KnownNameRow& row, const Step& step, int64_t until) {
+    const std::vector<NameId>& read = At(step.first).inputs;
+    if (!read.empty()) names_.push_back({read[0], until, std::string(row.name)});
+  }
+
+  // What the step returns is a list of what its layers make.
+  void BindItems(const KnownNameRow& row, const Step& step, size_t level, int64_t until) {
+    for (int64_t i = step.first; i <= step.last; ++i) {
+      const bool is_layer = runs_.DepthAt(i) >= level &&
+                            IsListed(modules_.NameAt(At(i).module, level - 1)) &&
+                            runs_.EndOf(i, level - 1) == i;
+      if (!is_layer) continue;
+      for (const NameId value : At(i).outputs) {
+        if (value != kNoName) names_.push_back({value, until, std::string(row.name)});
       }
     }
   }
@@ -354,12 +382,6 @@ std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& 
   if (finder.shows_lines()) return names;
   std::ranges::move(FindAttentionNames(program, runs, last), std::back_inserter(names));
   return names;
-}
-
-bool ReplacesOperand(const Program& program, const AtenCall& call) {
-  const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
-  if (call.op != "cat" || !is_known) return false;
-  return ReplacesWhatItHolds(program.source.At(call.frames.back()).text);
 }
 
 }  // namespace onnxfit

@@ -269,4 +269,10 @@ int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const State
   return maker > method.last ? maker : HeldByMethod(program, runs, method, maker, name);
 }
 
+bool ReplacesOperand(const Program& program, const AtenCall& call) {
+  const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
+  if (call.op != "cat" || !is_known) return false;
+  return ReplacesWhatItHolds(program.source.At(call.frames.back()).text);
+}
+
 }  // namespace onnxfit

@@ -138,8 +138,8 @@ class Lifetimes {
     }
     const size_t own = TargetOfLast(module, index);
     const int64_t returned = CallOfResult(statement);
-    // A method returns lists, where more leaves it than the line has names: "a, b = self.pyramid(x),
-    // self.pyramid(y)".
+    // A method returns lists, where more leaves it than the line has names: "a, b =
+    // self.pyramid(x), self.pyramid(y)".
     const bool may_be_local =
         statement.in_helper && LeavingOf(statement).size() <= statement.targets.size();
     for (int64_t i = statement.first; i <= statement.last; ++i) {

@@ -19,9 +19,8 @@ constexpr int64_t kNever = -1;
 std::string_view CalleeAt(std::string_view text) {
   if (!text.starts_with(kSelf)) return {};
   text.remove_prefix(kSelf.size());
-  const auto* const end = std::ranges::find_if_not(text, [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  });
+  const auto* const end = std::ranges::find_if_not(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
   const auto length = static_cast<size_t>(end - text.begin());
   return length < text.size() && text[length] == '(' ? text.substr(0, length) : "";
 }
@@ -32,14 +31,14 @@ struct NestedCall {
   std::string_view argument;  // "norm"
 };
 
-// Those of a line: "drop" of "attend", and "attend" of "norm", of "self.drop(self.attend(self.norm(x)))".
+// Those of a line: "drop" of "attend", and "attend" of "norm", of
+// "self.drop(self.attend(self.norm(x)))".
 std::vector<NestedCall> FindNested(std::string_view line) {
   std::vector<NestedCall> found;
   for (size_t at = line.find(kSelf); at != line.npos; at = line.find(kSelf, at + 1)) {
     const std::string_view method = CalleeAt(line.substr(at));
     if (method.empty()) continue;
-    const std::string_view argument =
-        CalleeAt(line.substr(at + kSelf.size() + method.size() + 1));
+    const std::string_view argument = CalleeAt(line.substr(at + kSelf.size() + method.size() + 1));
     if (!argument.empty()) found.push_back({line.substr(0, at), method, argument});
   }
   return found;
@@ -62,8 +61,7 @@ int64_t EndOfMethod(const Program& program, const ModuleRuns& runs, const Statem
                     int64_t from, std::string_view before) {
   for (size_t at = before.find(kSelf); at != before.npos; at = before.find(kSelf, at + 1)) {
     const std::string_view around = CalleeAt(before.substr(at));
-    const int64_t first =
-        around.empty() ? kNever : FirstOf(program, runs, statement, from, around);
+    const int64_t first = around.empty() ? kNever : FirstOf(program, runs, statement, from, around);
     if (first != kNever) return first - 1;
   }
   const bool is_added = !program.source.At(statement.source).added_call.empty();

@@ -389,10 +389,17 @@ class Rebinder {
 Graph Rebind(Graph graph, const DimBinding& binding, Warnings& warnings) {
   const BoundInputs asked = BindInputs(graph, binding);
   std::vector<ChangedDim> changed;
-  BoundInputs written = AsWritten(graph, asked, changed);
+  const BoundInputs written = AsWritten(graph, asked, changed);
   if (changed.empty()) return graph;
-  Rebinder rebinder(graph, asked, std::move(changed), std::move(written));
-  if (!rebinder.HoldsAsWritten()) return graph;
+  std::optional<Graph> rebound = Follow(graph, written, asked, std::move(changed), warnings);
+  return rebound.has_value() ? *std::move(rebound) : std::move(graph);
+}
+
+std::optional<Graph> Follow(const Graph& graph, const BoundInputs& written,
+                            const BoundInputs& asked, std::vector<ChangedDim> changed,
+                            Warnings& warnings) {
+  Rebinder rebinder(graph, asked, std::move(changed), written);
+  if (!rebinder.HoldsAsWritten()) return std::nullopt;
   const Followings followings = rebinder.Follow();
   if (const auto summary = rebinder.Summary()) warnings.push_back(*summary);
   return followings.empty() ? graph : WithFollowings(graph, followings);

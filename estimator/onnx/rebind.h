@@ -14,6 +14,8 @@
 
 namespace onnxfit {
 
+struct BoundInputs;  // dim_binding.h
+
 // Returns `graph` with what carries sizes that `binding` changes written anew: targets of
 // Reshape, sizes of Resize, bounds of Slice and Split, axes of Squeeze, and tensors that were
 // expanded over the batch before the exporter folded them (an Expand goes in front of the node
@@ -25,6 +27,14 @@ namespace onnxfit {
 // Throws Error at the first node that cannot follow, with the line of Python that exports it
 // with a free dimension.  O(nodes).
 Graph Rebind(Graph graph, const DimBinding& binding, Warnings& warnings);
+
+// The same for a file whose batch is free, but which does not hold with the one that is asked for,
+// since nodes carry the batch that it was traced with: Python's numbers, "x.split(len(x))", and
+// what numpy made of them.  Which one that was is not written; of those that people trace with the
+// first that the graph holds with is taken.
+// nullopt where it holds with none of them or cannot follow.  O(nodes × those tried).
+std::optional<Graph> RebindTraced(const Graph& graph, const DimBinding& binding,
+                                  Warnings& warnings);
 
 // --- How the constants of one node follow; internal to the room onnx/ ----------
 
@@ -78,6 +88,13 @@ Dims InFrontAfter(const RebindView& view);
 // the last (as broadcasting does) or from the first (Concat).  Empty where there are none.
 enum class Alike : uint8_t { kFromLast, kFromFirst };
 Following FollowByNeighbours(const RebindView& view, Alike alike);
+
+// `graph` that has sizes `written`, all but those that are `changed`, with those that are `asked`
+// for; nullopt where it does not hold as written.
+// REQUIRES: `changed` is not empty.  Throws Error as Rebind does.  O(nodes).
+std::optional<Graph> Follow(const Graph& graph, const BoundInputs& written,
+                            const BoundInputs& asked, std::vector<ChangedDim> changed,
+                            Warnings& warnings);
 
 // --- What a rebound graph reads, written into its file -------------------------
 

@@ -56,8 +56,9 @@ void AddUnreadIds(const std::vector<ModuleTensor>& parameters,
     shown[has_tables(embeddings) ? embeddings : module].push_back(&buffer);
   }
   for (const auto& [module, ids] : shown) {
-    if (!has_tables(module) || ids.size() != 1) continue;
-    lost.push_back({Role::kBuffer, module + ".position_ids", ids[0]->type});
+    const std::string name = module + ".position_ids";
+    if (!has_tables(module) || ids.size() != 1 || in_file.contains(name)) continue;
+    lost.push_back({Role::kBuffer, name, ids[0]->type});
   }
 }
 
@@ -132,11 +133,48 @@ struct StoredConstant {
   NodeId reader = kNoNode;
 };
 
-// inv_freq[None, :, None].expand(…) of transformers' rotary embeddings.
+// inv_freq[None, :, None].expand(…) of transformers' rotary embeddings, of several dimensions of
+// positions inv_freq[None, None, :, None].
 bool HasFrequencies(const BoundGraph& bound, const StoredConstant& constant) {
   const auto& [dtype, dims] = bound.TypeOf(constant.value);
-  return bound.At(constant.reader).op_type == "Expand" && IsFloat(dtype) && dims.size() == 3 &&
-         dims[0] == 1 && dims[2] == 1 && IsRotaryEmbedding(ChildOf(constant.module));
+  const auto is_one = [](int64_t dim) { return dim == 1; };
+  return bound.At(constant.reader).op_type == "Expand" && IsFloat(dtype) && dims.size() > 2 &&
+         dims.back() == 1 && std::all_of(dims.begin(), dims.end() - 2, is_one) &&
+         IsRotaryEmbedding(ChildOf(constant.module));
+}
+
+// position_ids [1, n], of which embeddings take the first.
+bool ArePositions(const BoundGraph& bound, const StoredConstant& constant) {
+  const auto& [dtype, dims] = bound.TypeOf(constant.value);
+  const Node& reader = bound.At(constant.reader);
+  return reader.op_type == "Slice" && reader.inputs[0] == constant.value && !IsFloat(dtype) &&
+         dims.size() == 2 && dims[0] == 1 && ChildOf(constant.module) == NameOfEmbeddings();
+}
+
+// The embeddings beside its own that read it, positions or types [1, n]: each has its own, of which
+// the exporter keeps those of one.
+std::set<std::string> OtherEmbeddings(const BoundGraph& bound, const StoredConstant& constant) {
+  std::set<std::string> modules;
+  if (ChildOf(constant.module) != NameOfEmbeddings()) return modules;
+  for (const NodeId reader : bound.AllReadersOf(constant.value)) {
+    const std::string module = ModuleOfConstant(bound, reader);
+    const std::string_view op = bound.At(reader).op_type;
+    const bool reads = (op == "Slice" || op == "Expand") && HasResult(bound.At(reader));
+    if (reads && ChildOf(module) == NameOfEmbeddings()) modules.insert(module);
+  }
+  modules.erase(constant.module);
+  return modules;
+}
+
+// The rotary embeddings that read it: where they are equal, the exporter keeps those of one.
+std::set<std::string> ModulesOfFrequencies(const BoundGraph& bound,
+                                           const StoredConstant& constant) {
+  std::set<std::string> modules;
+  for (const NodeId reader : bound.AllReadersOf(constant.value)) {
+    const StoredConstant read = {constant.value, ModuleOfConstant(bound, reader), reader};
+    if (HasResult(bound.At(reader)) && HasFrequencies(bound, read)) modules.insert(read.module);
+  }
+  return modules;
 }
 
 // Constants that may be a module's, as numbers and sizes that code spells are not, nor floats that
@@ -153,7 +191,7 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
     if (reader == readers.end() || StandsForNone(bound, value)) continue;
     const StoredConstant constant = {value, ModuleOfConstant(bound, *reader), *reader};
     const bool is_spelled = Numel(bound.DimsOf(value)) <= kMostSpelled;
-    if (is_spelled && !HasFrequencies(bound, constant)) continue;
+    if (is_spelled && !HasFrequencies(bound, constant) && !ArePositions(bound, constant)) continue;
     const bool is_padding =
         IsFloat(bound.TypeOf(value).dtype) && bound.At(*reader).op_type == "Concat";
     if (!is_padding) found.push_back(constant);
@@ -194,9 +232,15 @@ std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
       const std::string copy = fmt::format("{}.copy_{}", buffers.back().name, i);
       copies.push_back({copy, kNoValue, bound.TypeOf(value)});
     }
+    for (const std::string& other : OtherEmbeddings(bound, constant)) {
+      copies.push_back({other + "." + name, kNoValue, bound.TypeOf(value)});
+    }
     if (!HasFrequencies(bound, constant)) continue;
-    const std::string clone = fmt::format("{}.{}{}", module, CloneOfBuffer(), name);
-    copies.push_back({clone, kNoValue, bound.TypeOf(value)});
+    for (const std::string& rotary : ModulesOfFrequencies(bound, constant)) {
+      const TensorType& type = bound.TypeOf(value);
+      if (rotary != module) copies.push_back({rotary + "." + name, kNoValue, type});
+      copies.push_back({fmt::format("{}.{}{}", rotary, CloneOfBuffer(), name), kNoValue, type});
+    }
   }
   std::ranges::move(copies, std::back_inserter(buffers));
   return buffers;

@@ -245,6 +245,29 @@ int64_t PositionsMasked(const Graph& graph, const ExporterMetadata& metadata) {
 
 constexpr std::string_view kTensors[] = {".weight", ".bias"};
 
+// What a row says of the tensor `name` of the child that it shows: "layer.*.a" of a number.
+struct ShownChild {
+  std::string_view module;
+  std::string lost;
+};
+
+std::optional<ShownChild> ShownBy(const UnreadChild& row, std::string_view name,
+                                  std::string_view tensor) {
+  const size_t star = row.shows.find('*');
+  const bool is_listed = star != std::string_view::npos;
+  const std::string tail = fmt::format("{}{}{}", is_listed ? "" : ".",
+                                       is_listed ? row.shows.substr(star + 1) : row.shows, tensor);
+  if (!name.ends_with(tail)) return std::nullopt;
+  name.remove_suffix(tail.size());
+  std::string lost(row.lost);
+  if (!is_listed) return ShownChild{name, std::move(lost)};
+  const std::string head = fmt::format(".{}", row.shows.substr(0, star));
+  const size_t list = name.rfind(head);
+  if (list == std::string_view::npos) return std::nullopt;
+  lost.replace(lost.find('*'), 1, name.substr(list + head.size()));
+  return ShownChild{name.substr(0, list), std::move(lost)};
+}
+
 void AddUnreadParameters(const std::set<std::string_view>& names,
                          std::vector<UnreadTensor>& found) {
   for (const std::string_view name : names) {
@@ -252,9 +275,15 @@ void AddUnreadParameters(const std::set<std::string_view>& names,
       if (!name.ends_with(fmt::format(".{}", row.shows))) continue;
       const std::string_view module = name.substr(0, name.size() - row.shows.size());
       const auto like = names.find(fmt::format("{}{}", module, row.like));
+      const auto rows = names.find(fmt::format("{}{}", module, row.rows_of));
       std::string lost = fmt::format("{}{}", module, row.lost);
-      if (like == names.end() || names.contains(lost)) continue;
-      found.push_back({std::move(lost), ParentOf(*like), *like});
+      const bool has_rows = row.rows_of.empty() || rows != names.end();
+      const bool is_number = row.like.empty();
+      if (names.contains(lost) || !has_rows) continue;
+      if (!is_number && like == names.end()) continue;
+      const std::string_view beside = is_number ? name : *like;
+      found.push_back({std::move(lost), ParentOf(beside), is_number ? std::string_view() : beside,
+                       row.rows_of.empty() ? std::string_view() : *rows});
     }
   }
 }
@@ -285,12 +314,14 @@ std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& na
   std::vector<UnreadTensor> found;
   for (const std::string_view name : names) {
     for (const UnreadChild& row : UnreadChildren()) {
+      const auto is_beside = [&](std::string_view other) { return other.ends_with(row.beside); };
+      if (!std::ranges::any_of(names, is_beside)) continue;
       for (const std::string_view tensor : kTensors) {
-        const std::string shown = fmt::format(".{}{}", row.shows, tensor);
-        if (!name.ends_with(shown)) continue;
-        const std::string_view module = name.substr(0, name.size() - shown.size());
-        std::string lost = fmt::format("{}.{}{}", module, row.lost, tensor);
-        if (!names.contains(lost)) found.insert(found.begin(), {std::move(lost), module, name});
+        const std::optional<ShownChild> child = ShownBy(row, name, tensor);
+        if (!child.has_value()) continue;
+        std::string lost = fmt::format("{}.{}{}", child->module, child->lost, tensor);
+        if (!names.contains(lost))
+          found.insert(found.begin(), {std::move(lost), child->module, name});
       }
     }
   }

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -57,13 +60,32 @@ bool IsOfMask(const NodeLines& lines) {
                              [](const FileLine& line) { return BuildsMask(line.file, line.text); });
 }
 
+// Whether `condition` is, in a file without lines, of transformers' mask for all positions, "q_idx
+// >= 0", as nobody else writes it (bidirectional_mask_function of masking_utils.py, 5.17).
+bool IsOfAllPositions(const BoundGraph& bound, ValueId condition, int depth = 0) {
+  constexpr std::string_view kPassed[] = {"Expand", "And", "Cast", "Unsqueeze"};
+  constexpr int kMost = 6;  // nodes in front of one another
+  const NodeId maker =
+      condition == kNoValue ? kNoNode : bound.graph().values[Index(condition)].producer;
+  if (maker == kNoNode || depth > kMost || !IsNamedByTorchScript(bound.At(maker))) return false;
+  const Node& node = bound.At(maker);
+  if (node.op_type == "GreaterOrEqual") {
+    const KnownTensor* least = bound.Known(node.inputs[1]);
+    return least != nullptr && least->elements() == std::vector<int64_t>{0};
+  }
+  if (std::ranges::find(kPassed, node.op_type) == std::end(kPassed)) return false;
+  if (IsOfAllPositions(bound, node.inputs[0], depth + 1)) return true;
+  return node.op_type == "And" && IsOfAllPositions(bound, node.inputs[1], depth + 1);
+}
+
 // Whether a library made `value` by torch.where (mask, 0, -3e38), of a mask that hides nothing.
 bool IsNoMask(const BoundGraph& bound, ValueId value) {
   const NodeId where = value == kNoValue ? kNoNode : bound.Maker(value, "Where");
   if (where == kNoNode) return false;
   const KnownTensor* shown = bound.Known(bound.At(where).inputs[0]);
   const bool hides_nothing = shown != nullptr && shown->nonzeros() == Nonzeros::kAll;
-  return hides_nothing && IsOfMask(bound.metadata().LinesOf(where));
+  return hides_nothing && (IsOfMask(bound.metadata().LinesOf(where)) ||
+                           IsOfAllPositions(bound, bound.At(where).inputs[0]));
 }
 
 // Whether the line that `reader` is in binds the name anew that the maker's has given its result:

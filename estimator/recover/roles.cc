@@ -325,8 +325,13 @@ class RoleFinder {
         const bool is_in = name.starts_with(std::string(tensor.module) + ".");
         if (is_in && ranked->rank < kLast) rank = std::max(rank, ranked->rank);
       }
-      const TensorType& type = in_file.at(std::string(tensor.like))->tensor.type;
-      unread.push_back({rank + 1, Role::kParameter, {tensor.name, kNoValue, type}});
+      TensorType type = {DType::kFloat32, {}};
+      if (!tensor.like.empty()) type = in_file.at(std::string(tensor.like))->tensor.type;
+      if (!tensor.rows_of.empty()) {
+        const Dims& rows = in_file.at(std::string(tensor.rows_of))->tensor.type.dims;
+        type.dims.insert(type.dims.begin(), rows.begin(), rows.begin() + 1);
+      }
+      unread.push_back({rank + 1, Role::kParameter, {tensor.name, kNoValue, std::move(type)}});
     }
     tensors_.insert(tensors_.end(), unread.begin(), unread.end());
   }

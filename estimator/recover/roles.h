@@ -128,6 +128,7 @@ struct UnreadTensor {
   std::string name;         // "vision_model.post_layernorm.weight"
   std::string_view module;  // "vision_model", which holds it behind all that the file has of it
   std::string_view like;    // the tensor of the file that has its type
+  std::string_view rows_of = {};  // one whose first size comes before that type's; "": none
 };
 
 // Of a file with the tensors `names`, which must outlive the result.  O(names × log (names)).

@@ -70,6 +70,13 @@ bool HasFactor(const BoundGraph& bound, const NodePattern::Match& match, Rewritt
   return bound.IsNumber(match.At('k')) && bound.DimsOf(match.At('k')).size() == 1;
 }
 
+// Of the last two dimensions, in front of which the exporter moves the others.
+bool SayDiagonal(const BoundGraph& bound, const NodePattern::Match& match, Rewritten& call) {
+  const int64_t rank = std::ssize(bound.DimsOf(match.At('x')));
+  call.ints = {rank - 2, rank - 1};
+  return rank >= 2;
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -160,6 +167,7 @@ std::span<const ScriptedCall> ScriptedCalls() {
         {"add", "14", 'a'}}},
 
       // Places: x, values, indices.
+      {"diagonal", "x", "GatherND(ReduceSum(Mul(x, EyeLike(_)), _), _)", {}, {}, SayDiagonal},
       {"index_put.accumulate", "xvi",
        "Add(x, ScatterND(ConstantOfShape(Shape(x)), Unsqueeze(i), Reshape(v, _)))"},
       {"index_put", "xvi",

@@ -1,0 +1,173 @@
+// Parameters that no result of a model needs, so that TorchScript's exporter leaves them out.
+#include <span>
+#include <string_view>
+
+#include "estimator/libraries/libraries.h"
+#include "estimator/libraries/rows.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr std::string_view kFlavaFile = "models/flava/modeling_flava.py";
+constexpr SeenIn kFusion = {kTransformers, "models/dpt/modeling_dpt.py",
+                            "hidden_state = hidden_state + self.residual_layer1(residual)"};
+constexpr SeenIn kDptNorm = {kTransformers, "models/dpt/modeling_dpt.py",
+                             "self.dpt = DPTModel(config, add_pooling_layer=False)"};
+constexpr SeenIn kBrosPooler = {kTransformers, "models/bros/modeling_bros.py",
+                                "self.pooler = BrosPooler(config) if add_pooling_layer"};
+constexpr SeenIn kAlignPooler = {kTransformers, "models/align/modeling_align.py",
+                                 "self.pooler = AlignTextPooler(config) if add_pooling_layer"};
+constexpr SeenIn kEncoder = {kTransformers, "models/encoder_decoder/modeling_encoder_decoder.py",
+                             "encoder = AutoModel.from_config(config.encoder)"};
+constexpr SeenIn kFlavaNorm = {kTransformers, kFlavaFile, "self.layernorm = nn.LayerNorm("};
+constexpr SeenIn kFlavaPooler = {kTransformers, kFlavaFile, "self.pooler = FlavaPooler(config)"};
+constexpr SeenIn kFlavaProjection = {kTransformers, kFlavaFile,
+                                     "self.image_projection = nn.Linear("};
+constexpr SeenIn kOwlProjection = {
+    kTransformers, "models/owlvit/modeling_owlvit.py",
+    "self.visual_projection = nn.Linear(self.vision_embed_dim, self.projection_dim"};
+constexpr SeenIn kOwlScale = {kTransformers, "models/owlvit/modeling_owlvit.py",
+                              "self.logit_scale = nn.Parameter("};
+constexpr SeenIn kObjectness = {kTransformers, "models/owlv2/modeling_owlv2.py",
+                                "self.objectness_head = Owlv2BoxPredictionHead("};
+constexpr SeenIn kBlipText = {kTransformers, "models/blip/modeling_blip_text.py",
+                              "self.crossattention = BlipTextAttention("};
+
+constexpr UnreadChild kUnreadChildren[] = {
+    // CLIPVisionTransformer's last norm makes the pooled output, which a classifier of patches does
+    // not read (CLIPForImageClassification).
+    {"pre_layrnorm",
+     "post_layernorm",
+     {kTransformers, "models/clip/modeling_clip.py", "self.pre_layrnorm = nn.LayerNorm("}},
+    // BlipTextLayer's attention of images, where a text is encoded alone.
+    {"text_model.encoder.layer.*.attention.self.query",
+     "text_model.encoder.layer.*.crossattention.self.query", kBlipText,
+     "vision_model.encoder.layers.0.self_attn.qkv.weight"},
+    {"text_model.encoder.layer.*.attention.self.key",
+     "text_model.encoder.layer.*.crossattention.self.key", kBlipText,
+     "vision_model.encoder.layers.0.self_attn.qkv.weight"},
+    {"text_model.encoder.layer.*.attention.self.value",
+     "text_model.encoder.layer.*.crossattention.self.value", kBlipText,
+     "vision_model.encoder.layers.0.self_attn.qkv.weight"},
+    {"text_model.encoder.layer.*.attention.output.dense",
+     "text_model.encoder.layer.*.crossattention.output.dense", kBlipText,
+     "vision_model.encoder.layers.0.self_attn.qkv.weight"},
+    {"text_model.encoder.layer.*.attention.output.LayerNorm",
+     "text_model.encoder.layer.*.crossattention.output.LayerNorm", kBlipText,
+     "vision_model.encoder.layers.0.self_attn.qkv.weight"},
+};
+
+constexpr UnreadParameter kUnreadParameters[] = {
+    // Dinov2Embeddings', read where patches are masked.
+    {"encoder.layer.0.layer_scale1.lambda1",
+     "embeddings.mask_token",
+     "embeddings.cls_token",
+     {kTransformers, "models/dinov2/modeling_dinov2.py", "self.mask_token = nn.Parameter("}},
+    // DPTFeatureFusionLayer's first, which has no residual, and those of its kin.
+    {"fusion_stage.layers.0.residual_layer2.convolution1.weight",
+     "fusion_stage.layers.0.residual_layer1.convolution1.weight",
+     "fusion_stage.layers.0.residual_layer2.convolution1.weight", kFusion},
+    {"fusion_stage.layers.0.residual_layer2.convolution1.bias",
+     "fusion_stage.layers.0.residual_layer1.convolution1.bias",
+     "fusion_stage.layers.0.residual_layer2.convolution1.bias", kFusion},
+    {"fusion_stage.layers.0.residual_layer2.convolution2.weight",
+     "fusion_stage.layers.0.residual_layer1.convolution2.weight",
+     "fusion_stage.layers.0.residual_layer2.convolution2.weight", kFusion},
+    {"fusion_stage.layers.0.residual_layer2.convolution2.bias",
+     "fusion_stage.layers.0.residual_layer1.convolution2.bias",
+     "fusion_stage.layers.0.residual_layer2.convolution2.bias", kFusion},
+    // DPTModel's last norm: a neck reads the states of several layers.
+    {"dpt.encoder.layer.0.layernorm_before.weight", "dpt.layernorm.weight",
+     "dpt.encoder.layer.0.layernorm_before.weight", kDptNorm},
+    {"dpt.encoder.layer.0.layernorm_before.bias", "dpt.layernorm.bias",
+     "dpt.encoder.layer.0.layernorm_before.bias", kDptNorm},
+    // Poolers, of which a head or a caller reads nothing.
+    {"bbox_embeddings.bbox_projection.weight", "pooler.dense.weight",
+     "encoder.layer.0.attention.output.dense.weight", kBrosPooler},
+    {"bbox_embeddings.bbox_projection.weight", "pooler.dense.bias",
+     "encoder.layer.0.attention.output.dense.bias", kBrosPooler},
+    {"temperature", "text_model.pooler.dense.weight",
+     "text_model.encoder.layer.0.attention.output.dense.weight", kAlignPooler},
+    {"temperature", "text_model.pooler.dense.bias",
+     "text_model.encoder.layer.0.attention.output.dense.bias", kAlignPooler},
+    {"decoder.bert.embeddings.token_type_embeddings.weight", "encoder.pooler.dense.weight",
+     "encoder.encoder.layer.0.attention.output.dense.weight", kEncoder},
+    {"decoder.bert.embeddings.token_type_embeddings.weight", "encoder.pooler.dense.bias",
+     "encoder.encoder.layer.0.attention.output.dense.bias", kEncoder},
+    {"decoder.roberta.embeddings.token_type_embeddings.weight", "encoder.pooler.dense.weight",
+     "encoder.encoder.layer.0.attention.output.dense.weight", kEncoder},
+    {"decoder.roberta.embeddings.token_type_embeddings.weight", "encoder.pooler.dense.bias",
+     "encoder.encoder.layer.0.attention.output.dense.bias", kEncoder},
+    // Wav2Vec2Model's and its kin's, read where frames are masked.
+    {"feature_projection.projection.bias",
+     "masked_spec_embed",
+     "feature_projection.projection.bias",
+     {kTransformers, "models/wav2vec2/modeling_wav2vec2.py",
+      "self.masked_spec_embed = nn.Parameter("}},
+    // Towers of FlavaModel, of whose states projections read a layer's, and its losses'
+    // projections.
+    {"image_to_mm_projection.weight", "text_model.layernorm.weight",
+     "text_model.encoder.layer.0.layernorm_before.weight", kFlavaNorm},
+    {"image_to_mm_projection.weight", "text_model.layernorm.bias",
+     "text_model.encoder.layer.0.layernorm_before.bias", kFlavaNorm},
+    {"image_to_mm_projection.weight", "text_model.pooler.dense.weight",
+     "text_model.encoder.layer.0.attention.output.dense.weight", kFlavaPooler},
+    {"image_to_mm_projection.weight", "text_model.pooler.dense.bias",
+     "text_model.encoder.layer.0.attention.output.dense.bias", kFlavaPooler},
+    {"image_to_mm_projection.weight", "image_model.layernorm.weight",
+     "image_model.encoder.layer.0.layernorm_before.weight", kFlavaNorm},
+    {"image_to_mm_projection.weight", "image_model.layernorm.bias",
+     "image_model.encoder.layer.0.layernorm_before.bias", kFlavaNorm},
+    {"image_to_mm_projection.weight", "image_model.pooler.dense.weight",
+     "image_model.encoder.layer.0.attention.output.dense.weight", kFlavaPooler},
+    {"image_to_mm_projection.weight", "image_model.pooler.dense.bias",
+     "image_model.encoder.layer.0.attention.output.dense.bias", kFlavaPooler},
+    {"image_to_mm_projection.weight", "multimodal_model.pooler.dense.weight",
+     "multimodal_model.encoder.layer.0.attention.output.dense.weight", kFlavaPooler},
+    {"image_to_mm_projection.weight", "multimodal_model.pooler.dense.bias",
+     "multimodal_model.encoder.layer.0.attention.output.dense.bias", kFlavaPooler},
+    {"image_to_mm_projection.weight", "image_projection.weight", "image_to_mm_projection.weight",
+     kFlavaProjection},
+    {"image_to_mm_projection.bias", "image_projection.bias", "image_to_mm_projection.bias",
+     kFlavaProjection},
+    {"text_to_mm_projection.weight", "text_projection.weight", "text_to_mm_projection.weight",
+     kFlavaProjection},
+    {"text_to_mm_projection.bias", "text_projection.bias", "text_to_mm_projection.bias",
+     kFlavaProjection},
+    {"image_to_mm_projection.weight",
+     "image_model.embeddings.mask_token",
+     "image_model.embeddings.cls_token",
+     {kTransformers, kFlavaFile, "self.mask_token = nn.Parameter("}},
+    {"image_to_mm_projection.weight",
+     "logit_scale",
+     "",
+     {kTransformers, kFlavaFile, "self.logit_scale = nn.Parameter("}},
+    // OwlViTModel's, which its detector does not read.
+    {"owlvit.text_projection.weight", "owlvit.logit_scale", "", kOwlScale},
+    {"class_head.logit_shift.weight", "owlvit.visual_projection.weight",
+     "owlvit.vision_model.post_layernorm.weight", kOwlProjection, "owlvit.text_projection.weight"},
+    {"owlv2.text_projection.weight", "owlv2.logit_scale", "", kOwlScale},
+    {"class_head.logit_shift.weight", "owlv2.visual_projection.weight",
+     "owlv2.vision_model.post_layernorm.weight", kOwlProjection, "owlv2.text_projection.weight"},
+    // A second head of boxes, of one number each.
+    {"owlv2.text_projection.weight", "objectness_head.dense0.weight", "box_head.dense0.weight",
+     kObjectness},
+    {"owlv2.text_projection.weight", "objectness_head.dense0.bias", "box_head.dense0.bias",
+     kObjectness},
+    {"owlv2.text_projection.weight", "objectness_head.dense1.weight", "box_head.dense1.weight",
+     kObjectness},
+    {"owlv2.text_projection.weight", "objectness_head.dense1.bias", "box_head.dense1.bias",
+     kObjectness},
+    {"owlv2.text_projection.weight", "objectness_head.dense2.weight",
+     "class_head.logit_shift.weight", kObjectness},
+    {"owlv2.text_projection.weight", "objectness_head.dense2.bias", "class_head.logit_shift.bias",
+     kObjectness},
+};
+
+}  // namespace
+
+std::span<const UnreadChild> UnreadChildren() { return kUnreadChildren; }
+
+std::span<const UnreadParameter> UnreadParameters() { return kUnreadParameters; }
+
+}  // namespace onnxfit
