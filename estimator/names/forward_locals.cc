@@ -123,16 +123,16 @@ class KnownNameFinder {
   }
 
   // residual = x; x = self.norm(x)
-  void BindArgument(const KnownNameRow& row, const Step& step, int64_t until) {
+  void BindArgument(const KnownNameRow& row, const ForwardStep& step, int64_t until) {
     const std::vector<NameId>& read = At(step.first).inputs;
     if (!read.empty()) names_.push_back({read[0], until, std::string(row.name)});
   }
 
   // What the step returns is a list of what its layers make.
-  void BindItems(const KnownNameRow& row, const Step& step, size_t level, int64_t until) {
+  void BindItems(const KnownNameRow& row, const ForwardStep& step, size_t level, int64_t until) {
     for (int64_t i = step.first; i <= step.last; ++i) {
       const bool is_layer = runs_.DepthAt(i) >= level &&
-                            IsListed(modules_.NameAt(At(i).module, level - 1)) &&
+                            IsListed(program_.modules.NameAt(At(i).module, level - 1)) &&
                             runs_.EndOf(i, level - 1) == i;
       if (!is_layer) continue;
       for (const NameId value : At(i).outputs) {

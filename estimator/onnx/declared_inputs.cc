@@ -38,7 +38,7 @@ void CollectFree(DeclaredInputs& declared) {
     for (int axis = 0; axis < input.Shape().dim_size(); ++axis) {
       const auto& dim = input.Shape().dim(axis);
       if (dim.has_dim_value()) continue;
-      std::string name = NameOf(dim, input.name, axis);
+      std::string name = DimName(dim, input.name, axis);
       if (!listed.insert(name).second) continue;
       declared.free.push_back({std::move(name), input.name, axis, IsMadeUp(dim.dim_param())});
     }
@@ -80,7 +80,7 @@ void FindBatch(const Graph& graph, DeclaredInputs& declared) {
   }
   declared.batch_axis = found->axis;
   declared.batch_input = input->name;
-  const std::string batch = NameOf(input->Shape().dim(found->axis), input->name, found->axis);
+  const std::string batch = DimName(input->Shape().dim(found->axis), input->name, found->axis);
   PutFirst(declared, std::ranges::find(declared.free, batch, &FreeDim::name));
   SayPlace(declared, input->name, found->axis, fmt::format(", as its {} reads it", found->layer));
 }
@@ -125,7 +125,8 @@ DeclaredInputs DeclareInputs(const Graph& graph) {
   return declared;
 }
 
-std::string NameOf(const onnx::TensorShapeProto::Dimension& dim, std::string_view input, int axis) {
+std::string DimName(const onnx::TensorShapeProto::Dimension& dim, std::string_view input,
+                    int axis) {
   return dim.dim_param().empty() ? fmt::format("{}.{}", input, axis) : dim.dim_param();
 }
 

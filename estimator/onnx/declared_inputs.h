@@ -51,7 +51,7 @@ struct DeclaredInputs {
 DeclaredInputs DeclareInputs(const Graph& graph);
 
 // A named dimension goes by its name, another free one by its place: "ids.1".
-std::string NameOf(const onnx::TensorShapeProto::Dimension& dim, std::string_view input, int axis);
+std::string DimName(const onnx::TensorShapeProto::Dimension& dim, std::string_view input, int axis);
 
 // "[N, 512]".
 std::string DeclaredShape(const onnx::TensorShapeProto& shape);

@@ -132,7 +132,7 @@ class InputBinder {
     for (int axis = 0; axis < rank; ++axis) {
       auto& dim = declared ? *shape.mutable_dim(axis) : *shape.add_dim();
       const int64_t size = dims[Index(axis)];
-      if (declared && !dim.has_dim_value()) BindSymbol(NameOf(dim, input.name, axis), size, flag);
+      if (declared && !dim.has_dim_value()) BindSymbol(DimName(dim, input.name, axis), size, flag);
       dim.set_dim_value(size);
     }
     input.given_whole = true;
@@ -262,7 +262,7 @@ class InputBinder {
       for (int axis = 0; axis < input.Shape().dim_size(); ++axis) {
         auto& dim = *input.MutableShape().mutable_dim(axis);
         if (dim.has_dim_value()) continue;
-        dim.set_dim_value(bound_.symbols.at(NameOf(dim, input.name, axis)));
+        dim.set_dim_value(bound_.symbols.at(DimName(dim, input.name, axis)));
       }
     }
   }
