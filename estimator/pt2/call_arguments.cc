@@ -340,9 +340,9 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
 
 NameId CallWriter::FactorOfResult(const Call& call) const {
   const auto reader = readers_.find(call.results[0].text);
-  const bool is_product = reader != readers_.end() &&
-                          (reader->second->target == "torch.ops.aten.mul.Tensor" ||
-                           reader->second->target == "torch.ops.aten.einsum.default");
+  const bool is_product =
+      reader != readers_.end() && (reader->second->target == "torch.ops.aten.mul.Tensor" ||
+                                   reader->second->target == "torch.ops.aten.einsum.default");
   if (!is_product) return kNoName;
   for (const std::string_view operand : OperandsOf(*reader->second)) {
     if (operand == call.results[0].text) continue;
