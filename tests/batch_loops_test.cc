@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -92,6 +93,33 @@ TEST_CASE("what warnings say is missing is known of runs at other batches, too")
   CHECK(missing(3, 2) == MissingBytes());
   CHECK(missing(1025, 2).unbounded ==
         std::vector<std::string>{"the body of a loop is counted once (OF117)"});
+}
+
+// At the batch that was asked it is what was said.
+TEST_CASE("a size that data decide stays while the batch grows, which is said") {
+  const Graph graph = ParseGraph(R"(
+    g (float[N, 4] x) => (float[A, B] y)
+    <int64[1] from = {0}, float[4, 4] w = ["location": "none"]> {
+      h = MatMul(x, w)
+      rows = NonZero(h)
+      turned = Transpose<perm = [1, 0]>(rows)
+      picked = GatherND(h, turned)
+      y = Unsqueeze(picked, from)
+    })");
+  const auto missing = [&](std::optional<int64_t> asked, int64_t batch) {
+    EstimateRequest request;
+    request.binding.batch = asked;
+    request.binding.dims["rows"] = 8;
+    request.settings.mode = Mode::kEval;
+    const Study study(graph);
+    BatchPrograms programs(study, request);
+    BatchLoops loops(programs, request);
+    return loops.At(batch).missing.unbounded;
+  };
+  const std::vector<std::string> stays = {"data decide 'rows', which stays 8 whatever the batch is"};
+  CHECK(missing(std::nullopt, 4) == stays);
+  CHECK(missing(2, 4) == stays);
+  CHECK(missing(2, 2).empty());
 }
 
 TEST_CASE("so it is with other settings") {

@@ -1,5 +1,7 @@
 #include "estimator/fit/batch_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -7,6 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
@@ -97,7 +100,7 @@ const Program& BatchPrograms::Recovered(int64_t batch) {
       SetBatch(study_.file(), asked_batch_, batch, request);
       const std::shared_ptr<const PreparedRun> run = study_.Prepared(request);
       at->second = run->program;
-      missing_[batch] = MissingIn(*run);
+      missing_[batch] = MissingIn(*run, batch);
     } catch (...) {
       recovered_.erase(at);
       throw;
@@ -106,9 +109,16 @@ const Program& BatchPrograms::Recovered(int64_t batch) {
   return at->second;
 }
 
-MissingBytes BatchPrograms::MissingIn(const PreparedRun& run) {
-  return MissingBytesOf(
+// A size that data decide may grow with the batch, and is what it was given as.
+MissingBytes BatchPrograms::MissingIn(const PreparedRun& run, int64_t batch) const {
+  MissingBytes missing = MissingBytesOf(
       {&run.warnings, &run.file->shapes.warnings, &run.roles.warnings, &run.program.warnings});
+  if (request_.binding.batch == batch) return missing;
+  for (const auto& [name, size] : run.file->sizes_of_data) {
+    missing.unbounded.push_back(
+        fmt::format("data decide {}, which stays {} whatever the batch is", Quote(name), size));
+  }
+  return missing;
 }
 
 MissingBytes BatchPrograms::MissingAt(int64_t batch) {

@@ -69,7 +69,7 @@ class BatchPrograms {
   const Span* FindSpan(int64_t batch) const;
   void TrySpan(int64_t batch);
   void Confirm(const Span& span, int64_t batch);
-  static MissingBytes MissingIn(const PreparedRun& run);
+  MissingBytes MissingIn(const PreparedRun& run, int64_t batch) const;
 
   const Study& study_;
   const EstimateRequest request_;
