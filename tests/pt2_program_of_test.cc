@@ -178,6 +178,36 @@ TEST_CASE("a size that no input decides is refused") {
                        Error);
 }
 
+// Of nonzero, which gives a row for each element at most.
+ExportedProgram Nonzero() {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.Make("torch.ops.aten.nonzero.default", "y", {{"self", Ref("x")}}, {2}, DType::kInt64);
+  ExportedProgram exported = builder.Return("y");
+  exported.graph.tensors.at("y").sizes[0] = {.expression = "u0"};
+  return exported;
+}
+
+TEST_CASE("a size that data decide is one that the export allows") {
+  const auto run = [](const ExportedProgram& exported, int64_t size) {
+    return PrepareRun(InputGraph(exported), {.binding = {.batch = 4, .dims = {{"u0", size}}},
+                                             .settings = {.mode = Mode::kEval}});
+  };
+  ExportedProgram exported = Nonzero();
+  CHECK_THROWS_WITH_AS(Made(exported), doctest::Contains("(try: --dim u0=32)"), Error);
+  exported.ranges["u0"] = {.low = 2, .high = 9};
+  CHECK_THROWS_WITH_AS(Made(exported), doctest::Contains("(try: --dim u0=9)"), Error);
+  CHECK(run(exported, 9).program.calls.size() == 1);
+  CHECK_THROWS_WITH_AS(run(exported, 10),
+                       "net.pt2: --dim u0: at most 9 was expected, which the export allows, found "
+                       "10 (try: --dim u0=9)",
+                       Error);
+  CHECK_THROWS_WITH_AS(run(exported, 1),
+                       "net.pt2: --dim u0: at least 2 was expected, which the export allows, found "
+                       "1 (try: --dim u0=2)",
+                       Error);
+}
+
 TEST_CASE("a batch that the export does not allow is said") {
   ExportedProgram exported = Mlp().Return("y");
   exported.ranges["s0"] = {.low = 2, .high = 3};

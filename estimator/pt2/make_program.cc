@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
@@ -167,13 +168,65 @@ std::string_view FirstOfSize(const Graph& graph, std::string_view symbol) {
   return "";
 }
 
-int64_t BoundToType(const ExportedProgram& exported, std::string_view symbol) {
+constexpr int64_t kNoLimit = int64_t{1} << 40;  // what PyTorch writes where there is none
+
+// Elements of a tensor; nothing where that is not known.
+std::optional<int64_t> ElementsOf(const Graph& graph, std::string_view name,
+                                  const SymbolValues& symbols) {
+  const auto tensor = graph.tensors.find(name);
+  if (tensor == graph.tensors.end()) return std::nullopt;
+  std::optional<int64_t> numel = 1;
+  for (const Size& size : tensor->second.sizes) {
+    const auto length =
+        size.expression.empty() ? std::optional(size.number) : Evaluate(size.expression, symbols);
+    if (!length.has_value()) return std::nullopt;
+    numel = CheckedMul(*numel, *length);
+  }
+  return numel;
+}
+
+// Of nonzero(x), whose first size is the symbol: the elements of x.
+std::optional<int64_t> MostOf(const Graph& graph, const Call& call, std::string_view symbol,
+                              const SymbolValues& symbols) {
+  const Argument* self = FindArgument(call, "self");
+  const bool finds = call.target == "torch.ops.aten.nonzero.default" && call.results.size() == 1;
+  if (!finds || self == nullptr) return std::nullopt;
+  const auto made = graph.tensors.find(call.results[0].text);
+  if (made == graph.tensors.end() || made->second.sizes.empty()) return std::nullopt;
+  if (made->second.sizes[0].expression != symbol) return std::nullopt;
+  return ElementsOf(graph, self->text, symbols);
+}
+
+int64_t BoundToType(const ExportedProgram& exported, std::string_view symbol, const Range& range,
+                    const SymbolValues& symbols) {
   constexpr int64_t kExample = 100;
-  constexpr int64_t kNoLimit = int64_t{1} << 40;  // what PyTorch writes where there is none
-  const auto range = exported.ranges.find(symbol);
-  if (range == exported.ranges.end()) return kExample;
-  const int64_t high = range->second.high.value_or(kNoLimit);
-  return high < kNoLimit ? high : std::max(kExample, range->second.low.value_or(0));
+  const int64_t low = range.low.value_or(0);
+  std::optional<int64_t> most = range.high;
+  for (const Call& call : exported.graph.calls) {
+    const auto found = MostOf(exported.graph, call, symbol, symbols);
+    if (found.has_value()) most = std::min(most.value_or(*found), *found);
+  }
+  return std::max(most.value_or(kExample), low);
+}
+
+// What the export asserts of the symbol.
+Range RangeOf(const ExportedProgram& exported, std::string_view symbol) {
+  const auto written = exported.ranges.find(symbol);
+  Range range = written == exported.ranges.end() ? Range() : written->second;
+  if (range.high.value_or(kNoLimit) >= kNoLimit) range.high = std::nullopt;
+  return range;
+}
+
+void CheckRange(const onnxfit::Graph& file, std::string_view symbol, const Range& range,
+                int64_t size) {
+  const bool is_below = range.low.has_value() && size < *range.low;
+  if (!is_below && (!range.high.has_value() || size <= *range.high)) return;
+  const int64_t nearest = is_below ? *range.low : *range.high;
+  throw Error({.file = file.path,
+               .where = fmt::format("--dim {}", symbol),
+               .text = fmt::format("at {} {} was expected, which the export allows, found {}",
+                                   is_below ? "least" : "most", nearest, size),
+               .hint = fmt::format("--dim {}={}", symbol, nearest)});
 }
 
 void BindSizesOfData(const onnxfit::Graph& file, const std::map<std::string, int64_t>& sizes,
@@ -185,13 +238,16 @@ void BindSizesOfData(const onnxfit::Graph& file, const std::map<std::string, int
     if (key != kSizeOfData) continue;
     const auto given = sizes.find(std::string(symbol));
     const auto example = ExampleOf(exported, symbol);
+    const Range range = RangeOf(exported, symbol);
     if (given != sizes.end()) {
+      CheckRange(file, symbol, range, given->second);
       symbols.emplace(symbol, given->second);
     } else if (example.has_value()) {
       symbols.emplace(symbol, *example);
     } else {
       if (first.empty()) first = symbol;
-      flags.push_back(fmt::format("--dim {}={}", symbol, BoundToType(exported, symbol)));
+      flags.push_back(
+          fmt::format("--dim {}={}", symbol, BoundToType(exported, symbol, range, symbols)));
     }
   }
   if (flags.empty()) return;
