@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -206,6 +207,22 @@ TEST_CASE("a size that data decide is one that the export allows") {
                        "net.pt2: --dim u0: at least 2 was expected, which the export allows, found "
                        "1 (try: --dim u0=2)",
                        Error);
+}
+
+TEST_CASE("parameters of 16 bits that are counted in 32 are said") {
+  ExportedProgram exported = Mlp().Return("y");
+  for (const char* name : {"p_w", "p_b"}) {
+    exported.graph.tensors.at(name).dtype = DType::kBFloat16;
+  }
+  const std::string text =
+      "the file stores its parameters in bfloat16; they are counted in fp32 (-p bf16, if the model "
+      "runs in what the file holds)";
+  const auto says = [&](Precision precision) {
+    const auto all = Made(exported, {.precision = precision}).program.assumptions;
+    return std::find(all.begin(), all.end(), text) != all.end();
+  };
+  CHECK(says(Precision::kFp32));
+  CHECK_FALSE(says(Precision::kBf16));
 }
 
 TEST_CASE("a batch that the export does not allow is said") {

@@ -17,6 +17,7 @@
 #include "estimator/names/lifetimes.h"
 #include "estimator/onnx/named_sizes.h"
 #include "estimator/program/loss.h"
+#include "estimator/program/stored_type.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
 
@@ -341,6 +342,20 @@ void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& setting
                    trains ? "train" : "eval")});
 }
 
+void TellStored(const ExportedProgram& exported, const TrainingSettings& settings,
+                Program& program) {
+  std::vector<TensorType> parameters;
+  for (const InputSpec& spec : exported.inputs) {
+    const auto tensor = exported.graph.tensors.find(spec.name);
+    if (spec.kind != InputSpec::Kind::kParameter || tensor == exported.graph.tensors.end())
+      continue;
+    TensorType& type = parameters.emplace_back(TensorType{tensor->second.dtype, {}});
+    for (const Size& size : tensor->second.sizes) type.dims.push_back(size.number);
+  }
+  const auto told = TellStoredType(parameters, settings.precision);
+  if (told.has_value()) program.assumptions.push_back(*told);
+}
+
 // Inputs whose first dimensions are free, each under a symbol of its own, and were of one size at
 // the export, have one batch: torch.export leaves open what no call compares.
 void ShareBatch(const ExportedProgram& exported, std::vector<DeclaredTensor>& inputs) {
@@ -438,6 +453,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {
     made.program.name_of[Index(file.inputs[i])] = inputs[i];
   }
+  TellStored(exported, settings, made.program);
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);
   return made;
