@@ -116,7 +116,8 @@ TEST_CASE("a size that data decide stays while the batch grows, which is said") 
     BatchLoops loops(programs, request);
     return loops.At(batch).missing.unbounded;
   };
-  const std::vector<std::string> stays = {"data decide 'rows', which stays 8 whatever the batch is"};
+  const std::vector<std::string> stays = {
+      "data decide 'rows', which stays 8 whatever the batch is"};
   CHECK(missing(std::nullopt, 4) == stays);
   CHECK(missing(2, 4) == stays);
   CHECK(missing(2, 2).empty());
