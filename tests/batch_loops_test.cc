@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/judge_targets.h"
@@ -65,6 +68,59 @@ TEST_CASE("what is read off is what is predicted, at every batch") {
     CAPTURE(model);
     CHECK(CountReadOff(Model(model), {}, row.first, row.last) >= row.least_read_off);
   }
+}
+
+TEST_CASE("what warnings say is missing is known of runs at other batches, too") {
+  const auto text = [](int trips) {
+    return fmt::format(R"(
+      g (float[N, 4] x) => (float[A, B] y)
+      <int64 trips = {{{}}}, bool go = {{1}}, float[4, 4] w = ["location": "none"]> {{
+        y = Loop<
+          body = step (int64 i, bool c, float v) => (bool c2, float v2) {{
+            c2 = Identity(c)
+            v2 = MatMul(v, w)
+          }}>(trips, go, x)
+      }})",
+                       trips);
+  };
+  const auto missing = [&](int trips, int64_t batch) {
+    const Graph graph = ParseGraph(text(trips));
+    const Study study(graph);
+    BatchPrograms programs(study, {});
+    BatchLoops loops(programs, {});
+    return loops.At(batch).missing;
+  };
+  CHECK(missing(3, 2) == MissingBytes());
+  CHECK(missing(1025, 2).unbounded ==
+        std::vector<std::string>{"the body of a loop is counted once (OF117)"});
+}
+
+// At the batch that was asked it is what was said.
+TEST_CASE("a size that data decide stays while the batch grows, which is said") {
+  const Graph graph = ParseGraph(R"(
+    g (float[N, 4] x) => (float[A, B] y)
+    <int64[1] from = {0}, float[4, 4] w = ["location": "none"]> {
+      h = MatMul(x, w)
+      rows = NonZero(h)
+      turned = Transpose<perm = [1, 0]>(rows)
+      picked = GatherND(h, turned)
+      y = Unsqueeze(picked, from)
+    })");
+  const auto missing = [&](std::optional<int64_t> asked, int64_t batch) {
+    EstimateRequest request;
+    request.binding.batch = asked;
+    request.binding.dims["rows"] = 8;
+    request.settings.mode = Mode::kEval;
+    const Study study(graph);
+    BatchPrograms programs(study, request);
+    BatchLoops loops(programs, request);
+    return loops.At(batch).missing.unbounded;
+  };
+  const std::vector<std::string> stays = {
+      "data decide 'rows', which stays 8 whatever the batch is"};
+  CHECK(missing(std::nullopt, 4) == stays);
+  CHECK(missing(2, 4) == stays);
+  CHECK(missing(2, 2).empty());
 }
 
 TEST_CASE("so it is with other settings") {

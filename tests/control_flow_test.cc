@@ -432,6 +432,8 @@ TEST_CASE("a list has a part for each of at most 1024 trips, all lists together 
   };
   CHECK(parts(1024) == 1024);
   CHECK(parts(1025) == 2);  // an Unsqueeze of one, and its axes
+  REQUIRE(!warnings.empty());
+  CHECK(warnings.back().code == "OF117");
   CHECK(FlatError(text(129, 1024)) ==
         "<text>: loops: lists of at most 131072 parts were expected, found more");
 }

@@ -60,6 +60,34 @@ TEST_CASE("packed matrices have the sizes of what they unpack to") {
   CHECK(LayersOf(program).ends_with("idle 192x64 0\n"));
 }
 
+TEST_CASE("a module that is called again is one layer with more runs") {
+  Program program = Build(kTwoBlocks, {}).program;
+  const NameId weight = FindLinearLayers(program).front().weight;
+  for (AtenCall& call : program.calls) {
+    if (program.modules.PathOf(call.module) != "h.1.fc") continue;
+    call.module = program.modules.Enter({"h.0@1", "h.0.fc@1"});
+    call.inputs[1] = weight;
+  }
+  const std::string text = LayersOf(program);
+  CAPTURE(text);
+  CHECK(text.starts_with("h.0.fc 64x64 2\nh.0.out 64x64 1\n"));
+}
+
+// Of a layer that has its matrix and its bias from another one, what that keeps.
+TEST_CASE("a cast that is made once is seen through by layers that did not make it") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AtenCall& product = program.calls[2];
+  AtenCall cast = program.calls[0];
+  cast.op = "to";
+  cast.inputs = {product.inputs[1]};
+  cast.outputs = {Add(program, "cast", {64, 64})};
+  cast.made_once = true;
+  cast.dies.clear();
+  product.inputs[1] = cast.outputs[0];
+  program.calls.insert(program.calls.begin(), cast);
+  CHECK(LayersOf(program).starts_with("h.0.fc 64x64 1\nh.0.out 64x64 1\n"));
+}
+
 // "x @ self.weight.T", of transformers' FalconLinear.
 TEST_CASE("a layer of the model's own may turn its matrix round") {
   Program program = Build(kTwoBlocks, {}).program;

@@ -270,6 +270,7 @@ TEST_CASE("while_loop runs as often as its counter says, once where nothing says
   const Program unknown = Made(While(Ref("x")), eval).program;
   CHECK(CountOf(unknown, "exp") == 1);
   REQUIRE(unknown.warnings.size() == 1);
+  CHECK(unknown.warnings[0].code == "OF117");
   CHECK(unknown.warnings[0].text ==
         "how often the body of while_loop at y runs depends on data: it is counted once, which is "
         "too little where it runs more often");

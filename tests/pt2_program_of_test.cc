@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -176,6 +177,52 @@ TEST_CASE("a size that no input decides is refused") {
                                          "it may be was expected, found nothing "
                                          "(try: --dim u0=100)"),
                        Error);
+}
+
+// Of nonzero, which gives a row for each element at most.
+ExportedProgram Nonzero() {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.Make("torch.ops.aten.nonzero.default", "y", {{"self", Ref("x")}}, {2}, DType::kInt64);
+  ExportedProgram exported = builder.Return("y");
+  exported.graph.tensors.at("y").sizes[0] = {.expression = "u0"};
+  return exported;
+}
+
+TEST_CASE("a size that data decide is one that the export allows") {
+  const auto run = [](const ExportedProgram& exported, int64_t size) {
+    return PrepareRun(InputGraph(exported), {.binding = {.batch = 4, .dims = {{"u0", size}}},
+                                             .settings = {.mode = Mode::kEval}});
+  };
+  ExportedProgram exported = Nonzero();
+  CHECK_THROWS_WITH_AS(Made(exported), doctest::Contains("(try: --dim u0=32)"), Error);
+  exported.ranges["u0"] = {.low = 2, .high = 9};
+  CHECK_THROWS_WITH_AS(Made(exported), doctest::Contains("(try: --dim u0=9)"), Error);
+  CHECK(run(exported, 9).program.calls.size() == 1);
+  CHECK_THROWS_WITH_AS(run(exported, 10),
+                       "net.pt2: --dim u0: at most 9 was expected, which the export allows, found "
+                       "10 (try: --dim u0=9)",
+                       Error);
+  CHECK_THROWS_WITH_AS(run(exported, 1),
+                       "net.pt2: --dim u0: at least 2 was expected, which the export allows, found "
+                       "1 (try: --dim u0=2)",
+                       Error);
+}
+
+TEST_CASE("parameters of 16 bits that are counted in 32 are said") {
+  ExportedProgram exported = Mlp().Return("y");
+  for (const char* name : {"p_w", "p_b"}) {
+    exported.graph.tensors.at(name).dtype = DType::kBFloat16;
+  }
+  const std::string text =
+      "the file stores its parameters in bfloat16; they are counted in fp32 (-p bf16, if the model "
+      "runs in what the file holds)";
+  const auto says = [&](Precision precision) {
+    const auto all = Made(exported, {.precision = precision}).program.assumptions;
+    return std::find(all.begin(), all.end(), text) != all.end();
+  };
+  CHECK(says(Precision::kFp32));
+  CHECK_FALSE(says(Precision::kBf16));
 }
 
 TEST_CASE("a batch that the export does not allow is said") {

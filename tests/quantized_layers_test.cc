@@ -13,6 +13,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/linear_layers.h"
 #include "tests/checkpointed_net.h"
 #include "tests/paths.h"
 #include "tests/trace_helpers.h"
@@ -48,6 +49,16 @@ constexpr char kWithBias[] = R"(
     float[64, 2] "head.weight" = ["location": "none"] > {
     ["/fc/Gemm"] h = Gemm <transB = 1> (x, "fc.weight", "fc.bias")
     ["/head/MatMul"] y = MatMul (h, "head.weight")
+  })";
+
+constexpr char kTwice[] = R"(
+  net (float[256, 64] x) => (float[256, 2] y)
+  < float[64, 64] "fc.weight" = ["location": "none"], float[64] "fc.bias" = ["location": "none"],
+    float[64, 2] "head.weight" = ["location": "none"] > {
+    ["/fc/Gemm"] h = Gemm <transB = 1> (x, "fc.weight", "fc.bias")
+    ["/act/Sigmoid"] s = Sigmoid (h)
+    ["/fc_1/Gemm"] k = Gemm <transB = 1> (s, "fc.weight", "fc.bias")
+    ["/head/MatMul"] y = MatMul (k, "head.weight")
   })";
 
 constexpr char kOneLayer[] = R"(
@@ -142,6 +153,31 @@ TEST_CASE("the bias of a packed layer is cast when it first runs") {
     CHECK(CountOf(text, "+fc.bias.data:128") == casts);
     CHECK(CountOf(text, "-fc.bias") == 1 + casts);
     CHECK((text.find("+fc.bias.data:128 -fc.bias ") != text.npos) == (casts == 1));
+  }
+}
+
+// torch.export tells runs apart: "fc", then "fc@1", which adds the bias that the first has cast.
+TEST_CASE("a packed layer that runs again is one layer still") {
+  for (const Quantization kind : {Quantization::kNf4, Quantization::kInt8}) {
+    Program program = Build(kTwice, {}).program;
+    for (AtenCall& call : program.calls) {
+      const bool is_second = program.modules.PathOf(call.module) == "fc_1";
+      if (is_second) call.module = program.modules.Enter({"fc@1"});
+    }
+    TrainingSettings settings = WithQuantized({"fc"});
+    settings.quantize.kind = kind;
+    std::erase_if(program.parameters, [&](NameId name) {
+      if (program.values[Index(name)].name != "fc.bias") return false;
+      program.frozen.push_back(name);
+      return true;
+    });
+    QuantizeLayers(program, settings, "", "net");
+    CHECK(CallsOf(program, "fc@1").front() == (kind == Quantization::kNf4 ? "to" : "view"));
+    const std::vector<LinearLayer> layers = FindLinearLayers(program);
+    REQUIRE(layers.size() == 2);
+    CHECK(layers[0].path == "fc");
+    CHECK(layers[0].runs.size() == 2);
+    CHECK(program.values[Index(layers[0].runs.at(1).input)].name == "s");
   }
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/missing_bytes.h"
 #include "estimator/base/nccl.h"
+#include "estimator/base/warnings.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/loader.h"
 #include "tests/paths.h"
@@ -253,14 +255,43 @@ TEST_CASE("what a file names without sizes makes what fits tight, and nothing el
   const Target roomy = CardOf(kOneBuffer + 100 * kMiB);
   CHECK(Text(Judge(run, roomy)) == "fits");
   CHECK(FitsOn(run, roomy));
-  run.uncounted = UncountedText({{"OF101", "another"}});
+  const Warnings another = {{"OF101", "another"}};
+  run.missing = MissingBytesOf({&another});
   CHECK(Text(Judge(run, roomy)) == "fits");
-  run.uncounted = UncountedText({{warning::kUnsizedTensors, "3 parameters …"}});
+  const Warnings unsized = {{warning::kUnsizedTensors, "3 parameters …"}};
+  run.missing = MissingBytesOf({&another, &unsized});
   CHECK(Text(Judge(run, roomy)) ==
         "tight: parameters whose sizes the file does not say are not counted (OF115)");
   CHECK_FALSE(FitsOn(run, roomy));
   CHECK(RunsOn(run, roomy));
   CHECK(Judge(run, CardOf(kOneBuffer - 1)).verdict == Verdict::kOom);
+}
+
+TEST_CASE("a loop that is counted once never fits") {
+  const Played played(OneBuffer);
+  PlayableRun run = played.run();
+  const Warnings once = {{warning::kCountedOnce, "the Loop …"}};
+  run.missing = MissingBytesOf({&once});
+  CHECK(Text(Judge(run, CardOf(kOneBuffer + 100 * kMiB))) ==
+        "tight: the body of a loop is counted once (OF117)");
+  CHECK_FALSE(FitsOn(run, CardOf(kOneBuffer + 100 * kMiB)));
+}
+
+TEST_CASE("what an operator without a rule may take has room where it fits") {
+  const Played played(OneBuffer);
+  PlayableRun run = played.run();
+  const Warnings unknown = {{warning::kUnknownOperator, "no rule for …"},
+                            {warning::kUnknownOperator, "no rule for …"}};
+  run.missing = MissingBytesOf({&unknown});
+  CHECK(run.missing.bounded.size() == 1);
+  const Target roomy = CardOf(2 * kOneBuffer);
+  CHECK(Text(Judge(run, roomy)) == "fits");
+  CHECK(FitsOn(run, roomy));
+  const Target narrow = CardOf(2 * kOneBuffer - 1 * kMiB);
+  CHECK(Text(Judge(run, narrow)) ==
+        "tight: operators without a rule may take more (OF102): for as much again 1.00 MiB are "
+        "missing");
+  CHECK_FALSE(FitsOn(run, narrow));
 }
 
 TEST_CASE("shares of others come off first, their high end decides") {

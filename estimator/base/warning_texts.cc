@@ -19,13 +19,20 @@ constexpr WarningText kTexts[] = {
     {warning::kUnknownOperator, "an operator without a rule",
      "The file has an operator whose memory no rule tells. In training all that it reads and makes "
      "is taken to be kept until its backward, in inference its results are taken as new tensors. "
-     "Kernels of it may take more for a moment, or keep less.",
+     "Kernels of it may take more for a moment, or keep less: FITS is said where there is room for "
+     "as much again.",
      "Compare with verify on a card. Operators of a library can be taken apart by exporting "
      "without it (torch.export's .pt2 has PyTorch's own calls)."},
     {warning::kUnknownBranch, "an If or a Loop that data decide",
      "Which branch runs, or how often a body does, follows from values that a file does not have. "
-     "The larger branch is taken, and a loop as often as the warning says.",
+     "The larger branch is taken, and a loop as often as it may run at most.",
      "--dim NAME=N with the name that the warning gives; or export for one case."},
+    {warning::kCountedOnce, "a loop that is counted once",
+     "The body of a loop runs more often than it is counted: too often to be written out, or "
+     "nobody "
+     "knows how often. What each further run keeps is missing, so that the answer is too little by "
+     "it, and never FITS.",
+     "A shorter sequence; or export for fewer runs."},
     {warning::kReboundBatch, "the batch was written in the file",
      "The export was made for one batch, and sizes inside follow from it. They were changed to the "
      "batch that was asked for, by what the file's operators say.",
@@ -33,7 +40,8 @@ constexpr WarningText kTexts[] = {
      "changed."},
     {warning::kStoredShape, "a shape was believed",
      "Sizes of an operator's result could not be inferred, and those that the file has written "
-     "down were taken. They are those of the export, whatever sizes were asked for.",
+     "down were taken. They are those of the export, whatever sizes were asked for: FITS is said "
+     "where there is room for as much again.",
      "Ask for the sizes of the export, or export with the sizes that you train with."},
     {warning::kNotTrainable, "parameters that no gradient reaches",
      "From the loss backward no path leads to these parameters: they get no gradient and no "

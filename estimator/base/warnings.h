@@ -18,6 +18,7 @@ inline constexpr char kOtherMode[] = "OF113";        // exported in eval, asked 
 inline constexpr char kUnusedProgram[] = "OF114";    // onnxfit.program is damaged, or not of this
 inline constexpr char kUnsizedTensors[] = "OF115";   // parameters of which the file has names alone
 inline constexpr char kSharedBatch[] = "OF116";      // first dimensions that are taken as the batch
+inline constexpr char kCountedOnce[] = "OF117";      // loops whose bodies are counted once
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

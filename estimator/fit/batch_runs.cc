@@ -1,5 +1,7 @@
 #include "estimator/fit/batch_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -7,6 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/quote.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
@@ -95,13 +98,34 @@ const Program& BatchPrograms::Recovered(int64_t batch) {
     try {
       EstimateRequest request = request_;
       SetBatch(study_.file(), asked_batch_, batch, request);
-      at->second = study_.Prepared(request)->program;
+      const std::shared_ptr<const PreparedRun> run = study_.Prepared(request);
+      at->second = run->program;
+      missing_[batch] = MissingIn(*run, batch);
     } catch (...) {
       recovered_.erase(at);
       throw;
     }
   }
   return at->second;
+}
+
+// A size that data decide may grow with the batch, and is what it was given as.
+MissingBytes BatchPrograms::MissingIn(const PreparedRun& run, int64_t batch) const {
+  MissingBytes missing = MissingBytesOf(
+      {&run.warnings, &run.file->shapes.warnings, &run.roles.warnings, &run.program.warnings});
+  if (request_.binding.batch == batch) return missing;
+  for (const auto& [name, size] : run.file->sizes_of_data) {
+    missing.unbounded.push_back(
+        fmt::format("data decide {}, which stays {} whatever the batch is", Quote(name), size));
+  }
+  return missing;
+}
+
+MissingBytes BatchPrograms::MissingAt(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  const auto above = missing_.lower_bound(batch);
+  if (above != missing_.end()) return above->second;
+  return missing_.empty() ? MissingBytes() : missing_.rbegin()->second;
 }
 
 const BatchPrograms::Span* BatchPrograms::FindSpan(int64_t batch) const {
@@ -151,7 +175,6 @@ std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings
   }
   made->bytes = BytesOf(made->trace);
   made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
-  made->uncounted = UncountedText(program.warnings);
   made->trace.buffers.clear();
   made->trace.buffers.shrink_to_fit();
   return made;
@@ -165,7 +188,8 @@ SharedBatchRun BatchPrograms::Run(int64_t batch, const TrainingSettings& setting
     const std::lock_guard lock(runs_mutex_);
     if (const auto found = runs_.find(key); found != runs_.end()) return found->second;
   }
-  SharedBatchRun run = RunOnce(Dispatch(At(batch), settings), settings);
+  const std::shared_ptr<BatchRun> run = RunOnce(Dispatch(At(batch), settings), settings);
+  run->missing = MissingAt(batch);
   const std::lock_guard lock(runs_mutex_);
   const bool has_room = kept_events_ + run->trace.events.size() <= kMostSharedEvents;
   if (has_room && runs_.emplace(key, run).second) kept_events_ += run->trace.events.size();
@@ -232,7 +256,11 @@ SharedBatchRun BatchLoops::RunMeasured(int64_t batch) {
   settings.device.calibration = calibration_;
   const Program program = Dispatch(programs_.At(batch), settings);
   SharedBatchRun run;
-  if (CountMeasured(program, settings.device).measured > 0) run = RunOnce(program, settings);
+  if (CountMeasured(program, settings.device).measured > 0) {
+    const std::shared_ptr<BatchRun> made = RunOnce(program, settings);
+    made->missing = programs_.MissingAt(batch);
+    run = made;
+  }
   if (!IsFull()) {
     measured_.emplace(batch, run);
     if (run) kept_events_ += run->trace.events.size();
@@ -250,7 +278,7 @@ PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, std::vector<int64
           .unmodelled_bytes = unmodelled_bytes,
           .is_inference = request_.settings.mode == Mode::kEval,
           .nccl_bytes = MostNcclBytes(request_.settings, request_.overhead_bytes.has_value()),
-          .uncounted = anchor->uncounted,
+          .missing = anchor->missing,
           .owner = anchor};
 }
 

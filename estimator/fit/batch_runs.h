@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "estimator/base/calibration.h"
+#include "estimator/base/missing_bytes.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/study.h"
 #include "estimator/fit/verdict.h"
@@ -34,7 +35,7 @@ struct BatchRun {
   Trace trace;  // without its buffers' types
   Loop loop;
   std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
-  std::string uncounted;       // as PlayableRun has it
+  MissingBytes missing;        // as PlayableRun has it
 };
 using SharedBatchRun = std::shared_ptr<const BatchRun>;
 
@@ -54,6 +55,9 @@ class BatchPrograms {
   // of a verdict where a few do not repeat.  Kept for all who ask, until that is too much.
   SharedBatchRun Run(int64_t batch, const TrainingSettings& settings);
 
+  // What warnings of the run say that is missing.  REQUIRES: At(batch) was asked.
+  MissingBytes MissingAt(int64_t batch);
+
  private:
   struct Span {
     int64_t first = 0;
@@ -65,14 +69,16 @@ class BatchPrograms {
   const Span* FindSpan(int64_t batch) const;
   void TrySpan(int64_t batch);
   void Confirm(const Span& span, int64_t batch);
+  MissingBytes MissingIn(const PreparedRun& run, int64_t batch) const;
 
   const Study& study_;
   const EstimateRequest request_;
   int64_t asked_batch_ = 1;  // of request_
   std::mutex mutex_;         // of all that follows
   std::map<int64_t, Program> recovered_;
-  std::vector<Span> spans_;  // in which batches can be read off
-  int failures_ = 0;         // of attempts to find one
+  std::map<int64_t, MissingBytes> missing_;  // of these
+  std::vector<Span> spans_;                  // in which batches can be read off
+  int failures_ = 0;                         // of attempts to find one
 
   std::mutex runs_mutex_;                                           // of all that follows
   std::map<std::pair<int64_t, std::string>, SharedBatchRun> runs_;  // by batch and KeyOf

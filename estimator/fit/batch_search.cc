@@ -34,9 +34,9 @@ BatchSearch::BatchPeak BatchSearch::PeakAt(int64_t batch) {
   const PlayableRun run = loops_[0]->Near(batch);
   const int64_t bytes = PeakBytes(run);
   // What FITS leaves room for all that libraries may ask for.
-  if (is_strict_ && !run.uncounted.empty()) return {batch, kNoPeak};
+  if (is_strict_ && !run.missing.unbounded.empty()) return {batch, kNoPeak};
   const bool leaves_room = is_strict_ && !loops_[0]->has_measured();
-  return {batch, bytes + (leaves_room ? std::min(run.beside_bytes(), kNoPeak - bytes) : 0)};
+  return {batch, bytes + (leaves_room ? std::min(run.room_beside(bytes), kNoPeak - bytes) : 0)};
 }
 
 int64_t BatchSearch::RoomBytes() const {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/base/missing_bytes.h"
 #include "estimator/eager/cudnn_convolutions.h"
 
 namespace onnxfit {
@@ -17,7 +18,7 @@ PlayableRun RunOf(const Prediction& prediction, const Loop& loop, int64_t unmode
           .unmodelled_bytes = unmodelled_bytes,
           .is_inference = prediction.is_inference,
           .nccl_bytes = nccl_bytes,
-          .uncounted = UncountedText(prediction.program.warnings)};
+          .missing = MissingBytesOf({&prediction.warnings})};
 }
 
 int64_t NcclBytesOf(const EstimateRequest& request) {

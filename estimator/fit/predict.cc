@@ -24,6 +24,7 @@
 #include "estimator/program/adapters.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/quantized_layers.h"
+#include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
@@ -54,6 +55,11 @@ Graph LoadStandardInput() {
   return LoadModelFrom(input.bytes(), "-", "<stdin>");
 }
 
+Graph GraphOf(pt2::ExportedProgram exported) {
+  pt2::CheckOrder(exported);
+  return pt2::InputGraph(std::move(exported));
+}
+
 }  // namespace
 
 Graph LoadModel(const std::string& path) {
@@ -61,14 +67,14 @@ Graph LoadModel(const std::string& path) {
   const std::string first = FirstBytes(path);
   const bool is_exported =
       first.empty() ? path.ends_with(".pt2") : pt2::MayBeExportedProgram(first);
-  return is_exported ? pt2::InputGraph(pt2::LoadExportedProgram(path))
+  return is_exported ? GraphOf(pt2::LoadExportedProgram(path))
                      : pt2::WithEmbeddedProgram(LoadGraph(path));
 }
 
 Graph LoadModelFrom(std::string_view bytes, const std::string& path, const std::string& name) {
   if (!pt2::MayBeExportedProgram(bytes.substr(0, kFirstBytes)))
     return pt2::WithEmbeddedProgram(LoadGraphFrom(bytes, path, name));
-  return pt2::InputGraph(pt2::LoadExportedProgramFrom(bytes, name));
+  return GraphOf(pt2::LoadExportedProgramFrom(bytes, name));
 }
 
 // What follows runs a model that was read.

@@ -1,6 +1,7 @@
 #include "estimator/fit/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +13,6 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/base/nccl.h"
-#include "estimator/base/warnings.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
 
@@ -211,6 +211,15 @@ std::string UncertaintyReason(const PlayableRun& run, const Target& target, int6
   return fmt::format("{}: then {} are missing", causes, FormatBytes(missing));
 }
 
+// What the answer may lack, and what as much again leaves short.
+std::string MissingReason(const PlayableRun& run, const Target& target, int64_t reserved) {
+  const int64_t room = target.least_capacity_bytes() - reserved;
+  const int64_t missing = run.room_beside(reserved) - room;
+  if (run.missing.bounded.empty() || missing <= 0) return "";
+  return fmt::format("{}: for as much again {} are missing", fmt::join(run.missing.bounded, ", "),
+                     FormatBytes(missing));
+}
+
 void SetUsed(const PlayableRun& run, const Target& target, int64_t reserved, Judgement& j) {
   const ContextBytes& context = target.device.context;
   const int64_t limit = LimitBytes(run.conf, target);  // of tensors and cache
@@ -229,7 +238,8 @@ std::vector<std::string> TightReasons(const PlayableRun& run, const Target& targ
   if (played.retries > 0) add(RetryReason(played.retries));
   if (played.retries == 0) add(NearbyReason(run, target, played.peak_reserved_bytes));
   add(UncertaintyReason(run, target, played.peak_reserved_bytes));
-  add(run.uncounted);
+  add(MissingReason(run, target, played.peak_reserved_bytes));
+  for (const std::string& reason : run.missing.unbounded) add(reason);
   return reasons;
 }
 
@@ -246,17 +256,15 @@ std::string_view ToString(Verdict verdict) {
   return kNames[static_cast<size_t>(verdict)];
 }
 
-std::string UncountedText(const Warnings& warnings) {
-  const bool is_told = std::ranges::any_of(
-      warnings, [](const Warning& w) { return w.code == warning::kUnsizedTensors; });
-  if (!is_told) return "";
-  return fmt::format("parameters whose sizes the file does not say are not counted ({})",
-                     warning::kUnsizedTensors);
-}
-
 double Judgement::share() const {
   const auto usable = static_cast<double>(std::max<int64_t>(usable_bytes, 1));
   return static_cast<double>(used_bytes) / usable;
+}
+
+int64_t PlayableRun::room_beside(int64_t reserved_bytes) const {
+  if (missing.bounded.empty()) return beside_bytes();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return beside_bytes() + std::min(reserved_bytes, kMost - beside_bytes());
 }
 
 int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told) {
@@ -269,17 +277,18 @@ bool RunsOn(const PlayableRun& run, const Target& target) {
 }
 
 bool FitsOn(const PlayableRun& run, const Target& target) {
-  if (!run.uncounted.empty()) return false;
+  if (!run.missing.unbounded.empty()) return false;
   if (IsPlain(run.conf)) {
-    const int64_t beside = run.beside_bytes();
+    const int64_t reserved = EndlessReservedBytes(run);
     const int64_t nearby = std::max<int64_t>(0, target.capacity_bytes() - 8 * kMiB);
-    const int64_t least = std::min(nearby, target.least_capacity_bytes() - beside);
-    return least >= 0 && EndlessReservedBytes(run) <= least;
+    return reserved <= nearby &&
+           run.room_beside(reserved) <= target.least_capacity_bytes() - reserved;
   }
   const CardRun played = PlayOn(run, target, target.capacity_bytes());
   if (!played.fits || played.retries > 0) return false;
   const int64_t reserved = played.peak_reserved_bytes;
   return UncertaintyReason(run, target, reserved).empty() &&
+         MissingReason(run, target, reserved).empty() &&
          NearbyReason(run, target, reserved).empty();
 }
 

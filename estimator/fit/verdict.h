@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/missing_bytes.h"
 #include "estimator/base/settings.h"
-#include "estimator/base/warnings.h"
 #include "estimator/fit/target.h"
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/card_run.h"
@@ -77,21 +77,19 @@ struct PlayableRun {
   AllocatorConf conf = {};
   int64_t unmodelled_bytes = 0;  // what cuDNN may ask for beyond the trace, at most
   bool is_inference = false;
-  int64_t nccl_bytes = 0;      // what NCCL may ask for, of ranks
-  std::string uncounted = {};  // what is not in the trace though it takes memory; "" for nothing
+  int64_t nccl_bytes = 0;                  // what NCCL may ask for, of ranks
+  MissingBytes missing = {};               // what is not in the trace though it takes memory
   std::shared_ptr<const void> owner = {};  // of trace and loop, where nobody else keeps them
   std::shared_ptr<KnownPlays> known = {};  // of this very run; null: nothing is kept
 
   int64_t beside_bytes() const { return unmodelled_bytes + nccl_bytes; }
+  // The room that FITS leaves beside `reserved_bytes`.
+  int64_t room_beside(int64_t reserved_bytes) const;
 };
 
 // The room that verdicts leave for NCCL's buffers, those of many channels (base/nccl.h): nothing
 // without ranks, nor where the context is told (--overhead), which is then taken to have them.
 int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told);
-
-// "parameters whose sizes the file does not say are not counted (OF115)", where `warnings` have
-// that; "" where they do not.  No bound is known, so that a run of which this is true never FITS.
-std::string UncountedText(const Warnings& warnings);
 
 // Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the
 // first needs no retry.  O(steps × calls × log), up to seven times.

@@ -213,9 +213,9 @@ class FlowInliner {
     const std::string often = !trips.most      ? "an unknown number of times"
                               : trips.is_exact ? fmt::format("{} times", most)
                                                : fmt::format("up to {} times", most);
-    const std::string counted =
-        copies == most ? "so often it is counted" : "its body is counted once";
-    warnings.push_back({warning::kUnknownBranch,
+    const bool is_whole = copies == most && trips.most;
+    const std::string counted = is_whole ? "so often it is counted" : "its body is counted once";
+    warnings.push_back({is_whole ? warning::kUnknownBranch : warning::kCountedOnce,
                         fmt::format("the Loop {} runs {}: {}", flow.name(), often, counted)});
   }
 

@@ -35,6 +35,18 @@ constexpr std::string_view kBeside[] = {"view",      "reshape",        "t",
 
 constexpr std::string_view kWeight = ".weight";
 
+// "blocks.ffn" of "blocks@1.ffn@2": a module that is called again is the same one.
+std::string WithoutTurns(std::string_view path) {
+  std::string name;
+  while (!path.empty()) {
+    const size_t turn = path.find('@');
+    name += path.substr(0, turn);
+    path.remove_prefix(std::min(turn, path.size()));
+    path.remove_prefix(std::min(path.find('.'), path.size()));
+  }
+  return name;
+}
+
 const ProductRow* ProductOf(std::string_view op) {
   const auto* const row = std::ranges::find(kProducts, op, &ProductRow::op);
   return row == std::end(kProducts) ? nullptr : row;
@@ -45,6 +57,9 @@ class Finder {
   explicit Finder(const Program& program) : program_(program), runs_(program) {
     for (const auto* list : {&program.placement, &program.parameters, &program.frozen}) {
       for (const NameId name : *list) order_.emplace(name, order_.size());
+    }
+    for (const AtenCall& call : program.calls) {
+      if (call.made_once && IsCast(call)) kept_casts_.emplace(call.outputs[0], call.inputs[0]);
     }
     for (const ModuleRun& run : runs_.all()) {
       if (run.caller >= 0) callers_.insert(run.caller);
@@ -96,15 +111,19 @@ class Finder {
     return found;
   }
 
+  static bool IsCast(const AtenCall& call) {
+    return call.op == "to" || call.op == "type_as" || call.op == "permute";
+  }
+
   // What `name` is a cast of, or a matrix that a layer of the model's own turns round ("x @
-  // self.weight.T"); itself where the run makes none.
+  // self.weight.T"); itself where neither the run makes it, nor an earlier one that keeps it.
   NameId CastOf(const ModuleRun& run, NameId name) const {
     for (int64_t i = run.first; i <= run.last; ++i) {
       const AtenCall& call = program_.calls[Index(i)];
-      const bool casts = call.op == "to" || call.op == "type_as" || call.op == "permute";
-      if (casts && name != kNoName && call.outputs[0] == name) return call.inputs[0];
+      if (IsCast(call) && name != kNoName && call.outputs[0] == name) return call.inputs[0];
     }
-    return name;
+    const auto kept = kept_casts_.find(name);
+    return kept == kept_casts_.end() ? name : kept->second;
   }
 
   // What the run reads from outside, but for the tensors of the layer's own.
@@ -113,7 +132,7 @@ class Finder {
     for (int64_t i = run.first; i <= run.last; ++i) {
       const AtenCall& call = program_.calls[Index(i)];
       for (const NameId name : call.inputs) {
-        if (!known.contains(name)) return name;
+        if (!known.contains(CastOf(run, name))) return name;
       }
       known.insert(call.outputs.begin(), call.outputs.end());
     }
@@ -125,7 +144,7 @@ class Finder {
     if (product < 0) return;
     const AtenCall& call = program_.calls[Index(product)];
     const ProductRow& row = *ProductOf(call.op);
-    LinearLayer layer = {.path = program_.modules.PathOf(run.module),
+    LinearLayer layer = {.path = WithoutTurns(program_.modules.PathOf(run.module)),
                          .weight = CastOf(run, call.inputs[row.weight])};
     if (row.bias < call.inputs.size()) layer.bias = CastOf(run, call.inputs[row.bias]);
     const NameId input = InputOf(run, layer);
@@ -198,8 +217,9 @@ class Finder {
 
   const Program& program_;
   const ModuleRuns runs_;
-  std::unordered_map<NameId, size_t> order_;  // of the module's tensors
-  std::set<int32_t> callers_;                 // runs that have others in them
+  std::unordered_map<NameId, size_t> order_;       // of the module's tensors
+  std::unordered_map<NameId, NameId> kept_casts_;  // made once -> what they are of
+  std::set<int32_t> callers_;                      // runs that have others in them
   std::set<Dims> tables_;
   std::map<std::string, LinearLayer> found_;  // by path
 };

@@ -13,6 +13,7 @@
 
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
+#include "estimator/pt2/call_order.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
 
@@ -125,6 +126,7 @@ onnxfit::Graph ReadEmbedded(const onnxfit::Graph& file) {
        .ties = std::string(FindMetadata(file.metadata, kTiesKey)),
        .ties_name = std::string(kTiesKey)});
   CheckNames(program);
+  CheckOrder(program);
   program.path = file.path;
   program.digest = file.digest;
   onnxfit::Graph embedded = InputGraph(std::move(program));

@@ -72,7 +72,7 @@ void CallWriter::WriteWhile(const Call& call) {
   const auto trips = TripsOf(*graphs[0]->graph, *graphs[1]->graph, *lists[0]);
   if (!trips.has_value()) {
     program_.warnings.push_back(
-        {warning::kUnknownBranch,
+        {warning::kCountedOnce,
          fmt::format("how often the body of while_loop at {} runs depends on data: it is counted "
                      "once, which is too little where it runs more often{}",
                      call.name, trains() ? " and keeps anything until backward" : "")});

@@ -1,37 +1,25 @@
 #include "estimator/pt2/make_program.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/names/lifetimes.h"
 #include "estimator/onnx/named_sizes.h"
 #include "estimator/program/loss.h"
+#include "estimator/program/stored_type.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
+#include "estimator/pt2/sizes_of_data.h"
 
 namespace onnxfit::pt2 {
 namespace {
-
-// The tensors that forward takes, in its order.
-std::vector<std::pair<std::string_view, const Tensor*>> InputsOf(const ExportedProgram& exported) {
-  std::vector<std::pair<std::string_view, const Tensor*>> inputs;
-  for (const InputSpec& spec : exported.inputs) {
-    const auto tensor = exported.graph.tensors.find(spec.name);
-    if (spec.kind != InputSpec::Kind::kUser || tensor == exported.graph.tensors.end()) continue;
-    inputs.emplace_back(spec.name, &tensor->second);
-  }
-  return inputs;
-}
 
 // The one symbol in `expression`; "" where it has none, or several.
 std::string_view SymbolIn(std::string_view expression) {
@@ -104,104 +92,6 @@ SymbolValues SymbolsOf(const ExportedProgram& exported, const onnxfit::Graph& fi
   }
   SolveSymbols(exported, file, shapes, symbols);
   return symbols;
-}
-
-// --- Sizes that data decide -----------------------------------------------------------------
-
-using Words = std::set<std::string_view>;
-
-void AddSymbols(std::string_view expression, Words& symbols) {
-  constexpr std::string_view kLetters =
-      "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  size_t end = 0;
-  while ((end = expression.find_first_of(kLetters, end)) != expression.npos) {
-    const size_t begin = end;
-    end = std::min(expression.find_first_not_of(kLetters, begin), expression.size());
-    const bool is_function = end < expression.size() && expression[end] == '(';
-    const bool is_number = expression[begin] >= '0' && expression[begin] <= '9';
-    if (!is_function && !is_number) symbols.insert(expression.substr(begin, end - begin));
-  }
-}
-
-// In the graph, and in those that its calls take.
-void AddSymbols(const Graph& graph, Words& symbols) {
-  for (const auto& [name, tensor] : graph.tensors) {
-    for (const Size& size : tensor.sizes) AddSymbols(size.expression, symbols);
-  }
-  for (const Call& call : graph.calls) {
-    for (const Argument* body : BodiesOf(call)) AddSymbols(*body->graph, symbols);
-  }
-}
-
-// Symbols of sizes that follow from no input's, in their order: "u0".
-Words SizesOfData(const ExportedProgram& exported) {
-  Words all;
-  Words of_inputs;
-  AddSymbols(exported.graph, all);
-  for (const auto& [name, tensor] : InputsOf(exported)) {
-    for (const Size& size : tensor->sizes) AddSymbols(size.expression, of_inputs);
-  }
-  for (const std::string_view symbol : of_inputs) all.erase(symbol);
-  return all;
-}
-
-// What the symbol was at the export: that of a number that forward takes.
-std::optional<int64_t> ExampleOf(const ExportedProgram& exported, std::string_view symbol) {
-  for (const auto& [name, size] : exported.graph.symbols) {
-    if (size.expression == symbol && size.hint.has_value()) return size.hint;
-  }
-  return std::nullopt;
-}
-
-// The first tensor that has it.
-std::string_view FirstOfSize(const Graph& graph, std::string_view symbol) {
-  for (const Call& call : graph.calls) {
-    for (const Argument& result : ResultsOf(call)) {
-      const auto tensor = graph.tensors.find(result.text);
-      if (tensor == graph.tensors.end()) continue;
-      Words symbols;
-      for (const Size& size : tensor->second.sizes) AddSymbols(size.expression, symbols);
-      if (symbols.contains(symbol)) return result.text;
-    }
-  }
-  return "";
-}
-
-int64_t BoundToType(const ExportedProgram& exported, std::string_view symbol) {
-  constexpr int64_t kExample = 100;
-  constexpr int64_t kNoLimit = int64_t{1} << 40;  // what PyTorch writes where there is none
-  const auto range = exported.ranges.find(symbol);
-  if (range == exported.ranges.end()) return kExample;
-  const int64_t high = range->second.high.value_or(kNoLimit);
-  return high < kNoLimit ? high : std::max(kExample, range->second.low.value_or(0));
-}
-
-void BindSizesOfData(const onnxfit::Graph& file, const std::map<std::string, int64_t>& sizes,
-                     SymbolValues& symbols) {
-  const ExportedProgram& exported = *file.exported;
-  std::vector<std::string> flags;
-  std::string_view first;
-  for (const auto& [key, symbol] : file.metadata) {
-    if (key != kSizeOfData) continue;
-    const auto given = sizes.find(std::string(symbol));
-    const auto example = ExampleOf(exported, symbol);
-    if (given != sizes.end()) {
-      symbols.emplace(symbol, given->second);
-    } else if (example.has_value()) {
-      symbols.emplace(symbol, *example);
-    } else {
-      if (first.empty()) first = symbol;
-      flags.push_back(fmt::format("--dim {}={}", symbol, BoundToType(exported, symbol)));
-    }
-  }
-  if (flags.empty()) return;
-  const std::string_view tensor = FirstOfSize(exported.graph, first);
-  throw Error({.file = file.path,
-               .where = fmt::format("size {}", first),
-               .text = fmt::format("the data decide it{}: the most that it may be was expected, "
-                                   "found nothing",
-                                   tensor.empty() ? "" : fmt::format(", of {}", Quote(tensor))),
-               .hint = fmt::format("{}", fmt::join(flags, " "))});
 }
 
 // torch.export's argument that frees what is wanted otherwise and what is free, an entry for each
@@ -283,6 +173,20 @@ void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& setting
                    "torch.export.export)",
                    *trained ? "training" : "eval", trains ? "training" : "eval",
                    trains ? "train" : "eval")});
+}
+
+void TellStored(const ExportedProgram& exported, const TrainingSettings& settings,
+                Program& program) {
+  std::vector<TensorType> parameters;
+  for (const InputSpec& spec : exported.inputs) {
+    const auto tensor = exported.graph.tensors.find(spec.name);
+    if (spec.kind != InputSpec::Kind::kParameter || tensor == exported.graph.tensors.end())
+      continue;
+    TensorType& type = parameters.emplace_back(TensorType{tensor->second.dtype, {}});
+    for (const Size& size : tensor->second.sizes) type.dims.push_back(size.number);
+  }
+  const auto told = TellStoredType(parameters, settings.precision);
+  if (told.has_value()) program.assumptions.push_back(*told);
 }
 
 // Inputs whose first dimensions are free, each under a symbol of its own, and were of one size at
@@ -382,6 +286,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {
     made.program.name_of[Index(file.inputs[i])] = inputs[i];
   }
+  TellStored(exported, settings, made.program);
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);
   return made;

@@ -17,6 +17,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/modules.h"
+#include "estimator/program/stored_type.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/findings.h"
 #include "estimator/recover/places.h"
@@ -67,7 +68,7 @@ class RoleFinder {
     }
     std::stable_sort(tensors_.begin(), tensors_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
-    TellStoredType();
+    TellStored();
     if (signature_.empty() && roles_.folded.empty()) GroupByModules();
     for (Ranked& ranked : tensors_) {
       auto& list = ranked.role == Role::kParameter ? roles_.parameters : roles_.buffers;
@@ -113,28 +114,13 @@ class RoleFinder {
     AddLost(table.name, kLast, table.role, table.type);
   }
 
-  // A file may say how its parameters were stored, not how they are trained: 16 bits are what
-  // models are published in, and what pure training in them would not keep.  The settings decide,
-  // in inference too, where fp32 is the larger; here they are told from the file.
-  void TellStoredType() {
-    const DType counted = ParameterType(settings_.precision);
-    if (counted != DType::kFloat32) return;
-    int64_t numel_16_bit = 0;
-    int64_t numel = 0;
-    DType stored = DType::kUndefined;
+  void TellStored() {
+    std::vector<TensorType> parameters;
     for (const Ranked& ranked : tensors_) {
-      const TensorType& type = ranked.tensor.type;
-      if (ranked.role != Role::kParameter || !IsFloat(type.dtype)) continue;
-      numel = CheckedAdd(numel, Numel(type.dims));
-      if (BitsOf(type.dtype) != 16) continue;
-      numel_16_bit = CheckedAdd(numel_16_bit, Numel(type.dims));
-      stored = type.dtype;
+      if (ranked.role == Role::kParameter) parameters.push_back(ranked.tensor.type);
     }
-    if (numel_16_bit <= numel / 2) return;
-    roles_.assumptions.push_back(fmt::format(
-        "the file stores its parameters in {}; they are counted in fp32 (-p {}, if the model runs "
-        "in what the file holds)",
-        Name(stored), stored == DType::kFloat16 ? "fp16" : "bf16"));
+    const auto told = TellStoredType(parameters, settings_.precision);
+    if (told.has_value()) roles_.assumptions.push_back(*told);
   }
 
   void IndexFile() {

@@ -1,0 +1,18 @@
+// What a file's own types say of how its model runs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit {
+
+// "the file stores its parameters in float16; they are counted in fp32 (…)", where most elements
+// of `parameters`, in the file's types, have 16 bits and the settings have 32.
+std::optional<std::string> TellStoredType(const std::vector<TensorType>& parameters,
+                                          Precision precision);
+
+}  // namespace onnxfit
