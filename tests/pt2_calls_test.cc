@@ -842,7 +842,8 @@ TEST_CASE("one number without a device is drawn on the CPU") {
     builder.MakeFixed("torch.ops.aten.rand.default", "r", {}, sizes);
     builder.At("net.py", 4, "y = x + r");
     builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("r")}}, {8});
-    return CallsOf(Made(builder.Return("y")).program);
+    const TrainingSettings settings = {.mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
   };
   CHECK(calls("r = torch.rand([])", {}) == "add.Scalar(x)");
   CHECK(calls("r = torch.rand([], device=x.device)", {}) == "constant() add(x,r)");
