@@ -1,6 +1,7 @@
 #include "estimator/program/statements.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -42,12 +43,14 @@ class StatementFinder {
       }
       if (!key.empty()) called.push_back(key);
     }
-    for (Statement& statement : module.statements) {
-      const bool is_unknown = statement.source == kNoStatement;
-      if (is_unknown) statement.targets = NameOfResult(statement, module, depth);
-      if (is_unknown && statement.targets.empty()) {
-        statement.targets = NameOfOperand(statement, module, depth);
-      }
+    const auto is_unknown = [](const Statement& it) { return it.source == kNoStatement; };
+    const bool shows_lines = !std::ranges::all_of(module.statements, is_unknown);
+    for (size_t i = 0; i < module.statements.size(); ++i) {
+      Statement& statement = module.statements[i];
+      if (!is_unknown(statement)) continue;
+      statement.targets.clear();
+      if (shows_lines) statement.targets = NameOfResult(module, i, depth);
+      if (statement.targets.empty()) statement.targets = NameOfOperand(module, i, depth);
     }
     ForgetGenerated(module.statements);
     JoinParts(module.statements, depth);
@@ -162,9 +165,10 @@ class StatementFinder {
   // That under which its value is read; else one that no other statement has: what it binds is in a
   // line that is not known.
   void NameChains(ModuleCall& module, size_t depth) const {
-    for (Statement& statement : module.statements) {
+    for (size_t i = 0; i < module.statements.size(); ++i) {
+      Statement& statement = module.statements[i];
       if (!statement.is_chain || !statement.targets.empty()) continue;
-      statement.targets = NameOfResult(statement, module, depth);
+      statement.targets = NameOfResult(module, i, depth);
       const int64_t line = source_.At(statement.source).line;
       if (statement.targets.empty()) statement.targets = {"." + std::to_string(line)};
     }
@@ -189,12 +193,12 @@ class StatementFinder {
     return modules;
   }
 
-  // The name under which the first that reads a result of `statement` does so.
-  std::vector<std::string> NameOfResult(const Statement& statement, const ModuleCall& module,
+  // The name under which the first that reads a result of statement `index` does so.
+  std::vector<std::string> NameOfResult(const ModuleCall& module, size_t index,
                                         size_t depth) const {
-    const std::vector<NameId>& results = calls_[Index(statement.last)].outputs;
-    for (const Statement& later : module.statements) {
-      if (later.first <= statement.last || later.source == kNoStatement) continue;
+    const std::vector<NameId>& results = calls_[Index(module.statements[index].last)].outputs;
+    for (const Statement& later : std::span(module.statements).subspan(index + 1)) {
+      if (later.source == kNoStatement) continue;
       for (int64_t i = later.first; i <= later.last; ++i) {
         if (!Reads(calls_[Index(i)], results)) continue;
         const std::string name = NameIn(source_.At(later.source), calls_[Index(i)], results, depth);
@@ -206,17 +210,19 @@ class StatementFinder {
 
   // A call of the forward's own on one tensor, of which nothing else is known, is taken to bind
   // the name that its operand has: "x = x.unsqueeze(0)", "x = self.dropout(x)".
-  std::vector<std::string> NameOfOperand(const Statement& statement, const ModuleCall& module,
+  std::vector<std::string> NameOfOperand(const ModuleCall& module, size_t index,
                                          size_t depth) const {
+    const Statement& statement = module.statements[index];
     const AtenCall& call = calls_[Index(statement.first)];
     const bool is_own =
         statement.first == statement.last &&
         (modules_.DepthOf(call.module) == depth + 1 || call.op.starts_with("dropout"));
     if (!is_own || statement.is_hidden || call.inputs.size() != 1) return {};
-    for (const Statement& earlier : module.statements) {
-      if (earlier.last >= statement.first) break;
-      const bool makes_it = IsAmong(call.inputs[0], calls_[Index(earlier.last)].outputs);
-      if (makes_it && !earlier.targets.empty()) return {earlier.targets[0]};
+    for (size_t i = index; i-- > 0;) {  // backwards: it was mostly made just before
+      const Statement& earlier = module.statements[i];
+      if (!IsAmong(call.inputs[0], calls_[Index(earlier.last)].outputs)) continue;
+      if (earlier.targets.empty()) return {};
+      return {earlier.targets[0]};
     }
     return {};
   }

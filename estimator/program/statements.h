@@ -34,7 +34,8 @@ struct ModuleCall {
 // All calls of a line that calls a method of the model's own are one statement too.
 // Every module call, the outer one before what it calls.  Calls of one line are one statement;
 // two calls of one line to the same module, or to numbered children of one container, are two
-// turns of a loop.  O(calls × depth of modules).
+// turns of a loop.  O(calls × depth of modules), and O(statements behind) for each whose line is
+// unknown in a forward that shows others.
 std::vector<ModuleCall> FindModuleCalls(const Program& program, const ModuleRuns& runs);
 
 // That around call `call` of the module call; null without one.  O(statements).

@@ -34,7 +34,8 @@ class ModuleCastFinder {
   std::set<std::string> Modules() const {
     std::set<std::string> modules;
     for (const auto& [path, children] : children_) {
-      const auto casts = [&](const ModuleCast& row) { return HasChildrenOf(row, children); };
+      const auto& names = children;
+      const auto casts = [&](const ModuleCast& row) { return HasChildrenOf(row, names); };
       if (std::ranges::any_of(ModuleCasts(), casts)) modules.emplace(path);
     }
     return modules;
