@@ -29,15 +29,16 @@ TEST_CASE("a loop whose line goes on below passes what the block calls its argum
 }
 
 TEST_CASE("a method that calls a module returns as many values as its line has targets") {
-  const auto death = [](const std::string& line) {
+  const auto death = [](const std::string& line, const std::vector<NameId>& read) {
     return DeathOf(2, {{{0}, {"m"}, {{5, line}}},
                        {{1}, {"m", "m.kv"}, {{5, line}, {1, kConv}}},
                        {{2}, {"m"}, {{5, line}}},
-                       {{2, 3}, {"m"}, {{6, "y = attend(k, v)"}}},
+                       {read, {"m"}, {{6, "y = attend(kept)"}}},
                        {{4}, {"m"}, {{7, "z = relu(y)"}}}});
   };
-  CHECK(death("k, v = self.expand(x)") == 4);
-  CHECK(death("k = self.expand(x)") == 3);
+  CHECK(death("k, v = self.expand(x)", {2, 3}) == 4);
+  CHECK(death("kept = self.expand(x)", {2, 3}) == 4);  // a list
+  CHECK(death("kept = self.expand(x)", {3}) == 2);     // a local of the method
 }
 
 TEST_CASE("what a forward collects in a list, its callers' names hold") {
