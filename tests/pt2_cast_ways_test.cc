@@ -171,6 +171,23 @@ TEST_CASE("a cast that takes the name of what it casts is what others read") {
   CHECK(calls("wide = y.to(torch.float32)") == "cos(x) to(y) sin(y)");
 }
 
+TEST_CASE("under autocast, parameters' type is fp32 and a local may be known to hold it") {
+  const auto calls = [](const char* file, const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At(file, 3, "y = x.cos()");
+    builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("x")}}, {8});
+    Cast(builder.At(file, 4, line), "y", "wide");
+    builder.At(file, 5, "out = self.part(y)").In("part");
+    builder.Make("torch.ops.aten.sin.default", "out", {{"self", Ref("wide")}}, {8});
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("out"), settings).program);
+  };
+  constexpr char kFile[] = "diffusers/models/autoencoders/vae.py";
+  CHECK(calls(kFile, "y = y.to(upscale_dtype)") == "cos(x) to(y) sin(wide)");
+  CHECK(calls(kFile, "y = y.to(other_dtype)") == "cos(x) to(y) sin(y)");
+  CHECK(calls("net.py", "y = y.to(upscale_dtype)") == "cos(x) to(y) sin(y)");
+}
+
 TEST_CASE("casts that a library is known for go where its row says") {
   const auto ways = [](const char* line) {
     ExportedBuilder builder;
@@ -229,6 +246,24 @@ TEST_CASE("what is cast back has the type of what it is multiplied with") {
   builder.Make("torch.ops.aten.linear.default", "y",
                {{"input", Ref("down")}, {"weight", Ref("p_w")}}, {8});
   CHECK(WaysIn(builder.Return("y")) == "down: back\n");
+}
+
+// x = embed(ids).type(self.dtype) + self.positions.type(self.dtype), which a norm reads.
+TEST_CASE("a norm's input has the type of its weights, as what is added to it has") {
+  const auto ways = [](const char* read) {
+    ExportedBuilder builder;
+    builder.Parameter("p_pos", "pos", {8}).Parameter("p_w", "w", {8}).Input("x", {8});
+    Cast(builder.At("net.py", 3, "x = self.encode(x)"), "x", "a");
+    Cast(builder, "p_pos", "b");
+    builder.Make("torch.ops.aten.add.Tensor", "s", {{"self", Ref("a")}, {"other", Ref("b")}}, {8});
+    Cast(builder, "s", "c");
+    builder.Make("torch.ops.aten.layer_norm.default", "y",
+                 {{"input", Ref(read)}, {"normalized_shape", Text("[8]")}, {"weight", Ref("p_w")}},
+                 {8});
+    return WaysIn(builder.Return("y"));
+  };
+  CHECK(ways("s").empty());
+  CHECK(ways("c") == "a: other of argument\nb: same of argument\n");
 }
 
 TEST_CASE("a helper's softmax has a type of its own where it is cast back") {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string_view>
+
 #include "estimator/libraries/libraries.h"
 #include "estimator/libraries/rows.h"
 
@@ -392,9 +395,32 @@ constexpr ScanCast kScanCasts[] = {
      {kTransformers, kFalconH1, "hidden_states * dt[..., None].float()"}},
 };
 
+// A local of a forward in the file of `seen`.
+struct TypeOfParameters {
+  std::string_view name;
+  SeenIn seen;
+};
+constexpr TypeOfParameters kTypesOfParameters[] = {
+    {"upscale_dtype",
+     {kDiffusers, "models/autoencoders/vae.py",
+      "upscale_dtype = next(iter(self.up_blocks.parameters())).dtype"}},
+    {"upscale_dtype",
+     {kDiffusers, "models/autoencoders/autoencoder_kl_allegro.py",
+      "upscale_dtype = next(iter(self.up_blocks.parameters())).dtype"}},
+    {"upscale_dtype",
+     {kDiffusers, "models/autoencoders/autoencoder_kl_temporal_decoder.py",
+      "next(itertools.chain(self.up_blocks.parameters(), self.up_blocks.buffers())).dtype"}},
+};
+
 }  // namespace
 
 std::span<const ScanCast> ScanCasts() { return kScanCasts; }
+
+bool HoldsTypeOfParameters(std::string_view file, std::string_view name) {
+  return std::ranges::any_of(kTypesOfParameters, [&](const TypeOfParameters& row) {
+    return file.find(row.seen.file) != file.npos && name == row.name;
+  });
+}
 
 std::span<const CastRow> CastRows() { return kCasts; }
 

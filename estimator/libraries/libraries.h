@@ -430,6 +430,10 @@ struct CastRow {
 };
 std::span<const CastRow> CastRows();
 
+// Whether a local of that name, in that file's forwards, holds the type of parameters, which
+// autocast leaves alone: "sample.to(upscale_dtype)".
+bool HoldsTypeOfParameters(std::string_view file, std::string_view name);
+
 // --- Recomputation --------------------------------------------------------------------------
 
 // Whether a forward with that line is of a layer that the library puts a checkpoint around, in a

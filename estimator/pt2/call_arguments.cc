@@ -9,6 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
@@ -29,6 +30,16 @@ bool IsPassed(const Call& caller, const Call& call, std::string_view name) {
            return here.file == line.file && here.line > line.line &&
                   ReadStatement(here.line, here.text).MayPassOn(name);
          });
+}
+
+// "x.float()", "x.to(torch.float32)", or to the type of parameters, which in 32 bits is the same.
+bool EndsWithCastToFloat32(std::string_view file, std::string_view line) {
+  constexpr std::string_view kCast = ".to(";
+  if (line.ends_with(".to(torch.float32)") || line.ends_with(".float()")) return true;
+  const size_t cast = line.rfind(kCast);
+  if (cast == line.npos || !line.ends_with(')')) return false;
+  line.remove_suffix(1);
+  return HoldsTypeOfParameters(file, line.substr(cast + kCast.size()));
 }
 
 }  // namespace
@@ -116,9 +127,8 @@ bool CallWriter::IsOfCast(const SpelledCast& cast) const {
   if (is_within) return true;
   const std::string spelled = WithFloat32(line.text.substr(0, line.text.find(" if ")));
   const std::string_view assigned = spelled;
-  const bool binds = assigned.find(" = ") != assigned.npos &&
-                     (assigned.ends_with(".to(torch.float32)") || assigned.ends_with(".float()"));
-  if (!binds) return false;
+  if (assigned.find(" = ") == assigned.npos || !EndsWithCastToFloat32(line.file, assigned))
+    return false;
   if (std::ranges::equal(cast.call->modules, running_->modules, {}, &ModuleFrame::path,
                          &ModuleFrame::path)) {
     return true;

@@ -28,6 +28,15 @@ constexpr std::string_view kProducts[] = {
     "torch.ops.aten.conv3d.default",      "torch.ops.aten.einsum.default",
     "torch.ops.aten._grouped_mm.default", "torch.ops.transformers.grouped_mm_fallback.default"};
 
+// Whose input has to have the type of its weights, on a card.
+constexpr std::string_view kNorms[] = {"torch.ops.aten.layer_norm.default",
+                                       "torch.ops.aten.group_norm.default"};
+
+// Whose result is in 32 bits where one operand is.
+constexpr std::string_view kPromoting[] = {"torch.ops.aten.add.Tensor", "torch.ops.aten.sub.Tensor",
+                                           "torch.ops.aten.mul.Tensor", "torch.ops.aten.div.Tensor",
+                                           "torch.ops.aten.cat.default"};
+
 constexpr std::string_view kViews[] = {
     "torch.ops.aten.transpose.int",     "torch.ops.aten.permute.default",
     "torch.ops.aten.view.default",      "torch.ops.aten.reshape.default",
@@ -64,7 +73,7 @@ class CastWayFinder {
     for (const auto& [line, casts] : helpers_) ReadHelper(casts);
     for (const Call* cast : casts_) ReadRows(*cast);
     for (const Call& call : graph_.calls) {
-      if (IsProduct(call)) KeepTypesEqual(call);
+      if (IsProduct(call) || IsAmong(call.target, kNorms)) KeepTypesEqual(call);
     }
     return std::move(ways_);
   }
@@ -185,8 +194,9 @@ class CastWayFinder {
     bool are_all = true;
     for (const std::string_view tensor : operands) {
       if (!IsFloat32(tensor) || changed_.contains(tensor)) continue;
-      const Call* cast = ChangingMakerOf(tensor);
-      cast == nullptr ? void(are_all = false) : casts.push_back(cast);
+      const size_t before = casts.size();
+      AddChangingMakers(tensor, casts);
+      are_all = are_all && casts.size() > before;
     }
     if (are_all) return NoteChanged(product);
     for (const Call* cast : casts) {
@@ -201,17 +211,33 @@ class CastWayFinder {
     for (const Argument& result : product.results) AddNames(result, changed_);
   }
 
-  // The cast to the other width that makes `tensor`, or what it is a view of; null without one.
-  const Call* ChangingMakerOf(std::string_view tensor) const {
-    for (const Call* maker = MakerOf(tensor); maker != nullptr;) {
-      const auto way = ways_.find(maker);
-      const bool changes = way != ways_.end() && way->second != CastWay::kBack &&
-                           way->second != CastWay::kForProduct;
-      if (changes && IsAmong(maker->target, kCasts)) return maker;
-      if (!IsView(*maker) || maker->arguments.empty()) return nullptr;
-      maker = MakerOf(maker->arguments[0].second.text);
+  // Adds the casts to the other width that make `tensor`, what it is a view of, or a sum of.
+  void AddChangingMakers(std::string_view tensor, std::vector<const Call*>& casts) {
+    std::vector<std::string_view> left = {tensor};
+    std::set<std::string_view> seen;
+    const size_t before = casts.size();
+    while (!left.empty()) {
+      const std::string_view next = left.back();
+      left.pop_back();
+      if (unchanged_.contains(next) || !seen.insert(next).second) continue;
+      const Call* maker = MakerOf(next);
+      if (maker == nullptr || maker->arguments.empty()) continue;
+      if (ChangesType(*maker)) {
+        casts.push_back(maker);
+      } else if (IsView(*maker)) {
+        left.push_back(maker->arguments[0].second.text);
+      } else if (IsAmong(maker->target, kPromoting)) {
+        for (const std::string_view operand : OperandsOf(*maker)) left.push_back(operand);
+      }
     }
-    return nullptr;
+    if (casts.size() == before) unchanged_.merge(seen);
+  }
+
+  // Whether it is a cast to the other width.
+  bool ChangesType(const Call& call) const {
+    const auto way = ways_.find(&call);
+    return way != ways_.end() && way->second != CastWay::kBack &&
+           way->second != CastWay::kForProduct && IsAmong(call.target, kCasts);
   }
 
   // Whether it casts what its own line has made.
@@ -241,7 +267,8 @@ class CastWayFinder {
   std::vector<const Call*> casts_;  // of 32 bits to 32 bits
   std::map<Line, std::vector<const Call*>> helpers_;
   std::map<const Call*, CastWay> ways_;
-  std::set<std::string_view> changed_;  // by products
+  std::set<std::string_view> changed_;    // by products
+  std::set<std::string_view> unchanged_;  // which no cast to the other width is a part of
 };
 
 }  // namespace
