@@ -166,6 +166,36 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
             t = Constant <value = int64[2] {2, 6}> () y = Reshape (e, t) })",
        std::vector<std::string>(6, FxText("y", "repeat_interleave.self_int", "%x, 2, 1")),
        "repeat_interleave(x )=y "},
+      {"a transform of real numbers, as pairs",
+       R"(n (float[3, 4] x) => (float[3, 3, 2] y) {
+            a = Constant <value = int64[1] {2}> () u = Unsqueeze (x, a)
+            n = Constant <value = int64 {4}> () d = Constant <value = int64 {1}> ()
+            y = DFT <onesided = 1> (u, n, d) })",
+       std::vector<std::string>(5, FxText("y", "_fft_r2c.default", "%x, [1], 0, True")),
+       "_fft_r2c(x )=y "},
+      {"one of another dimension than the last",
+       R"(n (float[4, 3] x) => (float[3, 3, 2] y) {
+            a = Constant <value = int64[1] {2}> () u = Unsqueeze (x, a)
+            n = Constant <value = int64 {4}> () d = Constant <value = int64 {0}> ()
+            y = DFT <onesided = 1> (u, n, d) })",
+       std::vector<std::string>(5, FxText("y", "_fft_r2c.default", "%x, [0], 0, True")),
+       "_fft_r2c(x 0 )=y "},
+      {"its inverse, of the last dimension of the pairs",
+       R"(n (float[3, 3, 2] x) => (float[3, 2] y) {
+            i = Constant <value = int64[1] {0}> () j = Constant <value = int64[1] {1}> ()
+            a = Constant <value = int64[1] {2}> () s = Slice (x, i, j, a)
+            y = Squeeze (s, a) })",
+       std::vector<std::string>(5, FxText("y", "_fft_c2r.default", "%x, [1], 2, 2")),
+       "_fft_c2r(x )=y "},
+      {"a product of complex numbers",
+       R"(n (float[3, 2] x, float[3, 2] z) => (float[3, 2] y) {
+            a = ReduceMax <axes = [-1]> (x) b = ReduceMax <axes = [-1]> (z)
+            m = Mul (a, b) y = Concat <axis = -1> (m, m) })",
+       std::vector<std::string>(4, FxText("y", "mul.Tensor", "%x, %z")), "mul(x z )=y "},
+      {"one of real numbers, which its node tells",
+       R"(n (float[3, 2] x, float[3, 2] z) => (float[3, 2] y) {
+            i = Identity (z) y = Mul (x, i) })",
+       std::vector<std::string>(2, FxText("y", "mul.Tensor", "%x, %z")), ""},
       {"a diagonal, whose dimensions are its defaults",
        R"(n (float[5, 5] x) => (float[5] y) {
             i = Constant <value = int64 {0}> () y = Gather <axis = 1> (x, i) })",
@@ -266,7 +296,7 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
       {"a dropout with p = 0", kIdentity, {FxText("y", "clone.default", "%x,")}, ""},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     CHECK(Found(row.graph, row.fx) == row.found);
   }
 }

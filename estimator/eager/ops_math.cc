@@ -75,7 +75,7 @@ constexpr OpRule kMathRules[] = {
     // x is saved for the size of its last dimension alone.
     {.name = "_fft_r2c",
      .gradients = {Reads(In(0))},
-     .forward = {MakeOut(0), Passing(FourierWorkspace)},
+     .forward = {MakeOut(0), Scratch(InputMovedBehind), Passing(FourierWorkspace)},
      .run_backward = TransformBackward},
     // A clone of x, which is written over.
     {.name = "_fft_c2r",

@@ -59,6 +59,18 @@ std::vector<int64_t> ListOf(const FxNode& call, int64_t) {
   return numbers;
 }
 
+// _fft_r2c (x, dims, …): {} of the last dimension, which is not moved there.
+std::vector<int64_t> TransformedOf(const FxNode& call, int64_t rank) {
+  const std::vector<int64_t> dims = ListOf<1>(call, rank);
+  const bool is_last = dims.size() == 1 && dims[0] + 1 == rank;
+  return is_last ? std::vector<int64_t>() : dims;
+}
+
+// _fft_c2r (x, dims, …), whose complex x ONNX has as pairs.
+std::vector<int64_t> InverselyTransformedOf(const FxNode& call, int64_t rank) {
+  return TransformedOf(call, rank - 1);
+}
+
 // x.scatter_reduce (dim, index, src, reduce, include_self=True)
 std::vector<int64_t> ReductionIn(const FxNode& call, int64_t) {
   const std::string_view how = call.arguments.size() > 4 ? call.arguments[4].text : "";
@@ -102,6 +114,7 @@ struct ExportedRow {
   std::string_view of_numbers = {};  // what it is where all operands but the first are numbers
   NameOf name_of = nullptr;          // instead of `aten`
   bool (*only_if)(const FxNode& call, std::string_view line) = nullptr;
+  std::string_view last = {};  // the node that makes the result, without which it is another call
 };
 
 // torch.export makes index_put of index_copy and index_add, too, which name a dimension: those
@@ -120,6 +133,11 @@ bool AddsAlong(const FxNode& call, std::string_view line) {
 }
 bool CopiesAlong(const FxNode& call, std::string_view line) {
   return NamesDimension(call) && !Adds(call, line) && !line.empty() && !HasSubscript(line);
+}
+
+// Along one dimension.
+bool IsAlongOne(const FxNode& call, std::string_view) {
+  return call.arguments.size() > 1 && call.arguments[1].items.size() == 1;
 }
 
 // The call that reads the type of its operand alone.
@@ -243,6 +261,16 @@ constexpr ExportedRow kExportedRows[] = {
      .ints = ListOf<1>},
     {.target = "aten.unfold.default", .aten = "unfold", .ints = WindowsOf},
     {.target = "aten.diagonal.default", .aten = "diagonal", .ints = DiagonalOf},
+    {.target = "aten._fft_r2c.default",
+     .aten = "_fft_r2c",
+     .ints = TransformedOf,
+     .only_if = IsAlongOne},
+    {.target = "aten._fft_c2r.default",
+     .aten = "_fft_c2r",
+     .ints = InverselyTransformedOf,
+     .only_if = IsAlongOne},
+    // Of complex numbers, as pairs.
+    {.target = "aten.mul.Tensor", .aten = "mul", .operands = {0, 1, -1}, .last = "Concat"},
     {"aten.ne.Tensor", "ne", {0, 1, -1}},
     {"aten.ne.Scalar", "ne"},
     {"aten.fill.Tensor", "fill_", {0, 1, -1}},
@@ -309,7 +337,8 @@ class ExportedCallFinder {
       call.aten = row.of_numbers;
       row.operands = kFirst;
     }
-    const bool is_whole = call.last != kNoNode && call.results.size() >= LeastParts(row);
+    const bool is_whole = call.last != kNoNode && call.results.size() >= LeastParts(row) &&
+                          (row.last.empty() || bound_.At(call.last).op_type == row.last);
     if (!is_whole || !FindOperands(row, index, call) || !Follows(call)) return std::nullopt;
     if (call.aten == "contiguous" && IsOfReshape(call.last)) call.aten = kNoCall;
     return groups_.Fits(call) ? std::optional(std::move(call)) : std::nullopt;
