@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"
@@ -123,6 +124,30 @@ TEST_CASE("what a line makes is cast to the type of the name that it spells") {
   CHECK(casts("table = torch.abs(x).to(other.dtype)").empty());
   CHECK(casts("table = torch.abs(x.float()).to(key.dtype)").empty());
   CHECK(casts("table = torch.abs(x).to(key.device)").empty());
+}
+
+TEST_CASE("a line casts its module's own parameters") {
+  const auto casts = [](const std::string& line) {
+    Graph graph = ParseGraph(R"(n (float[4] x) => (float[4] y)
+        < float[4] A_log = ["location": "none"], float[4] D = ["location": "none"] > {
+          e = Exp (A_log) p = Mul (e, D) y = Mul (x, p) })");
+    const std::string trace = Frame(line);
+    for (Node& node : graph.nodes) node.metadata.emplace_back(kLinesKey, trace);
+    const BoundModel model(graph);
+    std::string text;
+    std::vector<LostCall> found;
+    AddParameterCasts(model.bound, found);
+    for (const LostCall& call : found) {
+      text += fmt::format("{} {} before {}; ", call.op, model.bound.NameOf(call.input),
+                          model.bound.NameOf(model.bound.At(call.before).outputs[0]));
+    }
+    return text;
+  };
+  CHECK(casts("A = -torch.exp(self.A_log.float()) * self.D") == "to.inline A_log before e; ");
+  CHECK(casts("A = torch.exp(self.A_log.to(torch.float32)) * self.D.float()") ==
+        "to.inline A_log before e; to.inline D before p; ");
+  CHECK(casts("A = torch.exp(self.A_log) * self.D").empty());
+  CHECK(casts("A = torch.exp(self.A_log.float()) * x.float()").empty());
 }
 
 TEST_CASE("a softmax in fp32 is cast back in its own line") {

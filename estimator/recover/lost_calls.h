@@ -86,6 +86,11 @@ std::vector<LostCall> FindKnownCasts(const BoundGraph& bound);
 // nodes). (named_casts.cc)
 std::vector<LostCall> FindNamedCasts(const BoundGraph& bound);
 
+// Adds to `calls`, behind, "-torch.exp(self.A_log.float())": what a line reads of a parameter of its
+// own module's, to fp32, unless it is among them.  O(operands × calls of such lines).
+// (named_casts.cc)
+void AddParameterCasts(const BoundGraph& bound, std::vector<LostCall>& calls);
+
 // --- Rotary embeddings (lost_rotary.cc) -----------------------------------------------------
 
 // What transformers' rotary embeddings compute of n positions and the f elements of their

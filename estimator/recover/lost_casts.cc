@@ -394,6 +394,7 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
   }
   for (LostCall& call : FindNamedCasts(bound)) calls.push_back(std::move(call));
   for (LostCall& call : FindKnownCasts(bound)) calls.push_back(std::move(call));
+  AddParameterCasts(bound, calls);
   return calls;
 }
 
