@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -11,6 +12,7 @@
 #include "cli/targets.h"
 #include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
+#include "estimator/base/quote.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
@@ -54,6 +56,13 @@ void AddRecipe(const Options& options, MaxBatchAnswer& answer) {
   if (chosen != nullptr) answer.rows[0].recipe = RecipeOf(options, *chosen);
 }
 
+// "--batch 2" is no flag of this command, which asks for the batch: the file holds for no other.
+Error WithEstimate(const Error& error, const std::string& model) {
+  Error::Parts parts = error.parts();
+  parts.hint = fmt::format("onnxfit estimate {} {}", ShellWord(model), parts.hint);
+  return Error(std::move(parts));
+}
+
 // What takes longer than people wait without a word shows a line on a terminal.
 MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& err) {
   Progress progress(err, std::chrono::seconds(1));
@@ -87,7 +96,14 @@ int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err) {
   limits.is_strict = options.is_strict;
   limits.detail = DetailOf(options);
   limits.tells_largest = options.format == Format::kJson;  // which says so since schema 1
-  const MaxBatchAnswer answer = Answer(options, limits, err);
+  const MaxBatchAnswer answer = [&] {
+    try {
+      return Answer(options, limits, err);
+    } catch (const Error& error) {
+      if (!error.parts().hint.starts_with("--batch ")) throw;
+      throw WithEstimate(error, options.model);
+    }
+  }();
   WriteReport(ReportOf(answer, options, out), options, out);
   std::vector<Judgement> judgements;
   for (const MaxBatchRow& row : answer.rows) {

@@ -50,6 +50,21 @@ std::vector<std::string> RecipeIn(const std::string& report) {
   return recipe;
 }
 
+TEST_CASE("max-batch of a file that holds one batch names the command that takes it") {
+  TempFolder folder;
+  folder.Write("net.onnxtxt", R"(<ir_version: 8, opset_import: ["" : 17]>
+net (float[N, 4] x) => (float[N, 4] y)
+<float[2, 2] w = ["location": "none"]> {
+  y = MatMul (w, x)
+})");
+  const std::string model = folder.Path("net.onnxtxt");
+  const CommandResult result = RunCommand({"max-batch", model, "--memory", "8GiB"});
+  CHECK(result.code == 2);
+  CHECK_MESSAGE(
+      result.err.find("(try: onnxfit estimate " + model + " --batch 2") != std::string::npos,
+      result.err);
+}
+
 TEST_CASE("where not even one sample runs, a command that does is there to be copied") {
   const std::string model = std::string(kSourceDir) + "/models/gpt2.dynamo.onnx";
   for (const std::vector<std::string>& more :
