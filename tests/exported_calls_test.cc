@@ -187,6 +187,14 @@ TEST_CASE("groups of nodes become the call that the exporter names") {
             y = Squeeze (s, a) })",
        std::vector<std::string>(5, FxText("y", "_fft_c2r.default", "%x, [1], 2, 2")),
        "_fft_c2r(x )=y "},
+      {"a transform of complex numbers, the last two dimensions of the pairs exchanged",
+       R"(n (float[3, 3, 2] x) => (float[3, 3, 2] y) { i = Identity (x) y = Identity (i) })",
+       std::vector<std::string>(2, FxText("y", "_fft_c2c.default", "%x, [-1, -2], 0, True")),
+       "_fft_c2c(x 1 0 )=y "},
+      {"parameters as complex numbers",
+       R"(n (float[3, 2] x) => (float[3, 2] y) { y = Identity (x) })",
+       {FxText("y", "view_as_complex.default", "%x,")},
+       "view(x )=y "},
       {"a product of complex numbers",
        R"(n (float[3, 2] x, float[3, 2] z) => (float[3, 2] y) {
             a = ReduceMax <axes = [-1]> (x) b = ReduceMax <axes = [-1]> (z)

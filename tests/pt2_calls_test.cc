@@ -257,6 +257,34 @@ TEST_CASE("calls of ATen are rows of the operator table") {
        {{"self", Ref("x")}, {"n", Number(8)}},
        {8, 6, 5},
        "pad(x) _fft_r2c(y.pad)"},
+      {"fft_rfft.default",
+       {{"self", Ref("x")}, {"n", Number(4)}},
+       {8, 6, 3},
+       "slice(x;3;1) _fft_r2c(y.slice)"},
+      {"fft_rfft.default", {{"self", Ref("x")}, {"dim", Number(1)}}, {5, 6, 6}, "_fft_r2c(x;1)"},
+      {"fft_rfft2.default", {{"self", Ref("x")}}, {8, 6, 4}, "_fft_r2c(x)"},
+      {"fft_rfft2.default",
+       {{"self", Ref("x")}, {"dim", Numbers({1, -2})}},
+       {8, 4, 6},
+       "_fft_r2c(x;1;2)"},
+      {"fft_rfftn.default", {{"self", Ref("x")}, {"s", Numbers({6, 6})}}, {8, 6, 4}, "_fft_r2c(x)"},
+      {"fft_irfft2.default",
+       {{"self", Ref("x")}, {"s", Numbers({6, 10})}},
+       {8, 6, 10},
+       "_to_copy(x) _fft_c2r(y.complex)"},
+      {"fft_irfftn.default",
+       {{"self", Ref("x")}, {"s", Numbers({8, 10})}},
+       {8, 8, 10},
+       "_to_copy(x) pad(y.complex) _fft_c2r(y.pad)"},
+      {"fft_irfft.default", {{"self", Ref("x")}}, {8, 6, 10}, "_to_copy(x) _fft_c2r(y.complex)"},
+      {"fft_fft.default", {{"self", Ref("x")}}, {8, 6, 6}, "_fft_r2c(x)"},
+      {"fft_fft2.default", {{"self", Ref("x")}}, {8, 6, 6}, "_to_copy(x) _fft_c2c(y.complex)"},
+      {"fft_fftn.default", {{"self", Ref("x")}}, {8, 6, 6}, "_to_copy(x) _fft_c2c(y.complex)"},
+      {"fft_ifft2.default", {{"self", Ref("x")}}, {8, 6, 6}, "_to_copy(x) _fft_c2c(y.complex)"},
+      {"fft_ifftn.default",
+       {{"self", Ref("x")}, {"dim", Numbers({3, 2})}},
+       {8, 6, 6},
+       "_to_copy(x) _fft_c2c(y.complex;3;2)"},
       {"pad.default", {{"self", Ref("x")}, {"mode", Text("reflect")}}, {8, 8, 8}, "pad.reflect(x)"},
       {"pad.default",
        {{"self", Ref("x")}, {"mode", Text("replicate")}},
@@ -282,6 +310,8 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"broadcast_to.default", {{"self", Ref("x")}}, {8, 6, 6}, "expand(x)"},
       {"mT.default", {{"self", Ref("x")}}, {8, 6, 6}, "permute(x;0;1;3;2)"},
       {"positive.default", {{"self", Ref("x")}}, {8, 6, 6}, ""},
+      {"real.default", {{"self", Ref("x")}}, {8, 6, 6}, ""},
+      {"imag.default", {{"self", Ref("x")}}, {8, 6, 6}, ""},
       {"fliplr.default", {{"self", Ref("x")}}, {8, 6, 6}, "flip(x)"},
       {"rot90.default",
        {{"self", Ref("x")}, {"dims", Numbers({2, -1})}},
@@ -1038,6 +1068,22 @@ TEST_CASE("products of each element with each are of views") {
         "view(x) view(v) mul(y.view,y.view) view(y.mul)");
 }
 
+TEST_CASE("transforms of complex numbers, of which a part is a view") {
+  const auto calls = [](std::string_view target, std::string_view part) {
+    ExportedBuilder builder;
+    builder.Input("x", {8, 6});
+    builder.Make("torch.ops.aten.fft_rfft.default", "f", {{"self", Ref("x")}}, {8, 4},
+                 DType::kComplex64);
+    builder.Make(target, "g", {{"self", Ref("f")}, {"dim", Number(1)}}, {8, 4}, DType::kComplex64);
+    builder.Make(part, "y", {{"self", Ref("g")}}, {8, 4});
+    return CallsOf(Made(builder.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("torch.ops.aten.fft_fft.default", "torch.ops.aten.real.default") ==
+        "_fft_r2c(x) _fft_c2c(f;1) view_as_real(g) select(y.pairs;3)");
+  CHECK(calls("torch.ops.aten.fft_ifft.default", "torch.ops.aten.imag.default") ==
+        "_fft_r2c(x) _fft_c2c(f;1) view_as_real(g) select(y.pairs;3)");
+}
+
 TEST_CASE("an operator without a row is told") {
   ExportedBuilder builder;
   builder.Input("x", {8});
@@ -1051,7 +1097,7 @@ TEST_CASE("an operator without a row is told") {
 TEST_CASE("no call has two rows") {
   std::set<std::string_view> targets;
   for (const auto family : {LayerRows(), LossRows(), ElementwiseRows(), MovementRows(), ViewRows(),
-                            IndexingRows(), MakingRows()}) {
+                            IndexingRows(), MakingRows(), FourierRows()}) {
     for (const CallRow& row : family) {
       CAPTURE(std::string(row.target));
       CHECK(targets.insert(row.target).second);

@@ -7,7 +7,7 @@ FILES = {"pt2-train": "train.pt2", "pt2-eval": "eval.pt2", "dynamo": "dynamo.onn
          "dynamo-raw": "dynamo-raw.onnx", "train": "train.onnx"}
 ROOMS = ["of_torchvision", "of_timm", "of_diffusers", "tutorials_vision", "tutorials_other",
          "tutorials_more", "tutorials_own", "tutorials_field", "tutorials_series",
-         "tutorials_words", "tutorials_signals", "of_transformers_language",
+         "tutorials_words", "tutorials_signals", "tutorials_fourier", "of_transformers_language",
          "of_transformers_audio", "of_transformers_vision", "of_transformers_multimodal",
          "of_transformers"]
 

@@ -68,7 +68,10 @@ def figures(family, target, batch, precision, optimizer_name, mode):
     loop = Loop(family)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     (_, *shape), is_whole = target
-    model = family.build().to(dtype).to("cuda").train(mode == "train")
+    model = family.build()
+    if precision == "bf16":  # .to(torch.float32) would make real numbers of complex ones
+        model = model.to(dtype)
+    model = model.to("cuda").train(mode == "train")
 
     def autocast():
         return torch.autocast("cuda", torch.bfloat16, enabled=precision == "amp-bf16")

@@ -3,6 +3,9 @@
 // torch/csrc/autograd/FunctionsManual.cpp; the order of what they make from torch 2.11 events
 // (arguments of a call from the last to the first; gradients by the names of the arguments).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h.
+#include <algorithm>
+#include <vector>
+
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
@@ -35,14 +38,14 @@ constexpr BackwardSteps kBoundedByTensor = {
     ScratchWith(0, ScalarLikeOutput), ScratchWith(0, BoolsLikeOutput), MakeGrad(0)};
 
 // --- Fourier transforms ---
-// ints: the dimension.  cuFFT transforms the last one: others are copied there.  Its own workspace
-// is counted as the 256 bytes that it asks for where no card is.
-// Source: _fft_c2r_cufft and _exec_fft of aten/src/ATen/native/cuda/SpectralOps.cpp, pytorch
-// v2.11.0.
+// ints: the dimensions, {} of the last one or ones.  cuFFT transforms the last ones: others are
+// copied there, and what it makes keeps that order.  Its own workspace is counted as the 256 bytes
+// that it asks for where no card is.
+// Source: _fft_r2c_cufft, _fft_c2r_cufft, _fft_c2c_cufft and _exec_fft of
+// aten/src/ATen/native/cuda/SpectralOps.cpp, pytorch v2.11.0.
 
 TensorType MovedBehind(const CallTypes& call, const StridedType& type) {
-  const bool is_last = call.ints().empty() || call.ints()[0] + 1 == std::ssize(type.dims);
-  return is_last ? TensorType() : TensorType{type.dtype, type.dims};
+  return call.ints().empty() ? TensorType() : TensorType{type.dtype, type.dims};
 }
 TensorType InputMovedBehind(const CallTypes& call) { return MovedBehind(call, call.in(0)); }
 TensorType GradientMovedBehind(const CallTypes& call) {
@@ -50,20 +53,47 @@ TensorType GradientMovedBehind(const CallTypes& call) {
 }
 TensorType FourierWorkspace(const CallTypes&) { return {DType::kUint8, {256}}; }
 
+// Contiguous with the dimensions that are transformed behind the others.
+Dims StridesWithBehind(const Dims& dims, const std::vector<int64_t>& behind) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (std::ranges::find(behind, static_cast<int64_t>(i)) == behind.end()) order.push_back(i);
+  }
+  for (const int64_t axis : behind) order.push_back(Index(axis));
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    strides[*axis] = stride;
+    stride *= dims[*axis];
+  }
+  return strides;
+}
+
+// ONNX has complex numbers as pairs, whose strides say nothing of it.
+Dims TransformedStrides(const CallTypes& call) {
+  const Dims& dims = call.out(0).dims;
+  const bool has_pairs = dims.size() != call.in(0).dims.size();
+  return has_pairs ? ContiguousStrides(dims) : StridesWithBehind(dims, call.ints());
+}
+
 // All frequencies, zeros where there were none, are transformed, and the real parts of that are
 // the gradient: every second number.
 // Source: fft_r2c_backward of torch/csrc/autograd/FunctionsManual.cpp, pytorch v2.11.0.
 void TransformBackward(Kernel& kernel) {
   if (!kernel.IsWanted(0)) return;
-  const Dims dims = kernel.types().in(0).dims;
-  const int frequencies = kernel.Take({DType::kComplex64, dims});
-  Dims pairs = dims;
+  const CallTypes& types = kernel.types();
+  const TensorType all = {DType::kComplex64, types.in(0).dims};
+  const bool has_all = types.out(0).dims == all.dims;
+  const int frequencies = has_all ? -1 : kernel.Take(all);
+  Dims pairs = all.dims;
   pairs.push_back(2);
-  Dims strides = ContiguousStrides(pairs);
-  strides.pop_back();
+  Dims strides = StridesWithBehind(all.dims, types.ints());
+  for (int64_t& stride : strides) stride *= 2;
   kernel.MakeGrad(0, strides, pairs);
-  kernel.Free(kernel.Take(FourierWorkspace(kernel.types())));
-  kernel.Free(frequencies);
+  const int moved = types.ints().empty() ? -1 : kernel.Take(all);
+  kernel.Free(kernel.Take(FourierWorkspace(types)));
+  if (moved >= 0) kernel.Free(moved);
+  if (frequencies >= 0) kernel.Free(frequencies);
 }
 
 // What YosoCumulation keeps: all that it reads.
@@ -74,14 +104,21 @@ TensorType LikeFourth(const CallTypes& call) { return call.in(3); }
 constexpr OpRule kMathRules[] = {
     // x is saved for the size of its last dimension alone.
     {.name = "_fft_r2c",
+     .strides = TransformedStrides,
      .gradients = {Reads(In(0))},
      .forward = {MakeOut(0), Scratch(InputMovedBehind), Passing(FourierWorkspace)},
      .run_backward = TransformBackward},
     // A clone of x, which is written over.
     {.name = "_fft_c2r",
+     .strides = TransformedStrides,
      .gradients = {Reads({})},
      .forward = {MakeOut(0), Scratch(LikeInput), Scratch(InputMovedBehind),
                  Passing(FourierWorkspace)},
+     .backward = {MakeGrad(0), Scratch(GradientMovedBehind), Passing(FourierWorkspace)}},
+    {.name = "_fft_c2c",
+     .strides = TransformedStrides,
+     .gradients = {Reads({})},
+     .forward = {MakeOut(0), Scratch(InputMovedBehind), Passing(FourierWorkspace)},
      .backward = {MakeGrad(0), Scratch(GradientMovedBehind), Passing(FourierWorkspace)}},
     // GeLUFunction of transformers 5.17.0, models/bloom/modeling_bloom.py, which keeps x alone: the
     // last product of bloom_gelu_forward, behind x; bloom_gelu_back makes tanh_out, then at most

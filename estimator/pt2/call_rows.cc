@@ -49,7 +49,7 @@ const CallRow* FindByTarget(std::string_view target) {
   static const auto index = [] {
     std::unordered_map<std::string_view, const CallRow*> rows;
     for (const auto family : {LayerRows(), LossRows(), ElementwiseRows(), MovementRows(),
-                              ViewRows(), IndexingRows(), MakingRows()}) {
+                              ViewRows(), IndexingRows(), MakingRows(), FourierRows()}) {
       for (const CallRow& row : family) rows.emplace(row.target, &row);
     }
     return rows;

@@ -26,6 +26,7 @@ std::span<const CallRow> MovementRows();     // movement_rows.cc
 std::span<const CallRow> ViewRows();         // view_rows.cc
 std::span<const CallRow> IndexingRows();     // indexing_rows.cc
 std::span<const CallRow> MakingRows();       // making_rows.cc
+std::span<const CallRow> FourierRows();      // fourier_rows.cc
 
 // --- What rows of several families do ---
 

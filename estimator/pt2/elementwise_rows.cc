@@ -181,50 +181,6 @@ void WriteMatrixNorm(CallWriter& writer, const Call& call, std::string_view op) 
   is_plain ? WriteUnary(writer, call, op) : writer.WriteUnknown(call);
 }
 
-// Of as many frequencies as there are; of real ones, as complex numbers.
-// Source: fft_c2r of aten/src/ATen/native/SpectralOps.cpp, pytorch v2.11.0.
-void WriteInverseTransform(CallWriter& writer, const Call& call, std::string_view op) {
-  NameId x = writer.TensorAt(call, "self");
-  const Dims dims = writer.DimsOf(x);
-  const Dims made = writer.TypeOfResult(call).dims;
-  const int64_t axis = writer.AxisAt(call, "dim", x, std::ssize(dims) - 1);
-  const bool is_whole = axis >= 0 && axis < std::ssize(dims) && made.size() == dims.size() &&
-                        made[Index(axis)] / 2 + 1 == dims[Index(axis)];
-  const DType dtype =
-      x == kNoName ? DType::kUndefined : writer.program().values[Index(x)].type.dtype;
-  if (!is_whole || (dtype != DType::kFloat32 && dtype != DType::kComplex64)) {
-    return writer.WriteUnknown(call);
-  }
-  if (dtype == DType::kFloat32) {
-    const NameId complex =
-        writer.NewName(std::string(call.name) + ".complex", {DType::kComplex64, dims});
-    writer.Emit("_to_copy", {x}, {complex});
-    x = complex;
-  }
-  writer.Emit(op, {x}, {writer.Result(call)}, {axis});
-}
-
-// Along the last dimension, of n numbers: those that are missing are padded.
-// Source: fft_r2c and resize_fft_input of aten/src/ATen/native/SpectralOps.cpp, pytorch v2.11.0.
-void WriteTransform(CallWriter& writer, const Call& call, std::string_view op) {
-  NameId x = writer.TensorAt(call, "self");
-  if (x == kNoName) return writer.WriteUnknown(call);
-  TensorType type = writer.program().values[Index(x)].type;
-  const int64_t last = std::ssize(type.dims) - 1;
-  const bool is_last = last >= 0 && writer.AxisAt(call, "dim", x, last) == last;
-  const int64_t n = is_last ? writer.IntAt(call, "n", type.dims.back()) : 0;
-  if (!is_last || n < type.dims.back() || type.dtype != DType::kFloat32) {
-    return writer.WriteUnknown(call);
-  }
-  if (n > type.dims.back()) {
-    type.dims.back() = n;
-    const NameId padded = writer.NewName(std::string(call.name) + ".pad", type);
-    writer.Emit("pad", {x}, {padded});
-    x = padded;
-  }
-  writer.Emit(op, {x}, {writer.Result(call)});
-}
-
 // Other powers than 2 have gradients of their own.
 void WriteDistance(CallWriter& writer, const Call& call, std::string_view op) {
   writer.RealAt(call, "p", 2) == 2 ? WriteAll(writer, call, op) : writer.WriteUnknown(call);
@@ -336,8 +292,6 @@ constexpr CallRow kElementwiseRows[] = {
     {"addcmul.default", "addcmul", WriteAll},
     {"addcdiv.default", "addcdiv", WriteAll},
     {"lerp.Scalar", "lerp", WriteAll},
-    {"fft_rfft.default", "_fft_r2c", WriteTransform},
-    {"fft_irfft.default", "_fft_c2r", WriteInverseTransform},
     {"lerp.Tensor", "lerp.Tensor", WriteAll},
     {"pow.Tensor_Tensor", "pow", WriteBinary<kPowScalar>},
     {"pow.Scalar", "pow.Scalar", WriteUnary},

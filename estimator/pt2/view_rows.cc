@@ -193,13 +193,30 @@ void WriteRot90(CallWriter& writer, const Call& call, std::string_view) {
   writer.Emit("permute", {flipped}, {writer.Result(call)}, std::move(order));
 }
 
+bool IsComplex(CallWriter& writer, NameId name) {
+  const DType dtype = writer.program().values[Index(name)].type.dtype;
+  return dtype == DType::kComplex64 || dtype == DType::kComplex128;
+}
+
+// One of each pair of numbers; of those that are not complex the tensor itself.
+// Source: real and imag of aten/src/ATen/native/UnaryOps.cpp, pytorch v2.11.0.
+void WritePart(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  if (self == kNoName) return writer.WriteUnknown(call);
+  if (!IsComplex(writer, self)) return ReturnFirst(writer, call, op);
+  const TensorType part = writer.TypeOfResult(call);
+  TensorType pairs = part;
+  pairs.dims.push_back(2);
+  const NameId both = writer.NewName(std::string(call.name) + ".pairs", pairs);
+  writer.Emit("view_as_real", {self}, {both});
+  writer.Emit("select", {both}, {writer.Result(call)}, {std::ssize(part.dims)});
+}
+
 // Of numbers that are not complex the tensor itself.
 void WriteOfReals(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return writer.WriteUnknown(call);
-  const DType dtype = writer.program().values[Index(self)].type.dtype;
-  const bool is_complex = dtype == DType::kComplex64 || dtype == DType::kComplex128;
-  is_complex ? writer.WriteUnknown(call) : ReturnFirst(writer, call, op);
+  IsComplex(writer, self) ? writer.WriteUnknown(call) : ReturnFirst(writer, call, op);
 }
 
 // at::roll over the dimensions that are given, or all.
@@ -221,7 +238,8 @@ constexpr CallRow kViewRows[] = {
     {"unsafe_split_with_sizes.default", "split", WriteParts},
 
     {"positive.default", "", ReturnFirst},
-    {"real.default", "", WriteOfReals},
+    {"real.default", "", WritePart},
+    {"imag.default", "", WritePart},
     {"view_as_complex.default", "view_as_complex", WriteUnary},
     {"view_as_real.default", "view_as_real", WriteUnary},
     {"conj.default", "", WriteOfReals},

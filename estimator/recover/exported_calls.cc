@@ -59,15 +59,17 @@ std::vector<int64_t> ListOf(const FxNode& call, int64_t) {
   return numbers;
 }
 
-// _fft_r2c (x, dims, …): {} of the last dimension, which is not moved there.
+// _fft_r2c (x, dims, …): {} of the last dimensions, which are not moved there.
 std::vector<int64_t> TransformedOf(const FxNode& call, int64_t rank) {
-  const std::vector<int64_t> dims = ListOf<1>(call, rank);
-  const bool is_last = dims.size() == 1 && dims[0] + 1 == rank;
-  return is_last ? std::vector<int64_t>() : dims;
+  std::vector<int64_t> dims = ListOf<1>(call, rank);
+  int64_t last = rank - std::ssize(dims);
+  for (int64_t& dim : dims) dim += dim < 0 ? rank : 0;
+  const bool are_last = std::ranges::all_of(dims, [&](int64_t dim) { return dim == last++; });
+  return are_last ? std::vector<int64_t>() : dims;
 }
 
-// _fft_c2r (x, dims, …), whose complex x ONNX has as pairs.
-std::vector<int64_t> InverselyTransformedOf(const FxNode& call, int64_t rank) {
+// _fft_c2r (x, dims, …) and _fft_c2c, whose complex x ONNX has as pairs.
+std::vector<int64_t> TransformedOfPairs(const FxNode& call, int64_t rank) {
   return TransformedOf(call, rank - 1);
 }
 
@@ -133,11 +135,6 @@ bool AddsAlong(const FxNode& call, std::string_view line) {
 }
 bool CopiesAlong(const FxNode& call, std::string_view line) {
   return NamesDimension(call) && !Adds(call, line) && !line.empty() && !HasSubscript(line);
-}
-
-// Along one dimension.
-bool IsAlongOne(const FxNode& call, std::string_view) {
-  return call.arguments.size() > 1 && call.arguments[1].items.size() == 1;
 }
 
 // The call that reads the type of its operand alone.
@@ -261,15 +258,12 @@ constexpr ExportedRow kExportedRows[] = {
      .ints = ListOf<1>},
     {.target = "aten.unfold.default", .aten = "unfold", .ints = WindowsOf},
     {.target = "aten.diagonal.default", .aten = "diagonal", .ints = DiagonalOf},
-    {.target = "aten._fft_r2c.default",
-     .aten = "_fft_r2c",
-     .ints = TransformedOf,
-     .only_if = IsAlongOne},
-    {.target = "aten._fft_c2r.default",
-     .aten = "_fft_c2r",
-     .ints = InverselyTransformedOf,
-     .only_if = IsAlongOne},
-    // Of complex numbers, as pairs.
+    {.target = "aten._fft_r2c.default", .aten = "_fft_r2c", .ints = TransformedOf},
+    {.target = "aten._fft_c2r.default", .aten = "_fft_c2r", .ints = TransformedOfPairs},
+    {.target = "aten._fft_c2c.default", .aten = "_fft_c2c", .ints = TransformedOfPairs},
+    // Complex numbers, as pairs.
+    {"aten.view_as_complex.default", "view"},
+    {"aten.view_as_real.default", "view"},
     {.target = "aten.mul.Tensor", .aten = "mul", .operands = {0, 1, -1}, .last = "Concat"},
     {"aten.ne.Tensor", "ne", {0, 1, -1}},
     {"aten.ne.Scalar", "ne"},

@@ -125,7 +125,8 @@ void AddParameterCasts(const BoundGraph& bound, std::vector<LostCall>& calls) {
   const ExporterMetadata& metadata = bound.metadata();
   for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
     const std::string_view line = metadata.LinesOf(node).innermost;
-    if (line.find("self.") == line.npos) continue;
+    const std::vector<ValueId>& made = bound.At(node).outputs;
+    if (line.find("self.") == line.npos || made.empty() || made[0] == kNoValue) continue;
     for (const ValueId read : bound.At(node).inputs) {
       if (read == kNoValue || bound.graph().values[Index(read)].initializer < 0) continue;
       const std::string_view name = NameWithin(metadata.PathOf(node), bound.NameOf(read));
@@ -136,7 +137,7 @@ void AddParameterCasts(const BoundGraph& bound, std::vector<LostCall>& calls) {
       if (is_known) continue;
       calls.push_back({.before = node,
                        .input = read,
-                       .name = std::string(bound.NameOf(bound.At(node).outputs[0])) + ".float",
+                       .name = std::string(bound.NameOf(made[0])) + ".float",
                        .op = "to.inline"});
     }
   }

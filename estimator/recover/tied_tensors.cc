@@ -113,6 +113,9 @@ class Placer {
 // How TorchScript's exporter calls the transpose of a weight that it computed: "onnx::MatMul_123".
 constexpr std::string_view kFactor = "onnx::MatMul_";
 
+// Of pairs, which ONNX has both before and behind it.
+constexpr std::string_view kComplexView = "aten.view_as_complex.default";
+
 // `b = Identity (a)`, `a` an initializer.
 class CopySplitter {
  public:
@@ -121,8 +124,8 @@ class CopySplitter {
 
   // The exporter writes them in reverse.
   void Split() {
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      SplitIdentity(*node);
+    for (auto id = static_cast<NodeId>(graph_.nodes.size()) - 1; id >= 0; --id) {
+      if (metadata_.TargetOf(id) != kComplexView) SplitIdentity(graph_.nodes[Index(id)]);
     }
     if (graph_.initializers.size() > kept_) PlaceMerged(graph_, kept_);
     if (!sources_.empty()) FindLayers();
