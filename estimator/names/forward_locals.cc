@@ -254,24 +254,65 @@ class KnownNameFinder {
   }
 
   // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
-  // in the statement that calls the child, so that x is what it was until then.
+  // in the statement that calls the child, so that x is what it was until then; and so is a child
+  // that reads what that makes, "x = self.conv(F.relu(self.norm(x)))", unless it is of the kind
+  // that the statement begins with, "x = F.relu(self.conv1(x)); x = F.relu(self.conv2(x))".
   void FindNested(const std::vector<ForwardStep>& steps) {
-    constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
     std::set<NameId> made;
+    size_t begin = 0;  // of the statement
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
-      const ForwardStep& next = steps[i + 1];
-      const std::vector<NameId>& results = At(steps[i].last).outputs;
-      const std::vector<NameId>& read = At(next.first).inputs;
-      const bool is_nested = steps[i].is_child && !next.is_child && !read.empty() &&
-                             !results.empty() && read[0] == results[0] &&
-                             std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
-      for (int64_t call = steps[i].first; is_nested && call <= steps[i].last; ++call) {
-        for (const NameId value : At(call).inputs) {
-          if (made.contains(value)) names_.push_back({value, next.last, "x"});
+      if (IsActivationOf(steps[i], steps[i + 1])) {
+        const size_t first = BeginOfStatement(steps, begin, i);
+        const bool goes_on = i + 2 < steps.size() && GoesOn(steps[first], steps[i + 1], steps[i + 2]);
+        const int64_t last = steps[goes_on ? i + 2 : i + 1].last;
+        for (int64_t call = steps[i].first; call <= steps[i].last; ++call) {
+          for (const NameId value : At(call).inputs) {
+            if (made.contains(value)) names_.push_back({value, last, "x"});
+          }
         }
+        begin = goes_on ? i + 3 : i + 2;
       }
+      const std::vector<NameId>& results = At(steps[i].last).outputs;
       made.insert(results.begin(), results.end());
     }
+  }
+
+  // Whether `next` is an activation of the forward's own, which reads what `child` has made.
+  bool IsActivationOf(const ForwardStep& child, const ForwardStep& next) const {
+    constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
+    return child.is_child && !next.is_child && ReadsFirst(child, next) &&
+           std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
+  }
+
+  bool ReadsFirst(const ForwardStep& step, const ForwardStep& next) const {
+    const std::vector<NameId>& results = At(step.last).outputs;
+    const std::vector<NameId>& read = At(next.first).inputs;
+    return !read.empty() && !results.empty() && read[0] == results[0];
+  }
+
+  // Whether only the next step reads what `step` makes.
+  bool IsReadOnce(const ForwardStep& step, const ForwardStep& next) const {
+    const NameId made = At(step.last).outputs[0];
+    return made != kNoName && ReadsFirst(step, next) && last_reads_[Index(made)] <= next.last;
+  }
+
+  // The first step of those from `begin` on that hand on to step `i` what they make.
+  size_t BeginOfStatement(const std::vector<ForwardStep>& steps, size_t begin, size_t i) const {
+    while (i > begin && steps[i - 1].is_child && IsReadOnce(steps[i - 1], steps[i])) --i;
+    return i;
+  }
+
+  bool GoesOn(const ForwardStep& first, const ForwardStep& activation,
+              const ForwardStep& next) const {
+    return next.is_child && IsReadOnce(activation, next) && KindOf(next) != KindOf(first);
+  }
+
+  // The first call of a child that is not a view.
+  std::string_view KindOf(const ForwardStep& child) const {
+    for (int64_t i = child.first; i < child.last; ++i) {
+      if (At(i).op != "view" && At(i).op != "permute") return RuleNameOf(At(i).op);
+    }
+    return RuleNameOf(At(child.last).op);
   }
 
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export
