@@ -172,7 +172,8 @@ class AttentionNameFinder {
       const auto place = std::ranges::find(read, weights);
       if (place == read.end()) continue;
       if (!IsProduct(calls_[Index(i)])) {
-        if (!LeavesScores(calls_[Index(i)])) return {kNoCall, kNoName};
+        const bool leaves = LeavesScores(calls_[Index(i)]) || calls_[Index(i)].op == "dropout";
+        if (!leaves) return {kNoCall, kNoName};
         weights = calls_[Index(i)].outputs[0];
         continue;
       }

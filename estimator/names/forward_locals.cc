@@ -62,6 +62,7 @@ class KnownNameFinder {
     FindNested(steps);
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
+    FindPooled(forward, steps);
     FindLoopNames(calls_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
@@ -265,7 +266,7 @@ class KnownNameFinder {
         const size_t first = BeginOfStatement(steps, begin, i);
         const bool goes_on = i + 2 < steps.size() && GoesOn(steps[first], steps[i + 1], steps[i + 2]);
         const int64_t last = steps[goes_on ? i + 2 : i + 1].last;
-        for (int64_t call = steps[i].first; call <= steps[i].last; ++call) {
+        for (int64_t call = steps[first].first; call <= steps[first].last; ++call) {
           for (const NameId value : At(call).inputs) {
             if (made.contains(value)) names_.push_back({value, last, "x"});
           }
@@ -379,6 +380,27 @@ class KnownNameFinder {
       }
       return;
     }
+  }
+
+  // return self.head(x.mean(dim=1)): what the outermost forward pools itself for its last layer has
+  // a name until that returns.
+  void FindPooled(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    if (forward.level > 0 || steps.empty()) return;
+    size_t last = steps.size() - 1;
+    while (last > 0 && !steps[last].is_child && ReadsFirst(steps[last - 1], steps[last])) --last;
+    size_t first = last;
+    while (first > 0 && !steps[first - 1].is_child && ReadsFirst(steps[first - 1], steps[first]))
+      --first;
+    if (first == last || !steps[last].is_child || !Pools(steps[first])) return;
+    for (const NameId value : At(steps[first].first).inputs) {
+      if (value != kNoName && !IsKnown(value))
+        names_.push_back({value, forward.last, "what is pooled"});
+    }
+  }
+
+  bool Pools(const ForwardStep& step) const {
+    constexpr std::string_view kPools[] = {"mean", "select", "amax", "adaptive_avg_pool2d"};
+    return std::ranges::find(kPools, step.key) != std::end(kPools);
   }
 
   // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.
