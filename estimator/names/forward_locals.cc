@@ -63,7 +63,7 @@ class KnownNameFinder {
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
     FindPooled(forward, steps);
-    FindLoopNames(calls_, last_reads_, forward, steps, known_, names_);
+    FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
@@ -151,9 +151,18 @@ class KnownNameFinder {
     const auto next =
         std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
     if (next != steps.end()) return next->last;
-    if (!row.is_returned) return forward.last;
+    if (!row.is_returned) return EndOfMethod(forward, steps, i);
     if (const int64_t turn = NextTurnOfLayer(forward); turn >= 0) return turn;
     return forward.level < 2 ? last_ : runs_.EndOf(forward.first, forward.level - 2);
+  }
+
+  // Of what is attended to, the end of the method that attends.
+  int64_t EndOfMethod(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
+                      size_t i) const {
+    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto attends = std::find_if(begin, steps.end(), Attends);
+    if (attends == steps.end()) return forward.last;
+    return std::max(steps[i].last, EndOfAttention(calls_, runs_, forward, attends->last));
   }
 
   // The end of the next layer of a list that the forward is one of; -1 where there is none.
@@ -216,9 +225,10 @@ class KnownNameFinder {
 
   void BindQuery(const ForwardStep& step, const ForwardRun& forward) {
     constexpr std::string_view kNames[] = {"query", "key", "value"};
+    const int64_t until = EndOfAttention(calls_, runs_, forward, step.last);
     for (size_t i = 0; i < std::size(kNames); ++i) {
       const NameId value = At(step.first).inputs[i];
-      if (value != kNoName) names_.push_back({value, forward.last, std::string(kNames[i])});
+      if (value != kNoName) names_.push_back({value, until, std::string(kNames[i])});
     }
   }
 
@@ -264,7 +274,8 @@ class KnownNameFinder {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
       if (IsActivationOf(steps[i], steps[i + 1])) {
         const size_t first = BeginOfStatement(steps, begin, i);
-        const bool goes_on = i + 2 < steps.size() && GoesOn(steps[first], steps[i + 1], steps[i + 2]);
+        const bool goes_on =
+            i + 2 < steps.size() && GoesOn(steps[first], steps[i + 1], steps[i + 2]);
         const int64_t last = steps[goes_on ? i + 2 : i + 1].last;
         for (int64_t call = steps[first].first; call <= steps[first].last; ++call) {
           for (const NameId value : At(call).inputs) {

@@ -286,8 +286,8 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
         !results.empty() && results[0] != kNoValue && IsFloat(bound.TypeOf(results[0]).dtype);
     const bool is_known = in_place[i].has_value() || !is_float;
     if (is_known) continue;
-    const bool adds = AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node) ||
-                      IsOfLongSum(bound, node);
+    const bool adds =
+        AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node) || IsOfLongSum(bound, node);
     const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
     if (has_attention || is_kept) in_place[i] = false;
   }
