@@ -393,7 +393,8 @@ bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites) {
   for (const Node& node : graph.nodes) {
     const ValueId first = node.inputs.empty() ? kNoValue : node.inputs[0];
     const bool reads = first != kNoValue && is_weights[Index(first)];
-    if (reads && node.op_type == "MatMul") return true;
+    const bool multiplies = node.op_type == "MatMul" || node.op_type == "Einsum";
+    if (reads && multiplies) return true;
     const bool passes_on = reads && (node.op_type == "Dropout" || node.op_type == "Cast");
     if (node.outputs.empty() || node.outputs[0] == kNoValue) continue;
     if (passes_on || node.op_type == "Softmax") is_weights[Index(node.outputs[0])] = true;
