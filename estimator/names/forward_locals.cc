@@ -308,9 +308,14 @@ class KnownNameFinder {
     return made != kNoName && ReadsFirst(step, next) && last_reads_[Index(made)] <= next.last;
   }
 
-  // The first step of those from `begin` on that hand on to step `i` what they make.
+  // The first step of those from `begin` on that hand on to step `i` what they make, as norms are
+  // in one statement with their layers: "F.relu(self.norm(self.conv(x)))".
   size_t BeginOfStatement(const std::vector<ForwardStep>& steps, size_t begin, size_t i) const {
-    while (i > begin && steps[i - 1].is_child && IsReadOnce(steps[i - 1], steps[i])) --i;
+    const auto is_norm = [&](const ForwardStep& step) { return KindOf(step).ends_with("_norm"); };
+    while (i > begin && steps[i - 1].is_child && is_norm(steps[i - 1]) != is_norm(steps[i]) &&
+           IsReadOnce(steps[i - 1], steps[i])) {
+      --i;
+    }
     return i;
   }
 

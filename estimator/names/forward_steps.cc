@@ -25,7 +25,7 @@ std::string_view NameOfTurns(const std::vector<ForwardStep>& steps, std::string_
 // "self.proj(out) + x", and runs other layers.
 bool RunsFurtherLayers(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
                        const ForwardRun& forward, int64_t context) {
-  constexpr std::string_view kLayers[] = {"linear", "addmm", "mm", "convolution"};
+  constexpr std::string_view kLayers[] = {"linear", "matmul", "addmm", "mm", "convolution"};
   std::set<NameId> made;
   bool adds = false;
   for (int64_t i = context; i <= forward.last; ++i) {
