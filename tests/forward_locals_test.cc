@@ -97,6 +97,17 @@ TEST_CASE("a statement goes on with children until one is of the kind that began
                  ["/m/b/Abs"] b = Abs (n) ["/m/Tanh"] y = Tanh (b))") == "a until /m/Tanh as x; ");
 }
 
+TEST_CASE("what the outermost forward norms for its last layer has a name") {
+  const auto known = [](const std::string& norm) {
+    return Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> ()
+                    ["/f/Abs"] a = Abs (x) )" +
+                 norm + R"( ["/head/Neg"] y = Neg (n))");
+  };
+  CHECK(known(R"(["/ln/LayerNormalization"] n = LayerNormalization (a, g))") ==
+        "a until /head/Neg as x; ");
+  CHECK(known(R"(["/ln/Exp"] n = Exp (a))").empty());
+}
+
 TEST_CASE("what the outermost forward pools for its last layer has a name") {
   const auto known = [](const std::string& begin, const std::string& layer) {
     return Known(begin + R"( d = Constant <value = int64[1] {1}> ()

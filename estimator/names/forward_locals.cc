@@ -63,6 +63,7 @@ class KnownNameFinder {
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
     FindPooled(forward, steps);
+    FindNormedLast(forward, steps);
     FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
@@ -412,6 +413,16 @@ class KnownNameFinder {
       if (value != kNoName && !IsKnown(value))
         names_.push_back({value, forward.last, "what is pooled"});
     }
+  }
+
+  // return self.head(self.norm(x))
+  void FindNormedLast(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    if (forward.level > 0 || steps.size() < 2) return;
+    const ForwardStep& norm = steps[steps.size() - 2];
+    const bool is_read = norm.is_child && steps.back().is_child && ReadsFirst(norm, steps.back());
+    if (!is_read || !KindOf(norm).ends_with("_norm")) return;
+    const NameId value = At(norm.first).inputs[0];
+    if (value != kNoName && !IsKnown(value)) names_.push_back({value, forward.last, "x"});
   }
 
   bool Pools(const ForwardStep& step) const {
