@@ -114,8 +114,7 @@ TEST_CASE("what the outermost forward pools for its last layer has a name") {
                     ["/ReduceMean"] m = ReduceMean (h, d) [")" +
                  layer + R"("] y = Neg (m))");
   };
-  CHECK(known(R"(["/conv/Abs"] h = Abs (x))", "/head/Neg") ==
-        "h until /head/Neg as what is pooled; ");
+  CHECK(known(R"(["/conv/Abs"] h = Abs (x))", "/head/Neg") == "h until /head/Neg as x; ");
   CHECK(known(R"(["/conv/Abs"] h = Abs (x))", "/Neg").empty());
   // torchvision's ShuffleNetV2: x = x.mean([2, 3]).
   CHECK(known(R"(["/maxpool/Abs"] a = Abs (x) ["/stage4/Abs"] b = Abs (a)

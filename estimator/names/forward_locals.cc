@@ -14,6 +14,7 @@
 #include "estimator/names/attention_names.h"
 #include "estimator/names/forward_steps.h"
 #include "estimator/names/loop_names.h"
+#include "estimator/names/nested_calls.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
@@ -59,11 +60,10 @@ class KnownNameFinder {
     FindByRows(forward, steps);
     FindEmbedded(forward, steps);
     FindShared(forward, steps);
-    FindNested(steps);
+    FindNestedNames(calls_, last_reads_, steps, names_);
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
-    FindPooled(forward, steps);
-    FindNormedLast(forward, steps);
+    FindLastLine(calls_, forward, steps, known_, names_);
     FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
@@ -265,74 +265,6 @@ class KnownNameFinder {
         layers, [&](std::string_view layer) { return number(layer) != number(*layers.begin()); });
   }
 
-  // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
-  // in the statement that calls the child, so that x is what it was until then; and so is a child
-  // that reads what that makes, "x = self.conv(F.relu(self.norm(x)))", unless it is of the kind
-  // that the statement begins with, "x = F.relu(self.conv1(x)); x = F.relu(self.conv2(x))".
-  void FindNested(const std::vector<ForwardStep>& steps) {
-    std::set<NameId> made;
-    size_t begin = 0;  // of the statement
-    for (size_t i = 0; i + 1 < steps.size(); ++i) {
-      if (IsActivationOf(steps[i], steps[i + 1])) {
-        const size_t first = BeginOfStatement(steps, begin, i);
-        const bool goes_on =
-            i + 2 < steps.size() && GoesOn(steps[first], steps[i + 1], steps[i + 2]);
-        const int64_t last = steps[goes_on ? i + 2 : i + 1].last;
-        for (int64_t call = steps[first].first; call <= steps[first].last; ++call) {
-          for (const NameId value : At(call).inputs) {
-            if (made.contains(value)) names_.push_back({value, last, "x"});
-          }
-        }
-        begin = goes_on ? i + 3 : i + 2;
-      }
-      const std::vector<NameId>& results = At(steps[i].last).outputs;
-      made.insert(results.begin(), results.end());
-    }
-  }
-
-  // Whether `next` is an activation of the forward's own, which reads what `child` has made.
-  bool IsActivationOf(const ForwardStep& child, const ForwardStep& next) const {
-    constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
-    return child.is_child && !next.is_child && ReadsFirst(child, next) &&
-           std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
-  }
-
-  bool ReadsFirst(const ForwardStep& step, const ForwardStep& next) const {
-    const std::vector<NameId>& results = At(step.last).outputs;
-    const std::vector<NameId>& read = At(next.first).inputs;
-    return !read.empty() && !results.empty() && read[0] == results[0];
-  }
-
-  // Whether only the next step reads what `step` makes.
-  bool IsReadOnce(const ForwardStep& step, const ForwardStep& next) const {
-    const NameId made = At(step.last).outputs[0];
-    return made != kNoName && ReadsFirst(step, next) && last_reads_[Index(made)] <= next.last;
-  }
-
-  // The first step of those from `begin` on that hand on to step `i` what they make, as norms are
-  // in one statement with their layers: "F.relu(self.norm(self.conv(x)))".
-  size_t BeginOfStatement(const std::vector<ForwardStep>& steps, size_t begin, size_t i) const {
-    const auto is_norm = [&](const ForwardStep& step) { return KindOf(step).ends_with("_norm"); };
-    while (i > begin && steps[i - 1].is_child && is_norm(steps[i - 1]) != is_norm(steps[i]) &&
-           IsReadOnce(steps[i - 1], steps[i])) {
-      --i;
-    }
-    return i;
-  }
-
-  bool GoesOn(const ForwardStep& first, const ForwardStep& activation,
-              const ForwardStep& next) const {
-    return next.is_child && IsReadOnce(activation, next) && KindOf(next) != KindOf(first);
-  }
-
-  // The first call of a child that is not a view.
-  std::string_view KindOf(const ForwardStep& child) const {
-    for (int64_t i = child.first; i < child.last; ++i) {
-      if (At(i).op != "view" && At(i).op != "permute") return RuleNameOf(At(i).op);
-    }
-    return RuleNameOf(At(child.last).op);
-  }
-
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export
   // made of a part, the rotary embedding under torch.no_grad().
   bool IsUnshown(const AtenCall& call) const {
@@ -397,37 +329,6 @@ class KnownNameFinder {
       }
       return;
     }
-  }
-
-  // return self.head(x.mean(dim=1)): what the outermost forward pools itself for its last layer has
-  // a name until that returns.
-  void FindPooled(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    if (forward.level > 0 || steps.empty()) return;
-    size_t last = steps.size() - 1;
-    while (last > 0 && !steps[last].is_child && ReadsFirst(steps[last - 1], steps[last])) --last;
-    size_t first = last;
-    while (first > 0 && !steps[first - 1].is_child && ReadsFirst(steps[first - 1], steps[first]))
-      --first;
-    if (first == last || !steps[last].is_child || !Pools(steps[first])) return;
-    for (const NameId value : At(steps[first].first).inputs) {
-      if (value != kNoName && !IsKnown(value))
-        names_.push_back({value, forward.last, "what is pooled"});
-    }
-  }
-
-  // return self.head(self.norm(x))
-  void FindNormedLast(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    if (forward.level > 0 || steps.size() < 2) return;
-    const ForwardStep& norm = steps[steps.size() - 2];
-    const bool is_read = norm.is_child && steps.back().is_child && ReadsFirst(norm, steps.back());
-    if (!is_read || !KindOf(norm).ends_with("_norm")) return;
-    const NameId value = At(norm.first).inputs[0];
-    if (value != kNoName && !IsKnown(value)) names_.push_back({value, forward.last, "x"});
-  }
-
-  bool Pools(const ForwardStep& step) const {
-    constexpr std::string_view kPools[] = {"mean", "select", "amax", "adaptive_avg_pool2d"};
-    return std::ranges::find(kPools, step.key) != std::end(kPools);
   }
 
   // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.
