@@ -12,9 +12,9 @@ namespace {
 
 // "q until /m/out/Neg as q": which value is held until which call has returned, and by which name.
 std::string NamesIn(const std::string& body) {
-  const Program program =
-      Build("net (float[2, 3, 8] x) => (float[2, 3, 8] y) { " + body + " }", {.mode = Mode::kEval})
-          .program;
+  const std::string graph = R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
+                               < float[8, 8] weight = ["location": "none"] > { )";
+  const Program program = Build(graph + body + " }", {.mode = Mode::kEval}).program;
   const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
   for (const KnownName& known : FindAttentionNames(program, ModuleRuns(program), last)) {
@@ -67,6 +67,23 @@ TEST_CASE("what attends in the outermost forward is a method that ends with a pr
                    ["/ff/Tanh"] y = Tanh (o))") ==
         "q until /out/Neg as q; k until /out/Neg as k; q until /out/Neg as v; "
         "p until /out/Neg as attn; ");
+}
+
+TEST_CASE("a method attends in a forward that adds to what it was and runs other layers") {
+  const auto names = [](const std::string& sum, const std::string& layer) {
+    return NamesIn(R"(["/m/n/Neg"] n = Neg (x) ["/m/q/Abs"] q = Abs (n)
+                      ["/m/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
+                      ["/m/MatMul"] s = MatMul (q, k) ["/m/Softmax"] p = Softmax (s)
+                      ["/m/MatMul_1"] c = MatMul (p, q) ["/m/out/Neg"] o = Neg (c)
+                      ["/m/Add"] a = Add ()" +
+                   sum + R"() ["/m/ff/MatMul"] b = )" + layer + R"( ["/m/Abs"] y = Abs (b))");
+  };
+  const std::string method =
+      "q until /m/out/Neg as q; k until /m/out/Neg as k; q until /m/out/Neg as v; "
+      "p until /m/out/Neg as attn; n until /m/out/Neg as x; ";
+  CHECK(names("x, o", "MatMul (a, weight)") == method);
+  CHECK(names("o, x", "MatMul (a, weight)").find("p until /m/Abs as attn") != std::string::npos);
+  CHECK(names("x, o", "Tanh (a)").find("p until /m/Abs as attn") != std::string::npos);
 }
 
 TEST_CASE("what einsum multiplies has the names, not its own views of it") {

@@ -86,6 +86,42 @@ TEST_CASE("an activation of a forward's own is in the statement of the child bef
   CHECK(known("/m/act/Tanh").empty());
 }
 
+TEST_CASE("a statement goes on with children until one is of the kind that began it") {
+  CHECK(Known(R"(["/m/Exp"] a = Exp (x) ["/m/b/Abs"] b = Abs (a) ["/m/Tanh"] c = Tanh (b)
+                 ["/m/d/Sin"] y = Sin (c))") == "a until /m/d/Sin as x; ");
+  CHECK(Known(R"(["/m/Exp"] a = Exp (x) ["/m/b/Abs"] b = Abs (a) ["/m/Tanh"] c = Tanh (b)
+                 ["/m/d/Abs"] y = Abs (c))") == "a until /m/Tanh as x; ");
+  // "x = F.tanh(self.b(self.norm(x)))"
+  CHECK(Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> () ["/m/Exp"] a = Exp (x)
+                 ["/m/norm/LayerNormalization"] n = LayerNormalization (a, g)
+                 ["/m/b/Abs"] b = Abs (n) ["/m/Tanh"] y = Tanh (b))") == "a until /m/Tanh as x; ");
+}
+
+TEST_CASE("what the outermost forward norms for its last layer has a name") {
+  const auto known = [](const std::string& norm) {
+    return Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> ()
+                    ["/f/Abs"] a = Abs (x) )" +
+                 norm + R"( ["/head/Neg"] y = Neg (n))");
+  };
+  CHECK(known(R"(["/ln/LayerNormalization"] n = LayerNormalization (a, g))") ==
+        "a until /head/Neg as x; ");
+  CHECK(known(R"(["/ln/Exp"] n = Exp (a))").empty());
+}
+
+TEST_CASE("what the outermost forward pools for its last layer has a name") {
+  const auto known = [](const std::string& begin, const std::string& layer) {
+    return Known(begin + R"( d = Constant <value = int64[1] {1}> ()
+                    ["/ReduceMean"] m = ReduceMean (h, d) [")" +
+                 layer + R"("] y = Neg (m))");
+  };
+  CHECK(known(R"(["/conv/Abs"] h = Abs (x))", "/head/Neg") == "h until /head/Neg as x; ");
+  CHECK(known(R"(["/conv/Abs"] h = Abs (x))", "/Neg").empty());
+  // torchvision's ShuffleNetV2: x = x.mean([2, 3]).
+  CHECK(known(R"(["/maxpool/Abs"] a = Abs (x) ["/stage4/Abs"] b = Abs (a)
+                 ["/conv5/Abs"] h = Abs (b))",
+              "/fc/Neg") == "h until /ReduceMean as x; ");
+}
+
 // torch.export shows no line of the caller's for what it made a graph of.
 TEST_CASE("what a generated graph returns to layers is a local of its caller") {
   Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) {

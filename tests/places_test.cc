@@ -263,6 +263,9 @@ TEST_CASE("sums of products are made anew, and so is what begins a module") {
             .find("+s:1152") != std::string::npos);
   CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x) ["/Neg"] y = Neg (s))")
             .find("+s:1152") == std::string::npos);
+  CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x) ["/Add_1"] t = Add (s, x)
+                 ["/Neg"] y = Neg (t))")
+            .find("+t:1152") != std::string::npos);
   CHECK(trace(R"(["/m/act/Relu"] r = Relu (h) ["/m/n/Neg"] y = Neg (r))").find("+r:1152") !=
         std::string::npos);
   CHECK(trace(R"(["/m/n/Neg"] n = Neg (h) ["/m/act/Relu"] r = Relu (n) ["/m/n_1/Neg"] y = Neg (r))")
@@ -338,6 +341,7 @@ TEST_CASE("models with attention write over nothing") {
                      {.mode = Mode::kEval, .steps = 1});
   };
   CHECK(trace("MatMul (w, x)").find("+y:512") != std::string::npos);
+  CHECK(trace(R"(Einsum <equation = "bij,bjk->bik"> (w, x))").find("+y:512") != std::string::npos);
   CHECK(trace("Neg (w)").find("+y:512") == std::string::npos);
 }
 

@@ -280,6 +280,13 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      false,
      {kTorchvision, "models/segmentation/_utils.py", "features = self.backbone(x)"}},
+    // ShuffleNetV2.
+    {{"maxpool", "stage4", "conv5", "fc"},
+     "conv5",
+     "x",
+     {"mean"},
+     false,
+     {kTorchvision, "models/shufflenetv2.py", "x = x.mean([2, 3])"}},
     // Bottle2neck of Res2Net.
     {{"conv1", "conv3", "!conv2"}, "relu", "out", {"cat"}, false, kRes2Net},
     {{"conv1", "conv3", "!conv2"}, "split", "spx", {}, false, kRes2Net},

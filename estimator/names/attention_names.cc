@@ -10,6 +10,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/names/forward_steps.h"
 
 namespace onnxfit {
 namespace {
@@ -31,8 +32,9 @@ struct Attention {
   int64_t weights_until = 0;   // the same of what is returned
 };
 
-constexpr std::string_view kAttentionNames[] = {"q", "k", "v", "attn", "scores"};
+constexpr std::string_view kAttentionNames[] = {"q", "k", "v", "attn", "scores", "x"};
 constexpr size_t kWeights = 3;
+constexpr size_t kParameter = 5;
 
 bool IsProduct(const AtenCall& call) {
   return call.op == "matmul" || call.op == "bmm" || call.op == "einsum" || call.op == "baddbmm";
@@ -91,8 +93,9 @@ class AttentionNameFinder {
     const NameId weights = calls_[Index(softmax)].outputs[0];
     const auto [context, value] = ProductOf(weights, softmax, found.room);
     if (context == kNoCall) return {};
-    found.values = {kNoName, kNoName, OperandOf(value), weights, kNoName};
+    found.values = {kNoName, kNoName, OperandOf(value), weights, kNoName, kNoName};
     found.until = EndOf(found.room, context);
+    if (found.until < found.room.last) found.values[kParameter] = ParameterOf(value, found.room);
     const NameId scores = calls_[Index(softmax)].inputs[0];
     const int64_t product = MakerOfScores(scores, found.room);
     if (product == kNoCall) return found;
@@ -136,12 +139,36 @@ class AttentionNameFinder {
     return value;
   }
 
-  // Of the outermost forward, that of the method that attends, mostly: "return self.proj(out)".
   int64_t EndOf(const NamesRoom& room, int64_t context) const {
-    if (room.run >= 0) return room.last;
-    int64_t end = context + 1;
-    while (end <= room.last && runs_.DepthAt(end) == 0) ++end;
-    return end > room.last ? context : runs_.EndOf(end, 0);
+    const size_t level = LevelOf(room);
+    return EndOfAttention(calls_, runs_, {room.first, room.last, level}, context);
+  }
+
+  // What a method that attends was given, of which a layer has made `value`.
+  NameId ParameterOf(NameId value, const NamesRoom& room) const {
+    constexpr std::string_view kPassing[] = {"view",  "permute", "clone", "einsum_operand",
+                                             "split", "unbind",  "expand"};
+    const size_t level = LevelOf(room);
+    while (value != kNoName && maker_[Index(value)] >= room.first) {
+      const int64_t call = maker_[Index(value)];
+      const AtenCall& made = calls_[Index(call)];
+      const bool is_layer = runs_.DepthAt(call) > level;
+      if (is_layer) {
+        int64_t first = call;
+        while (first > room.first && runs_.DepthAt(first - 1) > level &&
+               runs_.EndOf(first - 1, level) == call)
+          --first;
+        const NameId read = calls_[Index(first)].inputs[0];
+        return read != kNoName && maker_[Index(read)] >= room.first ? read : kNoName;
+      }
+      if (std::ranges::find(kPassing, made.op) == std::end(kPassing)) return kNoName;
+      value = made.inputs[0];
+    }
+    return kNoName;
+  }
+
+  size_t LevelOf(const NamesRoom& room) const {
+    return room.run < 0 ? 0 : runs_.all()[Index(room.run)].level + 1;
   }
 
   int64_t EndOfCaller(const NamesRoom& room) const {
@@ -150,7 +177,7 @@ class AttentionNameFinder {
   }
 
   const NamedScores* RowOf(const NamesRoom& room) const {
-    const size_t level = room.run < 0 ? 0 : runs_.all()[Index(room.run)].level + 1;
+    const size_t level = LevelOf(room);
     std::set<std::string_view> children;
     for (int64_t i = room.first; i <= room.last; ++i) {
       if (level < runs_.DepthAt(i))
@@ -172,7 +199,8 @@ class AttentionNameFinder {
       const auto place = std::ranges::find(read, weights);
       if (place == read.end()) continue;
       if (!IsProduct(calls_[Index(i)])) {
-        if (!LeavesScores(calls_[Index(i)])) return {kNoCall, kNoName};
+        const bool leaves = LeavesScores(calls_[Index(i)]) || calls_[Index(i)].op == "dropout";
+        if (!leaves) return {kNoCall, kNoName};
         weights = calls_[Index(i)].outputs[0];
         continue;
       }

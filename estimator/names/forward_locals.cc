@@ -14,6 +14,7 @@
 #include "estimator/names/attention_names.h"
 #include "estimator/names/forward_steps.h"
 #include "estimator/names/loop_names.h"
+#include "estimator/names/nested_calls.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
@@ -59,10 +60,11 @@ class KnownNameFinder {
     FindByRows(forward, steps);
     FindEmbedded(forward, steps);
     FindShared(forward, steps);
-    FindNested(steps);
+    FindNestedNames(calls_, last_reads_, steps, names_);
     FindReadLater(forward, steps);
     FindFeatures(forward, steps);
-    FindLoopNames(calls_, last_reads_, forward, steps, known_, names_);
+    FindLastLine(calls_, forward, steps, known_, names_);
+    FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
@@ -150,9 +152,18 @@ class KnownNameFinder {
     const auto next =
         std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
     if (next != steps.end()) return next->last;
-    if (!row.is_returned) return forward.last;
+    if (!row.is_returned) return EndOfMethod(forward, steps, i);
     if (const int64_t turn = NextTurnOfLayer(forward); turn >= 0) return turn;
     return forward.level < 2 ? last_ : runs_.EndOf(forward.first, forward.level - 2);
+  }
+
+  // Of what is attended to, the end of the method that attends.
+  int64_t EndOfMethod(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
+                      size_t i) const {
+    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto attends = std::find_if(begin, steps.end(), Attends);
+    if (attends == steps.end()) return forward.last;
+    return std::max(steps[i].last, EndOfAttention(calls_, runs_, forward, attends->last));
   }
 
   // The end of the next layer of a list that the forward is one of; -1 where there is none.
@@ -215,9 +226,10 @@ class KnownNameFinder {
 
   void BindQuery(const ForwardStep& step, const ForwardRun& forward) {
     constexpr std::string_view kNames[] = {"query", "key", "value"};
+    const int64_t until = EndOfAttention(calls_, runs_, forward, step.last);
     for (size_t i = 0; i < std::size(kNames); ++i) {
       const NameId value = At(step.first).inputs[i];
-      if (value != kNoName) names_.push_back({value, forward.last, std::string(kNames[i])});
+      if (value != kNoName) names_.push_back({value, until, std::string(kNames[i])});
     }
   }
 
@@ -251,27 +263,6 @@ class KnownNameFinder {
     const auto number = [](std::string_view layer) { return layer.substr(layer.rfind('.') + 1); };
     return std::ranges::any_of(
         layers, [&](std::string_view layer) { return number(layer) != number(*layers.begin()); });
-  }
-
-  // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
-  // in the statement that calls the child, so that x is what it was until then.
-  void FindNested(const std::vector<ForwardStep>& steps) {
-    constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
-    std::set<NameId> made;
-    for (size_t i = 0; i + 1 < steps.size(); ++i) {
-      const ForwardStep& next = steps[i + 1];
-      const std::vector<NameId>& results = At(steps[i].last).outputs;
-      const std::vector<NameId>& read = At(next.first).inputs;
-      const bool is_nested = steps[i].is_child && !next.is_child && !read.empty() &&
-                             !results.empty() && read[0] == results[0] &&
-                             std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
-      for (int64_t call = steps[i].first; is_nested && call <= steps[i].last; ++call) {
-        for (const NameId value : At(call).inputs) {
-          if (made.contains(value)) names_.push_back({value, next.last, "x"});
-        }
-      }
-      made.insert(results.begin(), results.end());
-    }
   }
 
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export

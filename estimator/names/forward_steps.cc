@@ -1,7 +1,9 @@
 #include "estimator/names/forward_steps.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "estimator/base/index.h"
 #include "estimator/base/module_names.h"
@@ -19,7 +21,45 @@ std::string_view NameOfTurns(const std::vector<ForwardStep>& steps, std::string_
   return is_turn ? name : key;
 }
 
+// Whether behind call `context` the forward adds to what it was, "x + self.attend(x)" and not
+// "self.proj(out) + x", and runs other layers.
+bool RunsFurtherLayers(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                       const ForwardRun& forward, int64_t context) {
+  constexpr std::string_view kLayers[] = {"linear", "matmul", "addmm", "mm", "convolution"};
+  std::set<NameId> made;
+  bool adds = false;
+  for (int64_t i = context; i <= forward.last; ++i) {
+    const AtenCall& call = calls[Index(i)];
+    const bool is_own = runs.DepthAt(i) == forward.level;
+    if (is_own && call.op == "add" && !adds) {
+      if (made.contains(call.inputs[0])) return false;
+      adds = true;
+    }
+    if (adds && !is_own && std::ranges::find(kLayers, call.op) != std::end(kLayers)) return true;
+    made.insert(call.outputs.begin(), call.outputs.end());
+  }
+  return false;
+}
+
 }  // namespace
+
+bool Attends(const ForwardStep& step) {
+  return !step.is_child &&
+         (step.key == "softmax" || step.key.find("_attention") != std::string_view::npos);
+}
+
+int64_t EndOfAttention(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                       const ForwardRun& forward, int64_t context) {
+  const bool is_outermost = forward.level == 0;
+  int64_t next = context + 1;
+  const auto is_passed = [&](int64_t i) {
+    return runs.DepthAt(i) == forward.level || calls[Index(i)].op == "dropout";
+  };
+  while (next <= forward.last && is_passed(next)) ++next;
+  if (next > forward.last) return is_outermost ? context : forward.last;
+  const bool is_method = is_outermost || RunsFurtherLayers(calls, runs, forward, next);
+  return is_method ? runs.EndOf(next, forward.level) : forward.last;
+}
 
 std::vector<ForwardStep> StepsOf(const Program& program, const ModuleRuns& runs,
                                  const ForwardRun& forward) {

@@ -35,6 +35,15 @@ std::vector<ForwardStep> StepsOf(const Program& program, const ModuleRuns& runs,
 // second; the number of steps where none is.  O(steps).
 size_t NextTurnOf(const std::vector<ForwardStep>& steps, size_t turn);
 
+// Whether the step is an attention, or the softmax of one.
+bool Attends(const ForwardStep& step);
+
+// The last call of the method that attends, whose product `context` is: of a forward that goes on
+// with a residual sum and other layers, and of the outermost one, that of the child that reads it
+// next, "return self.proj(out)"; else the forward's.  O(calls of the forward).
+int64_t EndOfAttention(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                       const ForwardRun& forward, int64_t context);
+
 // Calls of the forward that run layers of one list, in turns.
 struct LoopOfLayers {
   std::string_view list;

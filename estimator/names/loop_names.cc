@@ -15,10 +15,11 @@ namespace {
 
 class LoopNameFinder {
  public:
-  LoopNameFinder(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
-                 const ForwardRun& forward, const std::vector<ForwardStep>& steps, size_t known,
-                 std::vector<KnownName>& names)
+  LoopNameFinder(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                 const std::vector<int64_t>& last_reads, const ForwardRun& forward,
+                 const std::vector<ForwardStep>& steps, size_t known, std::vector<KnownName>& names)
       : calls_(calls),
+        runs_(runs),
         last_reads_(last_reads),
         forward_(forward),
         steps_(steps),
@@ -132,24 +133,24 @@ class LoopNameFinder {
         read = std::max(read, last_reads_[Index(part)]);
         ++parts;
       }
-      if (parts < 2 || (forward_.level == 0 && Attends(i))) continue;
+      if (parts < 2) continue;
       const auto is_next = [&](const ForwardStep& later) {
         return !later.is_child && later.first > read &&
                MakeSameCalls(calls_, {step.first, step.first}, {later.first, later.first});
       };
       const auto next = std::ranges::find_if(steps_, is_next);
-      Bind(step, next == steps_.end() ? forward_.last : next->last, "parts");
+      int64_t until = next == steps_.end() ? forward_.last : next->last;
+      if (const int64_t context = ContextOf(i); context >= 0)
+        until = std::min(until, EndOfAttention(calls_, runs_, forward_, context));
+      Bind(step, until, "parts");
     }
   }
 
-  // Whether the parts are an attention's, mostly a method's of the outermost module.
-  bool Attends(size_t parts) const {
+  // The next call that attends, to the parts mostly; -1 where none does.
+  int64_t ContextOf(size_t parts) const {
     const auto begin = steps_.begin() + static_cast<std::ptrdiff_t>(parts);
-    const auto child =
-        std::find_if(begin, steps_.end(), [](const auto& step) { return step.is_child; });
-    return std::any_of(begin, child, [](const ForwardStep& step) {
-      return step.key == "softmax" || step.key == "scaled_dot_product_attention";
-    });
+    const auto attends = std::find_if(begin, steps_.end(), Attends);
+    return attends == steps_.end() ? -1 : attends->last;
   }
 
   // Whether the calls that `returned` counts are the same ones in each turn.
@@ -164,6 +165,7 @@ class LoopNameFinder {
   }
 
   const std::vector<AtenCall>& calls_;
+  const ModuleRuns& runs_;
   const std::vector<int64_t>& last_reads_;
   const ForwardRun& forward_;
   const std::vector<ForwardStep>& steps_;
@@ -173,10 +175,11 @@ class LoopNameFinder {
 
 }  // namespace
 
-void FindLoopNames(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
-                   const ForwardRun& forward, const std::vector<ForwardStep>& steps, size_t known,
+void FindLoopNames(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                   const std::vector<int64_t>& last_reads, const ForwardRun& forward,
+                   const std::vector<ForwardStep>& steps, size_t known,
                    std::vector<KnownName>& names) {
-  LoopNameFinder(calls, last_reads, forward, steps, known, names).Find();
+  LoopNameFinder(calls, runs, last_reads, forward, steps, known, names).Find();
 }
 
 }  // namespace onnxfit

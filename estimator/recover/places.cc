@@ -158,6 +158,27 @@ bool AddsToProduct(const BoundGraph& bound, NodeId add) {
   return product != kNoNode && metadata.ModuleOf(product) == metadata.ModuleOf(add);
 }
 
+// The sums that read `value` in the forward that makes it.
+bool IsAddedIn(const BoundGraph& bound, ModuleId module, ValueId value) {
+  return std::ranges::any_of(bound.ReadersOf(value), [&](NodeId reader) {
+    return bound.At(reader).op_type == "Add" && bound.metadata().ModuleOf(reader) == module;
+  });
+}
+
+// "a + b + c" of one forward is one expression, too, and so is "x = x + y" of a loop.
+bool IsOfLongSum(const BoundGraph& bound, NodeId add) {
+  const Node& node = bound.At(add);
+  if (node.op_type != "Add" || node.inputs[0] == kNoValue || node.inputs[1] == kNoValue)
+    return false;
+  const ModuleId module = bound.metadata().ModuleOf(add);
+  const auto is_sum = [&](ValueId value) {
+    const NodeId sum = bound.Maker(value, "Add");
+    return sum != kNoNode && bound.metadata().ModuleOf(sum) == module;
+  };
+  return is_sum(node.inputs[0]) || is_sum(node.inputs[1]) ||
+         IsAddedIn(bound, module, node.outputs[0]);
+}
+
 // "x + f(x)": what f has read, it keeps for its gradient, so that no code writes over it.
 bool AddsToWhatWasRead(const BoundGraph& bound, NodeId add) {
   const Node& node = bound.graph().nodes[Index(add)];
@@ -265,7 +286,8 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
         !results.empty() && results[0] != kNoValue && IsFloat(bound.TypeOf(results[0]).dtype);
     const bool is_known = in_place[i].has_value() || !is_float;
     if (is_known) continue;
-    const bool adds = AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node);
+    const bool adds =
+        AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node) || IsOfLongSum(bound, node);
     const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
     if (has_attention || is_kept) in_place[i] = false;
   }
@@ -371,7 +393,8 @@ bool HasAttention(const Graph& graph, const std::vector<Rewritten>& rewrites) {
   for (const Node& node : graph.nodes) {
     const ValueId first = node.inputs.empty() ? kNoValue : node.inputs[0];
     const bool reads = first != kNoValue && is_weights[Index(first)];
-    if (reads && node.op_type == "MatMul") return true;
+    const bool multiplies = node.op_type == "MatMul" || node.op_type == "Einsum";
+    if (reads && multiplies) return true;
     const bool passes_on = reads && (node.op_type == "Dropout" || node.op_type == "Cast");
     if (node.outputs.empty() || node.outputs[0] == kNoValue) continue;
     if (passes_on || node.op_type == "Softmax") is_weights[Index(node.outputs[0])] = true;

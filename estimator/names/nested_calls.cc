@@ -1,0 +1,150 @@
+#include "estimator/names/nested_calls.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
+
+#include "estimator/base/index.h"
+#include "estimator/program/like.h"
+
+namespace onnxfit {
+namespace {
+
+// Whether `next` reads first what `step` makes.
+bool ReadsFirst(const std::vector<AtenCall>& calls, const ForwardStep& step,
+                const ForwardStep& next) {
+  const std::vector<NameId>& results = calls[Index(step.last)].outputs;
+  const std::vector<NameId>& read = calls[Index(next.first)].inputs;
+  return !read.empty() && !results.empty() && read[0] == results[0];
+}
+
+// The first call of a child that is not a view.
+std::string_view KindOf(const std::vector<AtenCall>& calls, const ForwardStep& child) {
+  for (int64_t i = child.first; i < child.last; ++i) {
+    const std::string_view op = calls[Index(i)].op;
+    if (op != "view" && op != "permute") return RuleNameOf(op);
+  }
+  return RuleNameOf(calls[Index(child.last)].op);
+}
+
+class NestedCallFinder {
+ public:
+  // All must outlive it.
+  NestedCallFinder(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
+                   const std::vector<ForwardStep>& steps)
+      : calls_(calls), last_reads_(last_reads), steps_(steps) {}
+
+  // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
+  // in the statement that calls the child, so that x is what it was until then; and so is a child
+  // that reads what that makes, "x = self.conv(F.relu(self.norm(x)))", unless it is of the kind
+  // that the statement begins with, "x = F.relu(self.conv1(x)); x = F.relu(self.conv2(x))".
+  void Find(std::vector<KnownName>& names) const {
+    std::set<NameId> made;
+    size_t begin = 0;  // of the statement
+    for (size_t i = 0; i + 1 < steps_.size(); ++i) {
+      if (IsActivationOf(steps_[i], steps_[i + 1])) {
+        const size_t first = BeginOfStatement(begin, i);
+        const bool goes_on =
+            i + 2 < steps_.size() && GoesOn(steps_[first], steps_[i + 1], steps_[i + 2]);
+        const int64_t last = steps_[goes_on ? i + 2 : i + 1].last;
+        for (int64_t call = steps_[first].first; call <= steps_[first].last; ++call) {
+          for (const NameId value : At(call).inputs) {
+            if (made.contains(value)) names.push_back({value, last, "x"});
+          }
+        }
+        begin = goes_on ? i + 3 : i + 2;
+      }
+      const std::vector<NameId>& results = At(steps_[i].last).outputs;
+      made.insert(results.begin(), results.end());
+    }
+  }
+
+ private:
+  const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
+
+  // Whether `next` is an activation of the forward's own, which reads what `child` has made.
+  bool IsActivationOf(const ForwardStep& child, const ForwardStep& next) const {
+    constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
+    return child.is_child && !next.is_child && ReadsFirst(calls_, child, next) &&
+           std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
+  }
+
+  // Whether only the next step reads what `step` makes.
+  bool IsReadOnce(const ForwardStep& step, const ForwardStep& next) const {
+    const NameId made = At(step.last).outputs[0];
+    return made != kNoName && ReadsFirst(calls_, step, next) &&
+           last_reads_[Index(made)] <= next.last;
+  }
+
+  // The first step of those from `begin` on that hand on to step `i` what they make, as norms are
+  // in one statement with their layers: "F.relu(self.norm(self.conv(x)))".
+  size_t BeginOfStatement(size_t begin, size_t i) const {
+    const auto is_norm = [&](const ForwardStep& step) {
+      return KindOf(calls_, step).ends_with("_norm");
+    };
+    while (i > begin && steps_[i - 1].is_child && is_norm(steps_[i - 1]) != is_norm(steps_[i]) &&
+           IsReadOnce(steps_[i - 1], steps_[i])) {
+      --i;
+    }
+    return i;
+  }
+
+  bool GoesOn(const ForwardStep& first, const ForwardStep& activation,
+              const ForwardStep& next) const {
+    return next.is_child && IsReadOnce(activation, next) &&
+           KindOf(calls_, next) != KindOf(calls_, first);
+  }
+
+  const std::vector<AtenCall>& calls_;
+  const std::vector<int64_t>& last_reads_;
+  const std::vector<ForwardStep>& steps_;
+};
+
+bool Pools(const ForwardStep& step) {
+  constexpr std::string_view kPools[] = {"mean", "select", "amax", "adaptive_avg_pool2d"};
+  return std::ranges::find(kPools, step.key) != std::end(kPools);
+}
+
+// The step that reads first what is pooled for the last child, by calls of the forward's own; the
+// number of steps where none does.
+size_t BeginOfPooling(const std::vector<AtenCall>& calls, const std::vector<ForwardStep>& steps) {
+  const auto goes_on = [&](size_t i) { return i > 0 && ReadsFirst(calls, steps[i - 1], steps[i]); };
+  size_t last = steps.size() - 1;
+  while (!steps[last].is_child && goes_on(last)) --last;
+  size_t first = last;
+  while (goes_on(first) && !steps[first - 1].is_child) --first;
+  const bool pools = first < last && steps[last].is_child && Pools(steps[first]);
+  return pools ? first : steps.size();
+}
+
+// The norm before the last child; the number of steps where there is none.
+size_t LastNorm(const std::vector<AtenCall>& calls, const std::vector<ForwardStep>& steps) {
+  if (steps.size() < 2) return steps.size();
+  const ForwardStep& norm = steps[steps.size() - 2];
+  const bool is_read = norm.is_child && steps.back().is_child;
+  const bool is_norm =
+      is_read && ReadsFirst(calls, norm, steps.back()) && KindOf(calls, norm).ends_with("_norm");
+  return is_norm ? steps.size() - 2 : steps.size();
+}
+
+}  // namespace
+
+void FindNestedNames(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
+                     const std::vector<ForwardStep>& steps, std::vector<KnownName>& names) {
+  NestedCallFinder(calls, last_reads, steps).Find(names);
+}
+
+void FindLastLine(const std::vector<AtenCall>& calls, const ForwardRun& forward,
+                  const std::vector<ForwardStep>& steps, size_t known,
+                  std::vector<KnownName>& names) {
+  if (forward.level > 0 || steps.empty()) return;
+  const size_t begin = std::min(BeginOfPooling(calls, steps), LastNorm(calls, steps));
+  if (begin == steps.size()) return;
+  const NameId value = calls[Index(steps[begin].first)].inputs[0];
+  const bool is_known = std::any_of(names.begin() + static_cast<std::ptrdiff_t>(known), names.end(),
+                                    [=](const KnownName& name) { return name.value == value; });
+  if (value != kNoName && !is_known) names.push_back({value, forward.last, "x"});
+}
+
+}  // namespace onnxfit
