@@ -55,6 +55,14 @@ TEST_CASE("layers of a loop share a local, one after the other does not") {
 }
 
 TEST_CASE("modules of libraries are known by their children") {
+  CHECK(Known(R"(six = Constant <value = int64[2] {6, 8}> ()
+                 one = Constant <value = int64[3] {6, 1, 8}> ()
+                 ["/m/message_fc/Abs"] f = Abs (x) ["/m/Reshape"] v = Reshape (f, six)
+                 ["/m/message_ln/Abs"] l = Abs (v) ["/m/message_attn/Abs"] a = Abs (l)
+                 ["/m/Add"] s = Add (v, a) ["/m/Reshape_1"] w = Reshape (s, one)
+                 ["/m/Neg"] n = Neg (w) three = Constant <value = int64[3] {2, 3, 8}> ()
+                 ["/o/Reshape"] y = Reshape (n, three))") ==
+        "v until /m/Reshape_1 as msg_token; w until /m/Neg as msg_token; ");
   CHECK(Known(R"(["/m/attention/Neg"] a = Neg (x) ["/m/ffn_output/Abs"] f = Abs (a)
                  ["/m/Add"] s = Add (f, a) ["/m/full_layer_layer_norm/Neg"] y = Neg (s))") ==
         "a until /m/full_layer_layer_norm/Neg as attention_output; "

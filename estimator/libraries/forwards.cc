@@ -287,6 +287,14 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {"mean"},
      false,
      {kTorchvision, "models/shufflenetv2.py", "x = x.mean([2, 3])"}},
+    // XCLIPVisionEncoderLayer, whose other views are its children's.
+    {{"message_fc", "message_ln", "message_attn"},
+     "view",
+     "msg_token",
+     {"view"},
+     false,
+     {kTransformers, "models/x_clip/modeling_x_clip.py",
+      "msg_token = msg_token.view(-1, 1, hidden_size)"}},
     // Bottle2neck of Res2Net.
     {{"conv1", "conv3", "!conv2"}, "relu", "out", {"cat"}, false, kRes2Net},
     {{"conv1", "conv3", "!conv2"}, "split", "spx", {}, false, kRes2Net},
