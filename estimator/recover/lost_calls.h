@@ -86,8 +86,8 @@ std::vector<LostCall> FindKnownCasts(const BoundGraph& bound);
 // nodes). (named_casts.cc)
 std::vector<LostCall> FindNamedCasts(const BoundGraph& bound);
 
-// Adds to `calls`, behind, "-torch.exp(self.A_log.float())": what a line reads of a parameter of its
-// own module's, to fp32, unless it is among them.  O(operands × calls of such lines).
+// Adds to `calls`, behind, "-torch.exp(self.A_log.float())": what a line reads of a parameter of
+// its own module's, to fp32, unless it is among them.  O(operands × calls of such lines).
 // (named_casts.cc)
 void AddParameterCasts(const BoundGraph& bound, std::vector<LostCall>& calls);
 
