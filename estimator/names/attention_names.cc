@@ -158,8 +158,10 @@ class AttentionNameFinder {
         while (first > room.first && runs_.DepthAt(first - 1) > level &&
                runs_.EndOf(first - 1, level) == call)
           --first;
-        const NameId read = calls_[Index(first)].inputs[0];
-        return read != kNoName && maker_[Index(read)] >= room.first ? read : kNoName;
+        const std::vector<NameId>& read = calls_[Index(first)].inputs;
+        const bool is_local =
+            !read.empty() && read[0] != kNoName && maker_[Index(read[0])] >= room.first;
+        return is_local ? read[0] : kNoName;
       }
       if (std::ranges::find(kPassing, made.op) == std::end(kPassing)) return kNoName;
       value = made.inputs[0];

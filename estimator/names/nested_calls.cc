@@ -72,9 +72,9 @@ class NestedCallFinder {
 
   // Whether only the next step reads what `step` makes.
   bool IsReadOnce(const ForwardStep& step, const ForwardStep& next) const {
+    if (!ReadsFirst(calls_, step, next)) return false;
     const NameId made = At(step.last).outputs[0];
-    return made != kNoName && ReadsFirst(calls_, step, next) &&
-           last_reads_[Index(made)] <= next.last;
+    return made != kNoName && last_reads_[Index(made)] <= next.last;
   }
 
   // The first step of those from `begin` on that hand on to step `i` what they make, as norms are
