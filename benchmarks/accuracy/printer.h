@@ -17,6 +17,7 @@ inline int RunPrinter(int argc, char** argv, int (*print)(const Options& options
   const auto run = [&] {
     Options options = ParseOptions(args);
     SetTargets(options, [] { return GpuSearch(); });  // --gpu auto finds none
+    AskCudnn(options);
     return print(options);
   };
   return CatchErrors(run, "", std::cerr);

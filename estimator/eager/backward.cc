@@ -54,6 +54,7 @@ class Formulas : public Kernel {
   void MakeGrad(int input, Dims strides, const Dims& storage) override {
     if (!IsWanted(input)) return;
     const auto i = static_cast<size_t>(input);
+    if (GradientOf(rule_, input).form == Gradient::Form::kChannelSum) return MakeIfWanted(i);
     const LabelId label = calls_.GradientLabel(call_.inputs[i]);
     StridedType type = NewType(i);
     if (!strides.empty()) type.strides = std::move(strides);
@@ -96,6 +97,10 @@ class Formulas : public Kernel {
   void Free(int taken) override {
     TensorId& scratch = scratch_[static_cast<size_t>(taken)];
     if (scratch != kNoTensor) machine_.Release(std::exchange(scratch, kNoTensor));
+  }
+
+  void Use(Workspace workspace) override {
+    calls_.TakeWorkspace(node_.call, Uses(workspace), Thread::kBackward);
   }
 
  private:

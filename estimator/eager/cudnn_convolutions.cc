@@ -18,8 +18,9 @@ const StridedType& TypeOf(const Program& program, NameId name) {
   return program.values[Index(name)].type;
 }
 
-bool LiesChannelsLast(const StridedType& type) {
-  return SuggestedFormat(type) == MemoryFormat::kChannelsLast;
+bool LiesChannelsLast(const Program& program, const AtenCall& call) {
+  return CudnnFormat(TypeOf(program, call.inputs[0]), TypeOf(program, call.inputs[1])) ==
+         MemoryFormat::kChannelsLast;
 }
 
 // A convolution along one dimension runs as one of two, the first of which has size 1.
@@ -62,13 +63,14 @@ bool TakesCudnnDepthwise(const Convolution& c) {
          IsFastDepthwise(c);
 }
 
-std::optional<Convolution> ForwardOf(const Program& program, const AtenCall& call) {
-  const std::optional<ConvolutionArguments> arguments = ArgumentsIn(call.ints);
+std::optional<Convolution> ForwardOf(const TensorType& x, const TensorType& weight,
+                                     const TensorType& result, const std::vector<int64_t>& ints) {
+  const std::optional<ConvolutionArguments> arguments = ArgumentsIn(ints);
   if (!arguments) return std::nullopt;
-  Convolution convolution = {.dtype = TypeOf(program, call.inputs[0]).dtype,
-                             .input = TypeOf(program, call.inputs[0]).dims,
-                             .weight = TypeOf(program, call.inputs[1]).dims,
-                             .output = TypeOf(program, call.outputs[0]).dims,
+  Convolution convolution = {.dtype = x.dtype,
+                             .input = x.dims,
+                             .weight = weight.dims,
+                             .output = result.dims,
                              .stride = arguments->stride,
                              .padding = arguments->padding,
                              .dilation = arguments->dilation,
@@ -110,19 +112,32 @@ class Wanted {
 
 }  // namespace
 
-bool AsksCudnn(const Program& program, const AtenCall& call) {
-  if (!FindOpRule(call.op).asks_cudnn) return false;
-  if (LiesChannelsLast(TypeOf(program, call.inputs[0]))) return true;
-  const std::optional<Convolution> convolution = ForwardOf(program, call);
+MemoryFormat CudnnFormat(const StridedType& x, const StridedType& weight) {
+  const bool is_last = SuggestedFormat(x) == MemoryFormat::kChannelsLast ||
+                       SuggestedFormat(weight) == MemoryFormat::kChannelsLast;
+  const bool is_double = x.dtype == DType::kFloat64 || weight.dtype == DType::kFloat64;
+  return is_last && !is_double ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous;
+}
+
+bool AsksCudnn(const StridedType& x, const StridedType& weight, const TensorType& result,
+               const std::vector<int64_t>& ints) {
+  if (CudnnFormat(x, weight) == MemoryFormat::kChannelsLast) return true;
+  const std::optional<Convolution> convolution = ForwardOf(x, weight, result, ints);
   return !convolution || !IsDepthwise(*convolution) || TakesCudnnDepthwise(*convolution);
+}
+
+bool AsksCudnn(const Program& program, const AtenCall& call) {
+  return FindOpRule(call.op).asks_cudnn &&
+         AsksCudnn(TypeOf(program, call.inputs[0]), TypeOf(program, call.inputs[1]),
+                   TypeOf(program, call.outputs[0]), call.ints);
 }
 
 std::optional<Convolution> ConvolutionOf(const Program& program, const AtenCall& call,
                                          ConvolutionPass pass) {
-  if (!AsksCudnn(program, call) || LiesChannelsLast(TypeOf(program, call.inputs[0]))) {
-    return std::nullopt;
-  }
-  std::optional<Convolution> convolution = ForwardOf(program, call);
+  if (!AsksCudnn(program, call) || LiesChannelsLast(program, call)) return std::nullopt;
+  std::optional<Convolution> convolution =
+      ForwardOf(TypeOf(program, call.inputs[0]), TypeOf(program, call.inputs[1]),
+                TypeOf(program, call.outputs[0]), call.ints);
   if (convolution) convolution->pass = pass;
   return convolution;
 }

@@ -114,6 +114,15 @@ using TypeFunction = TensorType (*)(const CallTypes&);
 using TypePredicate = bool (*)(const CallTypes&);
 using StridesFunction = Dims (*)(const CallTypes&);  // of output 0, whose dims are known
 
+enum class Workspace : uint8_t {
+  kCublas,
+  kCublasLt,
+  kCudnnForward,  // these three: of a convolution's pass, where it was measured
+  kCudnnDataGradient,
+  kCudnnWeightGradient,
+  kCudnnAttention,  // of the size that the row computes
+};
+
 // What a formula does in backward where no list of steps can say it.
 class Kernel {
  public:
@@ -134,6 +143,7 @@ class Kernel {
   // A tensor that lives until it is freed, or until the call returns.
   virtual int Take(const TensorType& type) = 0;
   virtual void Free(int taken) = 0;
+  virtual void Use(Workspace workspace) = 0;
 };
 
 class Dispatcher;
@@ -143,15 +153,6 @@ struct AuxTensor {
   std::string_view name = {};
   TypeFunction type = nullptr;
   bool for_gradients = false;  // not made under torch.no_grad()
-};
-
-enum class Workspace : uint8_t {
-  kCublas,
-  kCublasLt,
-  kCudnnForward,  // these three: of a convolution's pass, where it was measured
-  kCudnnDataGradient,
-  kCudnnWeightGradient,
-  kCudnnAttention,  // of the size that the row computes
 };
 
 // One allocation of a call.  The order of steps is the order in PyTorch's events.
@@ -304,7 +305,7 @@ std::span<const std::span<const OpRule>> AllOpRules();
 // A new operator is one row in the file of its family and one line in tests/op_rule_test.cc.
 
 std::span<const OpRule> AttentionRules();      // ops_attention.cc
-std::span<const OpRule> ConvolutionRules();    // ops_linear.cc
+std::span<const OpRule> ConvolutionRules();    // ops_convolution.cc
 std::span<const OpRule> DropoutRules();        // ops_elementwise.cc
 std::span<const OpRule> ElementwiseRules();    // ops_elementwise.cc
 std::span<const OpRule> EmbeddingRules();      // ops_embedding.cc
