@@ -15,7 +15,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/estimate.h"

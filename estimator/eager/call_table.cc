@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/cudnn_workspaces.h"
 
 namespace onnxfit {
 namespace {
@@ -77,7 +77,7 @@ void CallTable::TakeWorkspace(int32_t call, const Step& step, Thread thread) {
 }
 
 int64_t CallTable::ConvolutionBytes(int32_t index, ConvolutionPass pass) const {
-  return MeasuredWorkspaceBytes(program_, call(index), pass, settings_.device);
+  return WorkspaceBytes(program_, call(index), pass, settings_.device);
 }
 
 void CallTable::Pass(size_t library, int64_t bytes) {

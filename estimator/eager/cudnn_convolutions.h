@@ -1,15 +1,11 @@
-// What a program asks cuDNN to convolve, and what cuDNN asks for in turn: as far as it was
-// measured, in a trace; what it may ask for beyond.
+// What a program asks cuDNN to convolve.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "estimator/base/calibration.h"
-#include "estimator/base/device.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/strides.h"
 #include "estimator/program/program.h"
@@ -40,28 +36,5 @@ std::vector<std::vector<ConvolutionPass>> PassesOf(const Program& program);
 
 // All of them that can be told, each once, in the order of their first use in forward.
 std::vector<Convolution> ConvolutionsOf(const Program& program);
-
-// --- Workspaces ----------------------------------------------------------------
-
-inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a trace calls it
-
-// The workspace of that call on `device`: 0 where it was not measured there.
-// REQUIRES, as below: `program` as Dispatch leaves it.
-int64_t MeasuredWorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
-                               const DeviceProfile& device);
-
-// An upper guess at the largest workspace of one call that was not measured on `device`: copies of
-// input, weight and output in the layout of cuDNN's kernels (NHWC ones run on NCHW tensors through
-// such copies; what heuristics choose is not published).  0 where no call asks cuDNN, or all are
-// measured.  Throws Error where that needs more than 63 bits.
-int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
-
-// How many of a program's convolutions were measured on `device`, each pass by itself; equal
-// ones count once, those that cannot be told each time.
-struct MeasuredConvolutions {
-  int64_t measured = 0;
-  int64_t all = 0;
-};
-MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device);
 
 }  // namespace onnxfit

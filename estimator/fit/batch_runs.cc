@@ -10,7 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/fit/predict.h"

@@ -11,7 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/predict.h"
@@ -65,6 +65,10 @@ bool IsCudnnWorkspaceAtPeak(const Trace& trace, const Timeline& timeline) {
   });
 }
 
+Basis BasisOfWorkspaces(const DeviceProfile& device) {
+  return device.calibration == nullptr ? Basis::kModelled : device.calibration->basis;
+}
+
 // Of the tensors of a module some may be another's, or lost: then none of their sums is certain.
 Basis BasisOf(Kind kind, Basis basis, std::span<const Doubt> doubts) {
   const bool is_of_module = basis == Basis::kExact && kind != Kind::kInput;
@@ -82,7 +86,7 @@ std::vector<BreakdownRow> BreakDown(const Trace& trace, const Timeline& timeline
     rows.push_back({.kind = std::string(ToString(kind)),
                     .bytes = timeline.bytes_by_kind[static_cast<size_t>(kind)],
                     .basis = kind == Kind::kWorkspace && is_measured
-                                 ? request.settings.device.calibration->basis
+                                 ? BasisOfWorkspaces(request.settings.device)
                                  : BasisOf(kind, basis, doubts)});
   }
   rows.push_back({.kind = "rounding",

@@ -13,7 +13,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/nccl.h"
 #include "estimator/eager/compiled_trace.h"
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_rule.h"

@@ -1,0 +1,134 @@
+#include "estimator/eager/cudnn_workspaces.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/index.h"
+
+namespace onnxfit {
+
+namespace {
+
+int64_t BytesOfValue(const Program& program, NameId name) {
+  return name == kNoName ? 0 : BytesOf(program.values[Index(name)].type);
+}
+
+int64_t CopiedBytes(const Program& program, const AtenCall& call) {
+  const int64_t read =
+      CheckedAdd(BytesOfValue(program, call.inputs[0]), BytesOfValue(program, call.inputs[1]));
+  return CheckedAdd(read, BytesOfValue(program, call.outputs[0]));
+}
+
+// What follows is the form.
+
+constexpr int kHopper = 9;
+
+bool IsPointwise(const Convolution& c) {
+  const auto are = [](const std::vector<int64_t>& all, int64_t value) {
+    return std::ranges::all_of(all, [&](int64_t each) { return each == value; });
+  };
+  return c.groups == 1 && are({c.weight.begin() + 2, c.weight.end()}, 1) && are(c.stride, 1) &&
+         are(c.padding, 0);
+}
+
+// Those of pictures, for which kernels in the order NCHW are taken.
+constexpr int64_t kFewChannels = 8;
+constexpr int64_t kFewChannelsOfFp32 = 32;
+bool HasFewChannels(const Convolution& c) {
+  const bool is_wide = c.dtype == DType::kFloat32 && c.pass == ConvolutionPass::kForward;
+  return c.input[1] < (is_wide ? kFewChannelsOfFp32 : kFewChannels);
+}
+
+int64_t BytesOfDims(DType dtype, const Dims& dims) { return BytesOf(TensorType{dtype, dims}); }
+
+constexpr int64_t kBesideCopies = 16;
+
+// A window of one element lies the same in both orders.
+int64_t CopiesInNhwc(const Convolution& c) {
+  const int64_t tensors =
+      CheckedAdd(BytesOfDims(c.dtype, c.input), BytesOfDims(c.dtype, c.output));
+  const bool has_window = std::any_of(c.weight.begin() + 2, c.weight.end(),
+                                      [](int64_t size) { return size > 1; });
+  return CheckedAdd(tensors, kBesideCopies + (has_window ? BytesOfDims(c.dtype, c.weight) : 0));
+}
+
+// A product for each sample, whose results are summed up in fp32, unless copies are much smaller.
+int64_t WeightGradientOfPoints(const Convolution& c) {
+  const bool is_one = std::all_of(c.output.begin() + 2, c.output.end(),
+                                  [](int64_t size) { return size == 1; });
+  if (is_one) return 0;
+  const int64_t samples = CheckedMul(c.input[0], BytesOfDims(DType::kFloat32, c.weight));
+  const int64_t copies = CopiesInNhwc(c);
+  const int64_t times = c.dtype == DType::kFloat32 ? 8 : 2;
+  return samples / times > copies ? copies : samples;
+}
+
+}  // namespace
+
+bool HasWorkspaceForm(const DeviceProfile& device) { return MajorOf(device) == kHopper; }
+
+int64_t FormedWorkspaceBytes(const Convolution& c) {
+  if (c.dtype == DType::kFloat64) return 0;
+  if (IsPointwise(c)) return c.pass == ConvolutionPass::kWeightGradient ? WeightGradientOfPoints(c) : 0;
+  if (c.pass != ConvolutionPass::kWeightGradient && HasFewChannels(c)) return 0;
+  return CopiesInNhwc(c);
+}
+
+namespace {
+
+std::optional<int64_t> FindMeasured(const Program& program, const AtenCall& call,
+                                    ConvolutionPass pass, const DeviceProfile& device) {
+  if (device.calibration == nullptr) return std::nullopt;
+  const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
+  if (!convolution) return std::nullopt;
+  const bool is_asked = device.calibration->basis != Basis::kMeasured;
+  if (is_asked && HasWorkspaceForm(device) && IsPointwise(*convolution)) {
+    return FormedWorkspaceBytes(*convolution);  // cublasLt's, which makes no plan without a card
+  }
+  return FindWorkspace(*device.calibration, *convolution);
+}
+
+}  // namespace
+
+int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
+                       const DeviceProfile& device) {
+  if (const auto measured = FindMeasured(program, call, pass, device)) return *measured;
+  if (!HasWorkspaceForm(device)) return 0;
+  const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
+  return convolution ? FormedWorkspaceBytes(*convolution) : 0;
+}
+
+int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device) {
+  int64_t most = 0;
+  const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const AtenCall& call = program.calls[i];
+    for (const ConvolutionPass pass : passes[i]) {
+      if (FindMeasured(program, call, pass, device)) continue;
+      const int64_t known = WorkspaceBytes(program, call, pass, device);
+      most = std::max(most, CopiedBytes(program, call) - known);
+    }
+  }
+  return most;
+}
+
+MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device) {
+  MeasuredConvolutions count;
+  std::set<Convolution> seen;
+  const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    for (const ConvolutionPass pass : passes[i]) {
+      const AtenCall& call = program.calls[i];
+      const auto convolution = ConvolutionOf(program, call, pass);
+      if (convolution && !seen.insert(*convolution).second) continue;
+      ++count.all;
+      if (FindMeasured(program, call, pass, device)) ++count.measured;
+    }
+  }
+  return count;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,44 @@
+// What cuDNN asks for to run a convolution: as far as it was measured, else by a closed form, in a
+// trace; what it may ask for beyond.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "estimator/base/calibration.h"
+#include "estimator/base/device.h"
+#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a trace calls it
+
+// Whether workspaces of such a card follow a closed form where they were not measured: Hopper's,
+// whose convolutions in 32 and 16 bits run in the order NHWC, through copies of tensors that lie in
+// the order NCHW.  Of 11,757 convolutions on an H200 (torch 2.11.0, cuDNN 9.19.0;
+// benchmarks/zoo/README.md) 64 % ask for what the form says, to 600 bytes.
+bool HasWorkspaceForm(const DeviceProfile& device);
+
+// By that form.  O(dims).  Throws Error where it needs more than 63 bits.
+int64_t FormedWorkspaceBytes(const Convolution& convolution);
+
+// The workspace of that call on `device`: as measured, else by the form, 0 where there is none.
+// REQUIRES, as below: `program` as Dispatch leaves it.
+int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
+                       const DeviceProfile& device);
+
+// An upper guess at what the largest workspace of one call that was not measured on `device` takes
+// beyond WorkspaceBytes: with copies of input, weight and output in the layout of cuDNN's kernels
+// (what heuristics choose is not published).  0 where no call asks cuDNN, or all are measured.  Throws Error where that needs more than 63 bits.
+int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
+
+// How many of a program's convolutions were measured on `device`, each pass by itself; equal
+// ones count once, those that cannot be told each time.
+struct MeasuredConvolutions {
+  int64_t measured = 0;
+  int64_t all = 0;
+};
+MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device);
+
+}  // namespace onnxfit
