@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/eager/dispatch.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/recover/roles.h"
@@ -44,13 +45,15 @@ std::string Net(const std::vector<std::string>& weights, const std::vector<std::
 
 // Which calls work in place, of a convolution, an operator and a ReLU.
 std::string InPlaceBehind(const std::string& between) {
-  const PreparedRun built =
-      Build(Net({"w"}, {"g", "b"}, "c = Conv (x, w) " + between + " y = Relu (n)"),
-            {.loss = Loss::kNone});
+  const TrainingSettings settings = {.loss = Loss::kNone};
+  const Program program = Dispatch(
+      Build(Net({"w"}, {"g", "b"}, "c = Conv (x, w) " + between + " y = Relu (n)"), settings)
+          .program,
+      settings);
   std::string text;
-  const std::vector<bool> in_place = FindInPlaceCalls(built.program, {});
+  const std::vector<bool> in_place = FindInPlaceCalls(program, settings);
   for (size_t i = 0; i < in_place.size(); ++i) {
-    if (in_place[i]) text += std::string(built.program.calls[i].op) + " ";
+    if (in_place[i]) text += std::string(program.calls[i].op) + " ";
   }
   return text;
 }

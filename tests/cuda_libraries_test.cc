@@ -82,12 +82,14 @@ TEST_CASE("libraries are looked for where PyTorch has them") {
                            "venv/lib/python3.12/site-packages/nvidia/nothing/include/a.h",
                            "venv/lib/python2.7/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
                            "conda/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12",
+                           "path/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
                            "usr/lib/python3.11/dist-packages/nvidia/cublas/lib/libcublas.so.12"}) {
     folder.Write(file);
   }
   CHECK(LibraryFolders({.given = "/mine",
                         .virtual_env = folder / "venv",
                         .conda_prefix = folder / "conda",
+                        .python = folder / "path",
                         .prefixes = {folder / "none", folder / "usr"},
                         .toolkit = "/toolkit"}) ==
         std::vector<std::string>{
@@ -95,6 +97,7 @@ TEST_CASE("libraries are looked for where PyTorch has them") {
             folder / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
             folder / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
             folder / "conda/lib/python3.11/site-packages/nvidia/cublas/lib",
+            folder / "path/lib/python3.12/site-packages/nvidia/cudnn/lib",
             folder / "usr/lib/python3.11/dist-packages/nvidia/cublas/lib",
             "",
             "/toolkit",

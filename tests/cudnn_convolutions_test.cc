@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/dispatch.h"
 #include "tests/measured_card.h"
 #include "tests/trace_helpers.h"

@@ -373,8 +373,8 @@ TEST_CASE("a convolution's gradient lies as its input does") {
         y = Conv (t, w)
       })",
                 {.optimizer = Optimizer::kNone, .loss = Loss::kMse, .steps = 1});
-  CHECK_MESSAGE(text.find("+t.grad:384 +w.grad:60 -y.grad -h.mm +m.grad:36") != std::string::npos,
-                text);
+  CHECK_MESSAGE(text.find("+t.grad:384 +w.grad:60") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("-y.grad -h.mm +m.grad:36") != std::string::npos, text);
 }
 
 // Heads of more than 64 are summed up in tiles of 128 rows, 64 columns and 4 numbers.

@@ -60,7 +60,7 @@ TEST_CASE("a card too small for any batch says so and stays clean") {
   request.binding.batch = 4'000'000;  // 47 GB of input alone for a batch of LeNet's
   const Verification verification = Verify(Model("lenet.onnxtxt"), request, gpu, *card);
   CHECK((verification.proof == Proof::kOom || verification.proof == Proof::kPass));
-  CHECK(card->free_bytes() == before);
+  CHECK(card->free_bytes() >= before);  // a driver may give back some of its own, too
 }
 
 }  // namespace

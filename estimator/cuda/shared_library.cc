@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "estimator/base/error.h"
@@ -101,12 +103,24 @@ void AddWheels(const std::string& environment, std::vector<std::string>& folders
   }
 }
 
+// Of an environment that is called by its path, and not activated.
+std::string PrefixOfPython() {
+  std::stringstream path(Variable("PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) {
+    std::error_code ignored;
+    const bool is_there = !folder.empty() && fs::exists(fs::path(folder) / "python3", ignored);
+    if (is_there) return fs::path(folder).parent_path().string();
+  }
+  return "";
+}
+
 }  // namespace
 
 LibraryPlaces PlacesOfEnvironment(std::string given) {
   return {.given = std::move(given),
           .virtual_env = Variable("VIRTUAL_ENV"),
           .conda_prefix = Variable("CONDA_PREFIX"),
+          .python = PrefixOfPython(),
           .prefixes = {Variable("HOME") + "/.local", "/usr/local", "/usr", "/opt/conda"}};
 }
 
@@ -115,6 +129,7 @@ std::vector<std::string> LibraryFolders(const LibraryPlaces& places) {
   if (!places.given.empty()) folders.push_back(places.given);
   AddWheels(places.virtual_env, folders);
   AddWheels(places.conda_prefix, folders);
+  AddWheels(places.python, folders);
   for (const std::string& prefix : places.prefixes) AddWheels(prefix, folders);
   folders.emplace_back();
   if (!places.toolkit.empty()) folders.push_back(places.toolkit);

@@ -41,6 +41,7 @@ struct LibraryPlaces {
   std::string given = {};         // a folder of people's choice, "" for none
   std::string virtual_env = {};   // $VIRTUAL_ENV
   std::string conda_prefix = {};  // $CONDA_PREFIX
+  std::string python = {};        // of the python3 that $PATH has first, "" for none
   // Where Python is installed for all: pip --user, Debian's and NVIDIA's images, PyTorch's images.
   std::vector<std::string> prefixes = {};
   std::string toolkit = "/usr/local/cuda/lib64";

@@ -1,8 +1,12 @@
 #include "estimator/eager/cudnn_workspaces.h"
 
 #include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -34,25 +38,43 @@ bool IsPointwise(const Convolution& c) {
          are(c.padding, 0);
 }
 
-// Those of pictures, for which kernels in the order NCHW are taken.
-constexpr int64_t kFewChannels = 8;
-constexpr int64_t kFewChannelsOfFp32 = 32;
-bool HasFewChannels(const Convolution& c) {
-  const bool is_wide = c.dtype == DType::kFloat32 && c.pass == ConvolutionPass::kForward;
-  return c.input[1] < (is_wide ? kFewChannelsOfFp32 : kFewChannels);
+int64_t AreaOfWindow(const Convolution& c) {
+  return std::accumulate(c.weight.begin() + 2, c.weight.end(), int64_t{1}, std::multiplies<>());
 }
 
-int64_t BytesOfDims(DType dtype, const Dims& dims) { return BytesOf(TensorType{dtype, dims}); }
+// As a ResNet begins: a large window, some steps apart, which overlaps itself.
+bool IsStem(const Convolution& c) {
+  constexpr int64_t kLarge = 49;
+  return AreaOfWindow(c) >= kLarge && c.stride.back() > 1 && c.stride.back() < c.weight.back();
+}
+
+// Those of pictures, for which kernels in the order NCHW are taken.
+bool HasFewChannels(const Convolution& c) {
+  const bool is_wide = c.dtype == DType::kFloat32 && c.pass == ConvolutionPass::kForward;
+  return c.stride.size() == 2 && !IsStem(c) && c.input[1] < (is_wide ? 32 : 8);
+}
+
+// In 16 bits channels are filled up to a multiple of 8.
+int64_t FilledBytes(DType dtype, Dims dims, std::initializer_list<size_t> channels) {
+  constexpr int64_t kFilled = 8;
+  if (dtype != DType::kFloat32) {
+    for (const size_t i : channels) dims[i] = RoundUp(dims[i], kFilled);
+  }
+  return BytesOf(TensorType{dtype, std::move(dims)});
+}
 
 constexpr int64_t kBesideCopies = 16;
 
 // A window of one element lies the same in both orders.
 int64_t CopiesInNhwc(const Convolution& c) {
-  const int64_t tensors =
-      CheckedAdd(BytesOfDims(c.dtype, c.input), BytesOfDims(c.dtype, c.output));
-  const bool has_window = std::any_of(c.weight.begin() + 2, c.weight.end(),
-                                      [](int64_t size) { return size > 1; });
-  return CheckedAdd(tensors, kBesideCopies + (has_window ? BytesOfDims(c.dtype, c.weight) : 0));
+  const int64_t tensors = CheckedAdd(FilledBytes(c.dtype, c.input, {1}),
+                                     FilledBytes(c.dtype, c.output, {1}));
+  const bool has_window = AreaOfWindow(c) > 1;
+  const bool is_grouped = c.groups > 1;
+  const int64_t weight = !has_window  ? 0
+                         : is_grouped ? FilledBytes(c.dtype, c.weight, {})
+                                      : FilledBytes(c.dtype, c.weight, {0, 1});
+  return CheckedAdd(tensors, CheckedAdd(weight, kBesideCopies));
 }
 
 // A product for each sample, whose results are summed up in fp32, unless copies are much smaller.
@@ -60,7 +82,7 @@ int64_t WeightGradientOfPoints(const Convolution& c) {
   const bool is_one = std::all_of(c.output.begin() + 2, c.output.end(),
                                   [](int64_t size) { return size == 1; });
   if (is_one) return 0;
-  const int64_t samples = CheckedMul(c.input[0], BytesOfDims(DType::kFloat32, c.weight));
+  const int64_t samples = CheckedMul(c.input[0], FilledBytes(DType::kFloat32, c.weight, {}));
   const int64_t copies = CopiesInNhwc(c);
   const int64_t times = c.dtype == DType::kFloat32 ? 8 : 2;
   return samples / times > copies ? copies : samples;

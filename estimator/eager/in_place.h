@@ -12,6 +12,7 @@ namespace onnxfit {
 // not say what works in place, so it is taken to wherever it is legal; but a model's code
 // does not change when a part of it is frozen, nor in inference, where what keeps nothing
 // would make more of it legal.  O(calls).
+// REQUIRES: `program` as Dispatch leaves it.
 std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSettings& settings);
 
 // Whether calls may work in place of which neither the file nor a library nor a flag says whether

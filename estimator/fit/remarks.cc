@@ -137,7 +137,10 @@ std::string MeasuredText(const MeasuredConvolutions& convolutions, const Estimat
   if (convolutions.all == 0) return fmt::format("{}", fmt::join(parts, ", "));
   parts.push_back(fmt::format("cuDNN's workspaces in {} of {} passes of convolutions",
                               convolutions.measured, convolutions.all));
-  if (convolutions.measured < convolutions.all) parts.emplace_back("none in the others");
+  if (convolutions.measured < convolutions.all) {
+    parts.emplace_back(HasWorkspaceForm(device) ? "copies of tensors in the others"
+                                                : "none in the others");
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -166,7 +169,11 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   if (!measured.empty()) return measured;
   const auto passes = PassesOf(prediction.program);
   const bool asks = std::ranges::any_of(passes, [](const auto& call) { return !call.empty(); });
-  return asks ? "convolutions ask cuDNN for no workspace" : "";
+  if (!asks) return "";
+  return HasWorkspaceForm(request.settings.device)
+             ? "convolutions ask cuDNN for copies of their tensors in the order NHWC, as most do on "
+               "an H200 (--cudnn asks the library)"
+             : "convolutions ask cuDNN for no workspace";
 }
 
 // What other ranks have beside the first: of zero1 LargerShare says more; DeepSpeed's parts begin

@@ -1,0 +1,77 @@
+#include "estimator/eager/cudnn_workspaces.h"
+
+#include <doctest/doctest.h>
+
+
+namespace onnxfit::cudnn_workspaces_test {
+namespace {
+
+constexpr auto kForward = ConvolutionPass::kForward;
+constexpr auto kOfX = ConvolutionPass::kDataGradient;
+constexpr auto kOfWeight = ConvolutionPass::kWeightGradient;
+
+struct Row {
+  const char* name;
+  ConvolutionPass pass;
+  DType dtype;
+  Dims x, weight, y;
+  int64_t stride, padding;
+  int64_t bytes;
+};
+
+Convolution ConvolutionOf(const Row& row) {
+  const size_t rank = row.x.size() - 2;
+  return {.pass = row.pass,
+          .dtype = row.dtype,
+          .input = row.x,
+          .weight = row.weight,
+          .output = row.y,
+          .stride = std::vector<int64_t>(rank, row.stride),
+          .padding = std::vector<int64_t>(rank, row.padding),
+          .dilation = std::vector<int64_t>(rank, 1)};
+}
+
+// To the byte what torch 2.11.0 with cuDNN 9.19.0 asked for on an H200.
+TEST_CASE("the form says what an H200 asked for") {
+  const Row rows[] = {
+      {"x, y and the weight in NHWC", kForward, DType::kFloat32, {4, 32, 128, 128},
+       {32, 32, 3, 3}, {4, 32, 128, 128}, 1, 1, 2 * 4 * 4 * 32 * 128 * 128 + 4 * 32 * 32 * 9 + 16},
+      {"in 16 bits", kForward, DType::kBFloat16, {8, 64, 64, 64}, {64, 64, 3, 3},
+       {8, 64, 64, 64}, 1, 1, 2 * 2 * 8 * 64 * 64 * 64 + 2 * 64 * 64 * 9 + 16},
+      {"of the gradient of x", kOfX, DType::kFloat32, {4, 32, 128, 128}, {32, 32, 3, 3},
+       {4, 32, 128, 128}, 1, 1, 2 * 4 * 4 * 32 * 128 * 128 + 4 * 32 * 32 * 9 + 16},
+      {"of three dimensions", kForward, DType::kFloat32, {8, 256, 4, 14, 14}, {512, 256, 3, 3, 3},
+       {8, 512, 2, 7, 7}, 2, 1,
+       4 * (8 * 256 * 4 * 14 * 14 + 8 * 512 * 2 * 7 * 7 + 512 * 256 * 27) + 16},
+      {"a picture's channels", kForward, DType::kFloat32, {8, 3, 224, 224}, {768, 3, 16, 16},
+       {8, 768, 14, 14}, 16, 0, 0},
+      {"as a ResNet begins", kForward, DType::kFloat32, {8, 3, 224, 224}, {64, 3, 7, 7},
+       {8, 64, 112, 112}, 2, 3, 4 * (8 * 3 * 224 * 224 + 8 * 64 * 112 * 112 + 64 * 147) + 16},
+      {"points", kForward, DType::kFloat32, {32, 64, 56, 56}, {256, 64, 1, 1},
+       {32, 256, 56, 56}, 1, 0, 0},
+      {"points of the gradient of x", kOfX, DType::kBFloat16, {8, 256, 56, 56}, {64, 256, 1, 1},
+       {8, 64, 56, 56}, 1, 0, 0},
+      {"a weight for each sample", kOfWeight, DType::kFloat32, {32, 64, 56, 56}, {64, 64, 1, 1},
+       {32, 64, 56, 56}, 1, 0, 32 * 4 * 64 * 64},
+      {"in fp32 of 16 bits, too", kOfWeight, DType::kBFloat16, {8, 64, 56, 56}, {256, 64, 1, 1},
+       {8, 256, 56, 56}, 1, 0, 8 * 4 * 256 * 64},
+      {"points one step apart have copies", kForward, DType::kFloat32, {4, 128, 28, 28},
+       {256, 128, 1, 1}, {4, 256, 14, 14}, 2, 0, 4 * (4 * 128 * 28 * 28 + 4 * 256 * 14 * 14) + 16},
+      {"one point", kOfWeight, DType::kFloat32, {4, 512, 1, 1}, {32, 512, 1, 1}, {4, 32, 1, 1}, 1,
+       0, 0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.name));
+    CHECK(FormedWorkspaceBytes(ConvolutionOf(row)) == row.bytes);
+  }
+}
+
+TEST_CASE("of Hopper alone, and not of what was measured") {
+  CHECK(HasWorkspaceForm({.compute_capability = 90}));
+  CHECK_FALSE(HasWorkspaceForm({.compute_capability = 80}));
+  CHECK_FALSE(HasWorkspaceForm({.compute_capability = 100}));
+  CHECK_FALSE(HasWorkspaceForm({}));
+}
+
+}  // namespace
+}  // namespace onnxfit::cudnn_workspaces_test
