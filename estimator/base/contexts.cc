@@ -20,6 +20,9 @@ namespace {
 constexpr bool kBare = false;
 constexpr bool kRan = true;
 
+// What cudaMemGetInfo counted beyond the allocator's segments, by python -m onnxfit measure.
+constexpr char kMeasuredH200[] = "benchmarks/real_cards/contributed/h200.json.xz";
+
 constexpr ContextReport kReports[] = {
     {"gtx1080", 106, kBare, "BayraktarLab/cell2location#398"},
     {"gtx1080", 137, kRan, "BayraktarLab/cell2location#398"},
@@ -54,6 +57,9 @@ constexpr ContextReport kReports[] = {
     {"a100-80gb-pcie", 409, kRan, "HiDream-ai/VAREdit#6"},
     {"a800-80gb", 525, kRan, "hpcaitech/Open-Sora#535", "torch 2.1"},
     {"h100-nvl", 676, kRan, "ali-vilab/VACE#56"},
+    {"h200", 527, kBare, kMeasuredH200, "torch 2.11.0+cu130, driver 580.159.04"},
+    {"h200", 751, kRan, kMeasuredH200, "torch 2.11.0+cu130, driver 580.159.04"},  // gpt2, fp32
+    {"h200", 771, kRan, kMeasuredH200, "torch 2.11.0+cu130, driver 580.159.04"},  // resnet50, fp32
     {"b200", 712, kRan, "stas00/ml-engineering:debug/pytorch.md"},
 };
 

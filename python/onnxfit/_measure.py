@@ -97,10 +97,19 @@ def _estimate(path: str, flags: List[str]) -> Dict[str, Any]:
     return {name: peak[name] for name in names}
 
 
-def _runs_of(name: str, path: str, batch: Optional[int]) -> Iterator[Run]:
+def _card_flags(name: str) -> List[str]:
+    """Those that name the card; none where the command has no row of it."""
+    try:
+        known = _command.ask(["gpus", name]).data
+    except OnnxfitError:
+        known = []
+    return ["--gpu", name] if known else []
+
+
+def _runs_of(name: str, path: str, batch: Optional[int], card: List[str]) -> Iterator[Run]:
     size = batch or _networks.find(name).batch
     for precision in _PRECISIONS:
-        flags = ["-b", str(size), "-p", precision, "-o", "adamw"]
+        flags = ["-b", str(size), "-p", precision, "-o", "adamw", *card]
         measured = _in_own_process(name, str(size), precision)
         yield Run(name, size, precision, flags, measured, _estimate(path, flags))
 
@@ -170,7 +179,8 @@ def _measure_network(name: str, folder: str, batch: Optional[int], file: _File) 
     """The path of its program; prints a row for each run."""
     program = _write_program(name, folder)
     runs = []
-    for run in _runs_of(name, program, batch):
+    card = _card_flags(file.content["card"]["name"])
+    for run in _runs_of(name, program, batch, card):
         print(_row(run), flush=True)
         runs.append(run)
     file.add(name, program, runs)

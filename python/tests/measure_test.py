@@ -54,6 +54,12 @@ class Measure(unittest.TestCase):
         self.assertEqual(run["measured"], MEASURED)
         self.assertEqual(run["flags"], ["-b", "8", "-p", "fp32", "-o", "adamw"])
 
+    def test_the_estimate_is_of_the_card_where_it_is_known(self):
+        hopper = dict(CARD, name="NVIDIA H200")
+        _, file = measure("--only", "perceptron",
+                          answer=lambda *words: hopper if words == ("card",) else MEASURED)
+        self.assertEqual(file["runs"][0]["flags"][-2:], ["--gpu", "NVIDIA H200"])
+
     def test_what_does_not_fit_is_a_row(self):
         said, file = measure("--only", "perceptron")
         self.assertIn("amp-bf16    out of memory\n", said)
