@@ -1,6 +1,7 @@
 """Whether the card at hand holds the largest batch that onnxfit max-batch says, and how much more.
 
     full_card.py OUT.jsonl [MODEL...] --models FOLDER [--binary onnxfit]
+    full_card.py data/cards/h200_full.jsonl --table      # as a table
 
 Of each network of zoo.py and precision: asks for the largest batch of AdamW on this card, trains three
 steps of it, then of batches ever larger (by 2 %, 5 %, 10 %, 20 %) until the card is out of memory.  A line
@@ -13,9 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
-import on_card
 from card_table import find_models
 from runs import ROOT, given_flags
 
@@ -36,6 +34,7 @@ def said(binary, gpu, model, kind, path, precision):
 
 def trained(model, batch, precision):
     """Figures of three steps, or the error; a process of its own."""
+    import on_card
     import zoo
     network = zoo.NETWORKS[model]
 
@@ -70,6 +69,23 @@ def line(args, model, kind, path, precision):
     return {**found, "said": report, "runs": runs}
 
 
+def percent(batch, said):
+    return f"{batch} ({100 * batch / said - 100:+.1f} %)" if batch != said else str(batch)
+
+
+def print_table(lines):
+    """What ran last, and what did not; "-" where nothing larger was tried."""
+    print("| network, training, adamw | largest batch, as said | verdict | the card ran | "
+          "and not |\n|---|---|---|---|---|")
+    for found in lines:
+        said_of_it = found["said"]["max_batch"]
+        ran = max(run["batch"] for run in found["runs"] if "failed" not in run)
+        failed = [run["batch"] for run in found["runs"] if "failed" in run]
+        print(f"| {found['model']}, {found['precision']} | {said_of_it} | {found['said']['verdict']} "
+              f"| {percent(ran, said_of_it)} | "
+              f"{percent(min(failed), said_of_it) if failed else '-'} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,8 +93,14 @@ def main():
     parser.add_argument("models", nargs="*")
     parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
     parser.add_argument("--gpu", default="auto")
-    parser.add_argument("--models", dest="folder", required=True, help="a folder of exports")
+    parser.add_argument("--models", dest="folder", help="a folder of exports")
+    parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
+    if args.table:
+        return print_table(map(json.loads, args.output.read_text().splitlines()))
+    if not args.folder:
+        parser.error("expected a folder of exports: --models")
+    import torch
     torch.set_num_threads(1)  # threads do not outlive a fork
     exports = find_models(args.folder)
     for model in args.models or exports:

@@ -5,6 +5,7 @@
     compare.py --check         # exit 1 where a run is not as zoo.csv has it
     compare.py --update        # writes zoo.csv
     compare.py --exports FOLDER --truths FILE.jsonl...   # of others than data/
+    compare.py --card h200                               # beside what a card took; card_h200.csv
 
 data/truth.json.xz holds what truths.py wrote, data/models*.tar.xz what exports.py wrote.
 """
@@ -29,6 +30,7 @@ from runs import PYTORCH, ROOT  # noqa: E402
 
 FIGURES = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 OFF = 0.005  # of a figure: what -v shows
+PROGRAMS = ["pt2-train", "pt2-eval"]  # what is compared with a card
 
 
 def worse(before, row):
@@ -38,11 +40,23 @@ def worse(before, row):
             if row[name] != "" and abs(float(row[name])) > abs(float(before[name]))]
 
 
-TABLE = committed.Table(HERE / "zoo.csv", ["family", "kind", "run"], [*FIGURES, "refused"], worse,
-                        lambda row: not row["refused"] and not float(row["exact"]))
+def table_in(name):
+    return committed.Table(HERE / name, ["family", "kind", "run"], [*FIGURES, "refused"], worse,
+                           lambda row: not row["refused"] and not float(row["exact"]))
+
+
+TABLE = table_in("zoo.csv")
 
 
 # --- Runs ------------------------------------------------------------------------------------
+
+def card_truths(name):
+    """Of data/card_NAME.json.xz, which card_truths.py wrote; estimates are of that card."""
+    with lzma.open(HERE / f"data/card_{name}.json.xz", "rt") as file:
+        runs = json.load(file)["runs"]
+    return [{**run, "flags": f"{run['flags']} --gpu {name}"} for run in runs
+            if not run["model"].startswith("recurrent.")]
+
 
 def read_truths(paths):
     truths = []
@@ -120,10 +134,13 @@ def measure(args):
         folder = args.exports or scratch
         if not args.exports:
             unpack(scratch)
-        truths = read_truths(args.truths or [HERE / "data/truth.json.xz"])
-        keys = [tuple(key_of(truth, kind).values())
-                for truth, kind, _ in jobs_of(truths, folder, [])]
-        jobs = jobs_of(truths, folder, args.families)[::args.every]
+        truths = card_truths(args.card) if args.card else \
+            read_truths(args.truths or [HERE / "data/truth.json.xz"])
+        all_jobs = [job for job in jobs_of(truths, folder, [])
+                    if not args.card or job[1] in PROGRAMS]
+        keys = [tuple(key_of(truth, kind).values()) for truth, kind, _ in all_jobs]
+        jobs = [job for job in jobs_of(truths, folder, args.families)
+                if not args.card or job[1] in PROGRAMS][::args.every]
         return list(pool.map(lambda job: estimate(args.binary, *job), jobs)), keys
 
 
@@ -159,6 +176,26 @@ def print_summary(rows):
                      [row for row in some if row["family"].startswith(library + ".")])
 
 
+def card_line(precision, mode, rows):
+    """A line for the peak that was requested, one for what was reserved."""
+    for figure in ("exact", "reserved"):
+        errors = sorted(abs(float(row[figure])) for row in rows if not row["refused"])
+        shares = [100 * sum(error <= most for error in errors) / len(rows) for most in (0, .5, 3)]
+        print(f"| {precision} | {mode} | {'requested' if figure == 'exact' else figure} "
+              f"| {len(rows)} | {shares[0]:.1f} % | {shares[1]:.1f} % | {shares[2]:.1f} % "
+              f"| {quantile(errors, .5):.2f} % | {quantile(errors, .95):.1f} % "
+              f"| {errors[-1]:.1f} % |")
+
+
+def print_card(rows):
+    print("| precision | mode | peak | runs | to the byte | within 0.5 % | 3 % | median | 95 % "
+          "| worst |\n|---|---|---|---|---|---|---|---|---|---|")
+    runs = sorted({tuple(row["run"].split()[1::2]) for row in rows}, key=lambda run: run[::-1])
+    for precision, mode in runs:
+        card_line(precision, mode, [row for row in rows
+                                    if row["run"].split()[1::2] == [precision, mode]])
+
+
 def print_wrong(rows):
     """One line for each family, kind and mode: its largest error."""
     seen = set()
@@ -178,12 +215,15 @@ def main():
     parser.add_argument("--committed", action="store_true", help="what zoo.csv says")
     parser.add_argument("--exports", type=Path, metavar="FOLDER")
     parser.add_argument("--truths", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--card", metavar="NAME", help="beside data/card_NAME.json.xz")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one run in N")
     parser.add_argument("-v", "--verbose", action="store_true", help="what is not right")
     parser.add_argument("families", nargs="*")
     committed.add_arguments(parser)
     args = parser.parse_intermixed_args()
-    return committed.answer(args, TABLE, lambda: measure(args), print_wrong, print_summary)
+    table = table_in(f"card_{args.card}.csv") if args.card else TABLE
+    return committed.answer(args, table, lambda: measure(args), print_wrong,
+                            print_card if args.card else print_summary)
 
 
 if __name__ == "__main__":

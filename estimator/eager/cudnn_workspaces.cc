@@ -67,8 +67,8 @@ constexpr int64_t kBesideCopies = 16;
 
 // A window of one element lies the same in both orders.
 int64_t CopiesInNhwc(const Convolution& c) {
-  const int64_t tensors = CheckedAdd(FilledBytes(c.dtype, c.input, {1}),
-                                     FilledBytes(c.dtype, c.output, {1}));
+  const int64_t tensors =
+      CheckedAdd(FilledBytes(c.dtype, c.input, {1}), FilledBytes(c.dtype, c.output, {1}));
   const bool has_window = AreaOfWindow(c) > 1;
   const bool is_grouped = c.groups > 1;
   const int64_t weight = !has_window  ? 0
@@ -79,8 +79,8 @@ int64_t CopiesInNhwc(const Convolution& c) {
 
 // A product for each sample, whose results are summed up in fp32, unless copies are much smaller.
 int64_t WeightGradientOfPoints(const Convolution& c) {
-  const bool is_one = std::all_of(c.output.begin() + 2, c.output.end(),
-                                  [](int64_t size) { return size == 1; });
+  const bool is_one =
+      std::all_of(c.output.begin() + 2, c.output.end(), [](int64_t size) { return size == 1; });
   if (is_one) return 0;
   const int64_t samples = CheckedMul(c.input[0], FilledBytes(DType::kFloat32, c.weight, {}));
   const int64_t copies = CopiesInNhwc(c);
@@ -94,7 +94,8 @@ bool HasWorkspaceForm(const DeviceProfile& device) { return MajorOf(device) == k
 
 int64_t FormedWorkspaceBytes(const Convolution& c) {
   if (c.dtype == DType::kFloat64) return 0;
-  if (IsPointwise(c)) return c.pass == ConvolutionPass::kWeightGradient ? WeightGradientOfPoints(c) : 0;
+  if (IsPointwise(c))
+    return c.pass == ConvolutionPass::kWeightGradient ? WeightGradientOfPoints(c) : 0;
   if (c.pass != ConvolutionPass::kWeightGradient && HasFewChannels(c)) return 0;
   return CopiesInNhwc(c);
 }

@@ -30,7 +30,8 @@ int64_t WorkspaceBytes(const Program& program, const AtenCall& call, Convolution
 
 // An upper guess at what the largest workspace of one call that was not measured on `device` takes
 // beyond WorkspaceBytes: with copies of input, weight and output in the layout of cuDNN's kernels
-// (what heuristics choose is not published).  0 where no call asks cuDNN, or all are measured.  Throws Error where that needs more than 63 bits.
+// (what heuristics choose is not published).  0 where no call asks cuDNN, or all are measured.
+// Throws Error where that needs more than 63 bits.
 int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
 
 // How many of a program's convolutions were measured on `device`, each pass by itself; equal

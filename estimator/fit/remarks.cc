@@ -170,10 +170,10 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   const auto passes = PassesOf(prediction.program);
   const bool asks = std::ranges::any_of(passes, [](const auto& call) { return !call.empty(); });
   if (!asks) return "";
-  return HasWorkspaceForm(request.settings.device)
-             ? "convolutions ask cuDNN for copies of their tensors in the order NHWC, as most do on "
-               "an H200 (--cudnn asks the library)"
-             : "convolutions ask cuDNN for no workspace";
+  return HasWorkspaceForm(request.settings.device) ? "convolutions ask cuDNN for copies of their "
+                                                     "tensors in the order NHWC, as most do on "
+                                                     "an H200 (--cudnn asks the library)"
+                                                   : "convolutions ask cuDNN for no workspace";
 }
 
 // What other ranks have beside the first: of zero1 LargerShare says more; DeepSpeed's parts begin
