@@ -8,13 +8,13 @@
 namespace onnxfit {
 namespace {
 
-bool RunsOnCudnn(const CallTypes& call) {
+bool CudnnConvolves(const CallTypes& call) {
   return AsksCudnn(call.in(0), call.in(1), call.out(0), call.ints());
 }
 
 // Of one dimension, x is made contiguous before it is seen as a picture of height 1.
 MemoryFormat FormatOf(const CallTypes& call) {
-  return RunsOnCudnn(call) ? CudnnFormat(call.in(0), call.in(1)) : MemoryFormat::kContiguous;
+  return CudnnConvolves(call) ? CudnnFormat(call.in(0), call.in(1)) : MemoryFormat::kContiguous;
 }
 
 Dims AsConvolved(const CallTypes& call) { return StridesIn(FormatOf(call), call.out(0).dims); }
@@ -57,7 +57,7 @@ void DepthwiseBackward(Kernel& kernel) {
 }
 
 void ConvolutionBackward(Kernel& kernel) {
-  return RunsOnCudnn(kernel.types()) ? CudnnBackward(kernel) : DepthwiseBackward(kernel);
+  return CudnnConvolves(kernel.types()) ? CudnnBackward(kernel) : DepthwiseBackward(kernel);
 }
 
 // One formula makes all three gradients (tools/autograd/derivatives.yaml), so it keeps input and

@@ -382,6 +382,9 @@ bool CastsToWeight(std::string_view file, std::string_view line, std::string_vie
 // whether it casts what it passes to a linear layer to the type of its weight first, where they
 // differ;
 bool CastsArgument(std::string_view file, std::string_view line);
+// the name of what it passes to a convolution, in training or not, where a statement before it has
+// made that contiguous, of which an export says nothing if it was so already; "" of others;
+std::string_view ContiguousArgumentOf(std::string_view file, std::string_view line, bool trains);
 // whether it calls a helper that indexes a table by numbers that are on the host, though an export
 // of a model on the CPU has them beside the others;
 bool IndexesFromHost(std::string_view file, std::string_view line);

@@ -110,6 +110,25 @@ constexpr TracedStatement kArgumentCasts[] = {
       "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
 };
 
+// Which pass what a statement before them has made contiguous: no call where it was so already,
+// which depends on how the convolutions of the exporting device lie.
+struct ContiguousArgument {
+  TracedStatement statement;
+  std::string_view name;
+  bool only_trained = false;
+};
+constexpr ContiguousArgument kContiguousArguments[] = {
+    {{"diffusers/models/resnet.py",
+      "input_tensor = self.conv_shortcut(input_tensor)",
+      {kDiffusers, "models/resnet.py", "input_tensor = input_tensor.contiguous()"}},
+     "input_tensor",
+     true},
+    {{"timm/models/twins.py",
+      "x = self.proj(x).flatten(2).transpose(1, 2)",
+      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
+     "x"},
+};
+
 // Rotary embeddings: "with maybe_autocast(device_type=…, enabled=False)".  The statements of its
 // body, in Llama's and its copies.
 constexpr std::string_view kYoso = "models/yoso/modeling_yoso.py";
@@ -265,6 +284,14 @@ bool CastsArgument(std::string_view file, std::string_view line) {
   return std::ranges::any_of(kArgumentCasts, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line == row.text;
   });
+}
+
+std::string_view ContiguousArgumentOf(std::string_view file, std::string_view line, bool trains) {
+  for (const ContiguousArgument& row : kContiguousArguments) {
+    const bool runs = trains || !row.only_trained;
+    if (runs && IsFrom(file, row.statement) && line == row.statement.text) return row.name;
+  }
+  return "";
 }
 
 std::string_view FunctionOf(std::string_view file, std::string_view line) {

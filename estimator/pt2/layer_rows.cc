@@ -50,6 +50,15 @@ NameId PaddedBehind(CallWriter& writer, const Call& call, NameId x, const Dims& 
   return padded;
 }
 
+NameId MadeContiguous(CallWriter& writer, const Call& call, NameId input) {
+  const std::string_view name = MadeContiguousFor(call, writer.trains());
+  if (name.empty()) return input;
+  const ProgramValue& value = writer.program().values[Index(input)];
+  const NameId made = writer.NewName(value.name + ".contiguous", value.type);
+  writer.EmitInCaller(std::string(name), "contiguous", {input}, {made});
+  return made;
+}
+
 void WriteConvolution(CallWriter& writer, const Call& call, std::string_view op) {
   std::vector<NameId> tensors = writer.Tensors(call);
   if (tensors.size() < 2) return writer.WriteUnknown(call);
@@ -62,6 +71,7 @@ void WriteConvolution(CallWriter& writer, const Call& call, std::string_view op)
   arguments.groups = writer.IntAt(call, "groups", 1);
   arguments.is_transposed = call.target.find("transpose") != std::string_view::npos ||
                             writer.IntAt(call, "transposed", 0) != 0;
+  tensors[0] = MadeContiguous(writer, call, tensors[0]);
   tensors[0] = PaddedBehind(writer, call, tensors[0], weight, arguments.dilation);
   writer.Emit(op, std::move(tensors), {writer.Result(call)}, ToInts(arguments));
 }

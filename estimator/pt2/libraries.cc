@@ -21,10 +21,24 @@ bool CastsToWeightFirst(const Call& call) {
   return CastsToWeight(call.lines.back().file, call.lines.back().text, type);
 }
 
-bool CastsArgumentFirst(const Call& call) {
+namespace {
+
+// Of the forward around the module of `call`, null where that is not known.
+const SourceLine* LineOfCaller(const Call& call) {
   const size_t lines = call.lines.size();
-  if (lines < 2 || lines != call.modules.size()) return false;
-  return CastsArgument(call.lines[lines - 2].file, call.lines[lines - 2].text);
+  return lines < 2 || lines != call.modules.size() ? nullptr : &call.lines[lines - 2];
+}
+
+}  // namespace
+
+bool CastsArgumentFirst(const Call& call) {
+  const SourceLine* line = LineOfCaller(call);
+  return line != nullptr && CastsArgument(line->file, line->text);
+}
+
+std::string_view MadeContiguousFor(const Call& call, bool trains) {
+  const SourceLine* line = LineOfCaller(call);
+  return line == nullptr ? "" : ContiguousArgumentOf(line->file, line->text, trains);
 }
 
 std::string_view FunctionAround(const Call& call) {

@@ -23,6 +23,10 @@ bool CastsToWeightFirst(const Call& call);
 // weight first, where they differ: a branch that an export in fp32 does not take.
 bool CastsArgumentFirst(const Call& call);
 
+// The name, in the forward around the module of `call`, of what that passes to it and has made
+// contiguous before, of which an export says nothing if it was so already; "" of others.
+std::string_view MadeContiguousFor(const Call& call, bool trains);
+
 // The operator that has the backward of the torch.autograd.Function whose forward makes `call`; ""
 // where there is none.
 std::string_view FunctionAround(const Call& call);
