@@ -99,6 +99,21 @@ TEST_CASE("heads of values have to be aligned as those of keys") {
   CHECK(choice(30) == AttentionKernel::kMath);
 }
 
+// A T5's: biases of a table, [S, K, H] permuted.  As an H200 ran it, torch 2.11.
+TEST_CASE("no fused kernel takes a mask whose rows do not lie densely") {
+  const Attention attention = {Operand(DType::kBFloat16, 8, 128, 64),
+                               Operand(DType::kBFloat16, 8, 128, 64),
+                               Operand(DType::kBFloat16, 8, 128, 64)};
+  const DeviceProfile hopper = {.compute_capability = 90, .multiprocessors = 132};
+  const auto choice = [&](const Dims& strides) {
+    AttentionTerms terms;
+    terms.mask = StridedType{{DType::kBFloat16, {1, 8, 128, 128}}, strides};
+    return ChooseAttention(attention, terms, DefaultFramework(), hopper);
+  };
+  CHECK(choice({8 * 128 * 128, 128 * 128, 128, 1}) == AttentionKernel::kCudnn);
+  CHECK(choice({8 * 128 * 128, 1, 8 * 128, 8}) == AttentionKernel::kMath);
+}
+
 TEST_CASE("the kernel that attention takes, by version and card") {
   const Row rows[] = {
       {"pytorch-2.10", 90, DType::kBFloat16, "FFFFFFFFFFFFEEFFEFFFEEEFFF"},

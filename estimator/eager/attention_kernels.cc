@@ -17,6 +17,10 @@ bool HaveUnitStrides(const Attention& a) {
   return HasUnitStride(a.q) && HasUnitStride(a.k) && HasUnitStride(a.v);
 }
 
+bool HasUnitStride(const AttentionTerms& terms) {
+  return !terms.mask.has_value() || HasUnitStride(*terms.mask);
+}
+
 bool IsHopperOrBlackwell(const DeviceProfile& device) {
   return MajorOf(device) == 9 || MajorOf(device) == 10;
 }
@@ -38,7 +42,7 @@ bool CudnnRuns(const Attention& a, const AttentionTerms& terms, const FrameworkP
   if (heads == CudnnHeads::kNone || !IsHopperOrBlackwell(device)) return false;
   if (a.drops && (!framework.cudnn_drops_all || a.rows() == 1)) return false;
   return a.is_16_bit() && a.keys() > 1 && !terms.mask_needs_grad && HaveUnitStrides(a) &&
-         CudnnHasHeads(a, terms, heads, device);
+         HasUnitStride(terms) && CudnnHasHeads(a, terms, heads, device);
 }
 
 // check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120
@@ -72,7 +76,7 @@ bool EfficientRuns(const Attention& a, const AttentionTerms& terms,
   const int64_t alignment = Alignment(a, device);
   return has_type && (!a.is_grouped() || framework.efficient_groups) &&
          a.head_size() % alignment == 0 && a.value_size() % alignment == 0 && HaveUnitStrides(a) &&
-         (!terms.mask.has_value() || HasUnitStride(*terms.mask));
+         HasUnitStride(terms);
 }
 
 }  // namespace
