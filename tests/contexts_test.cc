@@ -80,11 +80,11 @@ TEST_CASE("of a chip with one report the range has that of the rule, too") {
 
 TEST_CASE("the rule scales by the threads that a card runs at once, the same kind first") {
   // Hopper: an H100 NVL's 676 MiB of 132 multiprocessors.
-  CHECK(ContextByRule(Device(90, 66, 2048)).bytes == 338 * kMiB);
+  CHECK(ContextByRule(Device(90, 66, 2048)).bytes == 375 * kMiB);
   // No report: the middle of those of cards with half to twice as many threads.
   const ContextBytes volta = ContextByRule(Device(70, 80, 2048));
   CHECK(volta.basis == Basis::kAssumed);
-  CHECK(volta.bytes == 384 * kMiB);
+  CHECK(volta.bytes == 388 * kMiB);
   CHECK(Get("v100-32gb").device.context == volta);
 }
 
