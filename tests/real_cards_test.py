@@ -78,7 +78,7 @@ MEASURED = {"exact_bytes": 1, "allocated_bytes": 2, "reserved_bytes": 300, "outs
 
 def contribution():
     """A file of `onnxfit measure`: one run ended well, one was too large."""
-    run = {"network": "gpt2", "batch": 4, "precision": "fp32", "flags": ["-b", "4"]}
+    run = {"network": "gpt2", "batch": 4, "precision": "fp32", "flags": ["-b", "4", "--gpu", "A card"]}
     return {"measured": 1,
             "card": {"name": "A card", "driver": "580", "outside_bytes": 20,
                      "versions": {"torch": "2.9.1+cu130"}},
@@ -98,8 +98,8 @@ class TestContributions(unittest.TestCase):
         reserved, device = contributions.rows(Path(self.folder.name))
         self.assertEqual((reserved["metric"], reserved["real"]), ("reserved", "300"))
         self.assertEqual((device["metric"], device["real"]), ("device", "340"))
-        self.assertEqual(reserved["flags"], "-b 4 --framework pytorch-2.9")
-        self.assertEqual(device["flags"], "-b 4 --framework pytorch-2.9 --overhead 20")
+        self.assertEqual(reserved["flags"], "-b 4 --gpu 'A card' --framework pytorch-2.9")
+        self.assertEqual(device["flags"], reserved["flags"])
         self.assertEqual(device["card"], "A card, driver 580")
 
     def test_rows_have_the_columns_of_the_others(self):

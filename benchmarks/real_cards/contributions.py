@@ -5,6 +5,7 @@ packed by xz) is part of the table; its programs without weights are in it."""
 import base64
 import json
 import lzma
+import shlex
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -44,12 +45,12 @@ def rows_of_run(path: Path, file: File, run: File) -> Iterator[Row]:
               "card": f"{card['name']}, driver {card['driver']}", "next_batch": "",
               "export": export_of(path, run["network"]), "target": "",
               "unit": "B", "note": "", "others": ""}
-    flags = " ".join([*run["flags"], "--framework", framework_of(versions["torch"])])
+    flags = shlex.join([*run["flags"], "--framework", framework_of(versions["torch"])])
     used = measured["reserved_bytes"] + measured["outside_bytes"]
     yield {**shared, "path": f"{path.name}: reserved", "metric": "reserved", "flags": flags,
            "real": str(measured["reserved_bytes"])}
     yield {**shared, "path": f"{path.name}: device", "metric": "device", "real": str(used),
-           "flags": f"{flags} --overhead {card['outside_bytes']}"}
+           "flags": flags}
 
 
 def framework_of(version: str) -> str:
