@@ -2,6 +2,7 @@
 
 #include "estimator/advise/changes.h"
 #include "estimator/base/error.h"
+#include "estimator/eager/dispatch.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/optimizer_step.h"
 
@@ -18,6 +19,10 @@ bool IsFp32(const AdviceCase& c) { return c.request.settings.precision == Precis
 
 // Tensor cores take bf16 from compute capability 8.0 on; before, it is emulated.
 bool HasBf16(const AdviceCase& c) { return c.target.device.compute_capability >= 80; }
+
+bool RunsInBf16(const AdviceCase& c) {
+  return HasBf16(c) && !HasNoKernelsIn(DType::kBFloat16, c.asked.prediction->program);
+}
 
 bool IsWide(const AdviceCase& c) {
   const DType type = ParameterType(c.request.settings.precision);
@@ -196,7 +201,7 @@ constexpr AdviceRow kAdviceRows[] = {
      [](EstimateRequest& r) { r.settings.precision = Precision::kFp32; }},
     {ChangedPart::kPrecision, CostClass::kPrecision, "mixed precision", "-p amp-bf16",
      "products in 16 bits, weights in fp32; little risk",
-     [](const AdviceCase& c) { return IsFp32(c) && HasBf16(c); },
+     [](const AdviceCase& c) { return IsFp32(c) && RunsInBf16(c); },
      [](EstimateRequest& r) { r.settings.precision = Precision::kAmpBf16; }},
     {ChangedPart::kPrecision, CostClass::kPrecision, "mixed precision", "-p amp-fp16",
      "products in 16 bits, weights in fp32; scales the loss",
@@ -214,11 +219,11 @@ constexpr AdviceRow kAdviceRows[] = {
      [](EstimateRequest& r) { r.settings.precision = Precision::kAmpFp16; }},
     {ChangedPart::kPrecision, CostClass::kPrecision, "all in bf16", "-p bf16",
      "weights and moments too; small updates are lost, watch the loss",
-     [](const AdviceCase& c) { return IsTraining(c) && IsWide(c) && HasBf16(c); },
+     [](const AdviceCase& c) { return IsTraining(c) && IsWide(c) && RunsInBf16(c); },
      [](EstimateRequest& r) { r.settings.precision = Precision::kBf16; }},
     {ChangedPart::kPrecision, CostClass::kPrecision, "all in bf16", "-p bf16",
      "3 digits; compare some outputs",
-     [](const AdviceCase& c) { return !IsTraining(c) && IsWide(c) && HasBf16(c); },
+     [](const AdviceCase& c) { return !IsTraining(c) && IsWide(c) && RunsInBf16(c); },
      [](EstimateRequest& r) { r.settings.precision = Precision::kBf16; }},
     // Training in pure fp16 is no advice: gradients underflow and Adam's epsilon is 0 there.
     {ChangedPart::kPrecision, CostClass::kPrecision, "all in fp16", "-p fp16",

@@ -422,4 +422,18 @@ Program Dispatch(Program program, const TrainingSettings& settings) {
   return Dispatcher(std::move(program), settings).Run();
 }
 
+const AtenCall* FindRefused(const Program& program) {
+  const auto found = std::ranges::find_if(program.calls, [&](const AtenCall& call) {
+    const DType refused = FindOpRule(call.op).refuses;
+    return refused != DType::kUndefined &&
+           program.values[Index(call.inputs[0])].type.dtype == refused;
+  });
+  return found == program.calls.end() ? nullptr : &*found;
+}
+
+bool HasNoKernelsIn(DType type, const Program& program) {
+  return std::ranges::any_of(
+      program.calls, [&](const AtenCall& call) { return FindOpRule(call.op).refuses == type; });
+}
+
 }  // namespace onnxfit

@@ -12,4 +12,11 @@ namespace onnxfit {
 // O(calls).
 Program Dispatch(Program program, const TrainingSettings& settings);
 
+// The first call of a dispatched program that PyTorch has no kernel for in the type of its input;
+// null where there is none.  O(calls).
+const AtenCall* FindRefused(const Program& program);
+
+// Whether it has a call that PyTorch would have no kernel for in `type`.  O(calls).
+bool HasNoKernelsIn(DType type, const Program& program);
+
 }  // namespace onnxfit

@@ -265,6 +265,7 @@ struct OpRule {
   // Of a function of Python's (torch.autograd.Function) that keeps what it saves in attributes of
   // its context: as long as its node, whatever runs.
   bool keeps_in_node = false;
+  DType refuses = DType::kUndefined;  // of input 0: what PyTorch has no kernel for
   std::array<Gradient, 5> gradients = {};
   bool FrameworkProfile::*reads_input = nullptr;  // versions whose backward reads input 0, too
   // Whether one kernel makes all gradients: those that nobody wants die when it has run.  Of

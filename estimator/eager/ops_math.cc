@@ -103,8 +103,10 @@ TensorType LikeFourth(const CallTypes& call) { return call.in(3); }
 
 constexpr OpRule kMathRules[] = {
     // x is saved for the size of its last dimension alone.
+    // In bfloat16 "Unsupported dtype BFloat16" (torch 2.11.0, on an H200).
     {.name = "_fft_r2c",
      .strides = TransformedStrides,
+     .refuses = DType::kBFloat16,
      .gradients = {Reads(In(0))},
      .forward = {MakeOut(0), Scratch(InputMovedBehind), Passing(FourierWorkspace)},
      .run_backward = TransformBackward},

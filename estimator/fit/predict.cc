@@ -239,6 +239,22 @@ Warnings WarnOfUntrained(const Prediction& prediction) {
 
 }  // namespace
 
+namespace {
+
+// A file may have lost a cast before it, which the exported model's type made none.
+Warnings WarnOfRefused(const Program& program) {
+  const AtenCall* call = FindRefused(program);
+  if (call == nullptr) return {};
+  const TensorType& input = program.values[Index(call->inputs[0])].type;
+  return {
+      {warning::kRefusedType,
+       fmt::format("PyTorch has no {} of {}, and ends there with an error unless the model casts "
+                   "before it, at {} (-p fp32 runs)",
+                   call->op, Name(input.dtype), call->where)}};
+}
+
+}  // namespace
+
 bool HasRepeatedBlocks(const Prediction& prediction) {
   return !CheckpointedSpans(prediction.program, {kAutoCheckpoint}).empty();
 }
@@ -259,8 +275,9 @@ Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateReq
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.is_inference = request.settings.mode == Mode::kEval;
   p.alloc_conf = request.alloc_conf.conf;
-  for (const Warnings& warnings : {p.run->warnings, CardWarnings(request.settings),
-                                   p.shapes().warnings, p.roles().warnings, p.program.warnings}) {
+  for (const Warnings& warnings :
+       {p.run->warnings, CardWarnings(request.settings), p.shapes().warnings, p.roles().warnings,
+        p.program.warnings, WarnOfRefused(p.program)}) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
   if (request.settings.checkpoint_reentrant && !p.is_inference) {
