@@ -87,13 +87,11 @@ constexpr WarningText kTexts[] = {
      "all models are given as many of one input as of the other.",
      "--dim NAME=N with the symbol that the warning names, where there are more or fewer."},
     {warning::kRefusedType, "PyTorch has no kernel for the type",
-     "A call reads a type that PyTorch has no kernel for, such as a Fourier transform bfloat16: "
-     "the "
-     "run would end there with an error. Where the model casts before it, an ONNX file that was "
-     "exported in fp32 may have lost the cast.",
+     "A call reads a type that PyTorch has no kernel for, such as a Fourier transform of bfloat16: "
+     "the run would end there with an error. Where the model casts before it, an ONNX file that "
+     "was exported in fp32 may have lost the cast.",
      "-p fp32; x.float() before the transform, autocast left out around it; or export a .pt2, "
-     "which "
-     "keeps casts."},
+     "which keeps casts."},
     {warning::kUnsupportedCard, "PyTorch has no kernels for the card",
      "The binaries of this release of PyTorch were not built for the card's compute capability: "
      "the run would fail before it takes memory.",
