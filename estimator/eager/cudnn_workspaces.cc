@@ -102,11 +102,9 @@ int64_t FormedWorkspaceBytes(const Convolution& c) {
 
 namespace {
 
-std::optional<int64_t> FindMeasured(const Program& program, const AtenCall& call,
-                                    ConvolutionPass pass, const DeviceProfile& device) {
-  if (device.calibration == nullptr) return std::nullopt;
-  const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
-  if (!convolution) return std::nullopt;
+std::optional<int64_t> FindMeasured(const std::optional<Convolution>& convolution,
+                                    const DeviceProfile& device) {
+  if (device.calibration == nullptr || !convolution) return std::nullopt;
   const bool is_asked = device.calibration->basis != Basis::kMeasured;
   if (is_asked && HasWorkspaceForm(device) && IsPointwise(*convolution)) {
     return FormedWorkspaceBytes(*convolution);  // cublasLt's, which makes no plan without a card
@@ -114,14 +112,18 @@ std::optional<int64_t> FindMeasured(const Program& program, const AtenCall& call
   return FindWorkspace(*device.calibration, *convolution);
 }
 
+// Where it was not measured.
+int64_t GuessedBytes(const std::optional<Convolution>& convolution, const DeviceProfile& device) {
+  return convolution && HasWorkspaceForm(device) ? FormedWorkspaceBytes(*convolution) : 0;
+}
+
 }  // namespace
 
 int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
                        const DeviceProfile& device) {
-  if (const auto measured = FindMeasured(program, call, pass, device)) return *measured;
-  if (!HasWorkspaceForm(device)) return 0;
   const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
-  return convolution ? FormedWorkspaceBytes(*convolution) : 0;
+  const std::optional<int64_t> measured = FindMeasured(convolution, device);
+  return measured ? *measured : GuessedBytes(convolution, device);
 }
 
 int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device) {
@@ -130,9 +132,9 @@ int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& dev
   for (size_t i = 0; i < passes.size(); ++i) {
     const AtenCall& call = program.calls[i];
     for (const ConvolutionPass pass : passes[i]) {
-      if (FindMeasured(program, call, pass, device)) continue;
-      const int64_t known = WorkspaceBytes(program, call, pass, device);
-      most = std::max(most, CopiedBytes(program, call) - known);
+      const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
+      if (FindMeasured(convolution, device)) continue;
+      most = std::max(most, CopiedBytes(program, call) - GuessedBytes(convolution, device));
     }
   }
   return most;
@@ -148,7 +150,7 @@ MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& 
       const auto convolution = ConvolutionOf(program, call, pass);
       if (convolution && !seen.insert(*convolution).second) continue;
       ++count.all;
-      if (FindMeasured(program, call, pass, device)) ++count.measured;
+      if (FindMeasured(convolution, device)) ++count.measured;
     }
   }
   return count;

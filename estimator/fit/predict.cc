@@ -237,10 +237,6 @@ Warnings WarnOfUntrained(const Prediction& prediction) {
                        untrained, program.parameters.size())}};
 }
 
-}  // namespace
-
-namespace {
-
 // A file may have lost a cast before it, which the exported model's type made none.
 Warnings WarnOfRefused(const Program& program) {
   const AtenCall* call = FindRefused(program);
