@@ -30,7 +30,7 @@ from runs import PYTORCH, ROOT  # noqa: E402
 
 FIGURES = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 OFF = 0.005  # of a figure: what -v shows
-PROGRAMS = ["pt2-train", "pt2-eval"]  # what is compared with a card
+PROGRAMS = ("pt2-train", "pt2-eval")  # what is compared with a card
 
 
 def worse(before, row):
@@ -81,12 +81,12 @@ def unpack(folder, others=()):
             archive.extract(member, folder)
 
 
-def jobs_of(truths, folder, families):
+def jobs_of(truths, folder, families, kinds=tuple(FILES)):
     """(truth, kind, path) of all that have an export; a .pt2 is of one mode."""
     return [(truth, kind, path) for truth in truths
             if not families or any(fnmatch.fnmatchcase(truth["model"], f) for f in families)
-            for kind, ending in FILES.items() if PYTORCH.get(kind, truth["mode"]) == truth["mode"]
-            for path in [Path(folder) / f"{truth['model']}.{ending}"] if path.exists()]
+            for kind in kinds if PYTORCH.get(kind, truth["mode"]) == truth["mode"]
+            for path in [Path(folder) / f"{truth['model']}.{FILES[kind]}"] if path.exists()]
 
 
 def key_of(truth, kind):
@@ -136,11 +136,10 @@ def measure(args):
             unpack(scratch)
         truths = card_truths(args.card) if args.card else \
             read_truths(args.truths or [HERE / "data/truth.json.xz"])
-        all_jobs = [job for job in jobs_of(truths, folder, [])
-                    if not args.card or job[1] in PROGRAMS]
-        keys = [tuple(key_of(truth, kind).values()) for truth, kind, _ in all_jobs]
-        jobs = [job for job in jobs_of(truths, folder, args.families)
-                if not args.card or job[1] in PROGRAMS][::args.every]
+        kinds = PROGRAMS if args.card else tuple(FILES)
+        keys = [tuple(key_of(truth, kind).values())
+                for truth, kind, _ in jobs_of(truths, folder, [], kinds)]
+        jobs = jobs_of(truths, folder, args.families, kinds)[::args.every]
         return list(pool.map(lambda job: estimate(args.binary, *job), jobs)), keys
 
 
