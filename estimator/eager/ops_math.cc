@@ -119,7 +119,6 @@ constexpr OpRule kMathRules[] = {
      .backward = {MakeGrad(0), Scratch(GradientMovedBehind), Passing(FourierWorkspace)}},
     {.name = "_fft_c2c",
      .strides = TransformedStrides,
-     .refuses = DType::kBFloat16,
      .gradients = {Reads({})},
      .forward = {MakeOut(0), Scratch(InputMovedBehind), Passing(FourierWorkspace)},
      .backward = {MakeGrad(0), Scratch(GradientMovedBehind), Passing(FourierWorkspace)}},

@@ -120,15 +120,14 @@ void WriteTransform(CallWriter& writer, const Call& call, std::string_view op) {
   const DType dtype = writer.program().values[Index(x)].type.dtype;
   const std::string_view kernel = KernelOf(call, op, dtype);
   const Transform transform = ReadTransform(writer, call, x, kernel);
-  const bool is_refused = dtype == DType::kBFloat16 && kernel != kToReal;  // OF118
   const bool is_known =
-      dtype == DType::kFloat32 || is_refused || (dtype == DType::kComplex64 && kernel != kFromReal);
+      dtype == DType::kFloat32 || (dtype == DType::kComplex64 && kernel != kFromReal);
   // A single inverse of real numbers has another kernel, for their conjugates.
   const bool is_inverse_of_real =
-      kernel == kOfComplex && dtype != DType::kComplex64 && !IsOfMany(call);
+      kernel == kOfComplex && dtype == DType::kFloat32 && !IsOfMany(call);
   if (!is_known || is_inverse_of_real || !IsValid(transform, writer.DimsOf(x)))
     return writer.WriteUnknown(call);
-  if (kernel != kFromReal && !is_refused) x = AsComplex(writer, call, x);
+  if (kernel != kFromReal) x = AsComplex(writer, call, x);
   x = Fitted(writer, call, x, transform);
   writer.Emit(kernel, {x}, {writer.Result(call)},
               AxesAlong(transform.axes, writer.DimsOf(x).size()));
