@@ -251,7 +251,7 @@ TensorType CudnnLogSumExp(const CallTypes& call) {
 
 // alloc_with_matching_layout
 Dims CudnnOutput(const CallTypes& call) {
-  return StridesLike({call.out(0), StridesLike(call.in(0))});
+  return StridesAs(call.out(0).dims, StridesLike(call.in(0)));
 }
 
 TensorType CudnnForwardWorkspace(const CallTypes& call) {

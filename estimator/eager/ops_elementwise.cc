@@ -63,7 +63,7 @@ constexpr BackwardSteps kHalvesOfEqual = {ScratchWith(1, LikeOutput),
 
 // As memory_format=torch.preserve_format keeps them, of a dimension of 1, too; also of both halves
 // of x.
-Dims AsFirst(const CallTypes& call) { return StridesLike({call.out(0), call.in(0).strides}); }
+Dims AsFirst(const CallTypes& call) { return StridesAs(call.out(0).dims, call.in(0).strides); }
 
 // where (condition, 0, grad), then where (condition, grad, 0), which lie as the condition does
 // first.

@@ -135,9 +135,7 @@ Dims InCommonFormat(const CallTypes& call) {
 // Source: constant_pad_nd of aten/src/ATen/native/PadNd.cpp, pytorch v2.11.0.
 void PadBackward(Kernel& kernel) {
   const StridedType& gradient = kernel.types().incoming_gradient();
-  const TensorType x = kernel.types().in(0);
-  const bool is_part = gradient.strides.size() == x.dims.size();
-  kernel.MakeGrad(0, is_part ? StridesLike({x, gradient.strides}) : Dims());
+  kernel.MakeGrad(0, StridesAs(kernel.types().in(0).dims, gradient.strides));
 }
 
 // Of volumes the kernel reads any strides (reflection_pad3d_backward_out_cuda_template).

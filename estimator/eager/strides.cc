@@ -223,6 +223,11 @@ Dims StridesLike(const StridedType& tensor) {
   return ElementwiseStrides(tensor.dims, operands);
 }
 
+Dims StridesAs(const Dims& dims, const Dims& strides) {
+  if (strides.size() != dims.size()) return ContiguousStrides(dims);
+  return StridesLike({{DType::kUndefined, dims}, strides});
+}
+
 // --- Memory formats ------------------------------------------------------------
 
 namespace {

@@ -61,6 +61,10 @@ Dims ElementwiseStrides(const Dims& dims, std::span<const StridedType* const> op
 // empty_like(tensor), which keeps the order of dimensions.
 Dims StridesLike(const StridedType& tensor);
 
+// The same of dims that lie as a tensor with `strides` does; contiguous where a file's types
+// contradict each other and the ranks differ.
+Dims StridesAs(const Dims& dims, const Dims& strides);
+
 // In which order the memory of pictures [N, C, H, W] and [N, C, D, H, W] is; all else is
 // contiguous.
 enum class MemoryFormat : uint8_t { kContiguous, kChannelsLast };
