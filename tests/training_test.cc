@@ -363,6 +363,18 @@ TEST_CASE("a mean squared error is as large as the prediction") {
   CHECK_MESSAGE(text.find("+loss:128 +loss.scratch:128 -loss.scratch") != std::string::npos, text);
 }
 
+// Torch 2.11 events of 294,912 errors on an A100: 36 blocks' sums, then a semaphore.
+TEST_CASE("many errors are summed by several blocks") {
+  const std::string text = TraceText(
+      R"(net (float[288, 1024] x) => (float[288, 1024] y) < float[1024] w = ["location": "none"] > {
+           y = Mul (x, w)
+         })",
+      {.optimizer = Optimizer::kSgd, .loss = Loss::kMse, .steps = 1});
+  CHECK_MESSAGE(text.find("+loss:1179648 +loss.scratch:1179648 +loss.scratch:144 +loss.scratch:4 "
+                          "-loss.scratch -loss.scratch -loss.scratch") != std::string::npos,
+                text);
+}
+
 // Of the input's order of dimensions: seen the other way round the gradient needs no copy.
 TEST_CASE("a convolution's gradient lies as its input does") {
   const std::string text =

@@ -38,6 +38,11 @@ struct SumScratch {
 // aten/src/ATen/native/cuda/Reduce.cuh, pytorch v2.6.0; torch 2.11 events.
 SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device);
 
+// Scratch of so many bytes; no tensor where there are none.
+inline TensorType ScratchBytes(int64_t count) {
+  return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};
+}
+
 // Both, allocated and freed on the machine.
 void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device, LabelId label);
 

@@ -8,6 +8,7 @@
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 
@@ -213,6 +214,18 @@ TensorType ReducedErrors(const CallTypes& call) {
 TensorType ReducedNumber(const CallTypes& call) {
   return IsReduced(call) ? TensorType{call.out(0).dtype, {}} : TensorType();
 }
+// The sum of all errors, dense, by several blocks of a kernel.
+SumScratch ScratchOfErrors(const CallTypes& call) {
+  if (!IsReduced(call)) return {};
+  const StridedType& x = call.in(0);
+  return ScratchOf(SumOver(call.out(0).dtype, x.dims, ContiguousStrides(x.dims), 0), call.device());
+}
+TensorType SumsOfErrors(const CallTypes& call) {
+  return ScratchBytes(ScratchOfErrors(call).partial_bytes);
+}
+TensorType SemaphoresOfErrors(const CallTypes& call) {
+  return ScratchBytes(ScratchOfErrors(call).semaphore_bytes);
+}
 // An error for each sample of [N, C].
 TensorType ReducedRows(const CallTypes& call) {
   const bool has_rows = IsReduced(call) && call.in(0).dims.size() > 1;
@@ -257,29 +270,34 @@ constexpr OpRule kLossRules[] = {
      .storage = ErrorsUnlessEmpty,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
-     .forward = {MakeOut(0), Scratch(ReducedErrors)}},
+     .forward = {MakeOut(0), Scratch(ReducedErrors), Scratch(SumsOfErrors),
+                 Passing(SemaphoresOfErrors)}},
     {.name = "huber_loss",
      .strides = AsErrors,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
-     .forward = {Scratch(ReducedErrors), MakeOut(0)}},
+     .forward = {Scratch(ReducedErrors), MakeOut(0), Scratch(SumsOfErrors),
+                 Passing(SemaphoresOfErrors)}},
     // prediction, target, weight.  The result is made for the errors and resized.
     {.name = "binary_cross_entropy",
      .storage = ErrorsUnlessEmpty,
      .gradients = {ReadsAsInput(In(0) | In(1) | In(2)), ReadsAsInput(In(0) | In(1) | In(2))},
-     .forward = {MakeOut(0), Scratch(ReducedNumber)}},
+     .forward = {MakeOut(0), Scratch(ReducedNumber), Scratch(SumsOfErrors),
+                 Passing(SemaphoresOfErrors)}},
     // The logarithm of the sigmoid, then errors; of the target's gradient grad * -x
     {.name = "binary_cross_entropy_with_logits",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsAsInput(In(0) | In(1) | In(2)), ReadsAsInput(In(0) | In(1) | In(2))},
-     .forward = {Scratch(LikeInput), Scratch(ReducedErrors), MakeOut(0)},
+     .forward = {Scratch(LikeInput), Scratch(ReducedErrors), MakeOut(0), Scratch(SumsOfErrors),
+                 Passing(SemaphoresOfErrors)},
      .backward = {MakeGrad(0), ScratchWith(1, LikeInput), MakeGrad(1)}},
     // log (1 + exp (-target * x)); -target * grad * z / (1 + z) of z = exp (-target * x)
     {.name = "soft_margin_loss",
      .storage = ErrorsUnlessEmpty,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1))},
-     .forward = {MakeOut(0), Scratch(ReducedNumber)},
+     .forward = {MakeOut(0), Scratch(ReducedNumber), Scratch(SumsOfErrors),
+                 Passing(SemaphoresOfErrors)},
      .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
     // scores, labels, weights of classes
     {.name = "multi_margin_loss",

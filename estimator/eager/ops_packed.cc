@@ -58,12 +58,11 @@ SumScratch ScratchOfAny(const CallTypes& call) {
   shape.accumulator_bytes = 1;
   return ScratchOf(shape, call.device());
 }
-TensorType Flags(int64_t bytes) {
-  return bytes == 0 ? TensorType() : TensorType{DType::kUint8, {bytes}};
+TensorType AnyOfBlocks(const CallTypes& call) {
+  return ScratchBytes(ScratchOfAny(call).partial_bytes);
 }
-TensorType AnyOfBlocks(const CallTypes& call) { return Flags(ScratchOfAny(call).partial_bytes); }
 TensorType AnySemaphores(const CallTypes& call) {
-  return Flags(ScratchOfAny(call).semaphore_bytes);
+  return ScratchBytes(ScratchOfAny(call).semaphore_bytes);
 }
 
 // What the kernel makes: products in 32 bits, scaled in fp16, then in the type of the inputs.

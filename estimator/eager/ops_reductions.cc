@@ -34,10 +34,6 @@ SumScratch ScratchOfSum(const CallTypes& call) {
                    call.device());
 }
 
-TensorType ScratchBytes(int64_t count) {
-  return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};
-}
-
 TensorType IntegersLikeInput(const CallTypes& call) { return {DType::kInt64, call.in(0).dims}; }
 TensorType DiagonalPlaces(const CallTypes& call) {
   const Dims& dims = call.in(0).dims;
