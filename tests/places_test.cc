@@ -7,6 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "tests/bound_model.h"
+#include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::places_test {
@@ -192,6 +193,29 @@ TEST_CASE("torch.export names the class that holds an activation") {
       known("['', 'torchvision.models.segmentation.fcn.FCNHead', "
             "'torch.nn.modules.activation.ReLU', 'aten.relu.default']"));
   CHECK_FALSE(known("['', 'torchvision.models.vgg.VGG', 'aten.relu.default']"));
+}
+
+// CenterNet's "torch.clamp(x.sigmoid_(), …)".
+TEST_CASE("of two calls in a line only the one that is spelled so writes in place") {
+  const auto in_place = [](const char* line, NodeId node) {
+    Graph graph = ParseGraph(R"(n (float[4] x) => (float[4] y) {
+      a = Sigmoid (x) y = Clip (a)
+    })");
+    const std::string trace = fmt::format("File \"a.py\", line 3, in forward\n  {}", line);
+    const std::string texts[] = {FxText("sigmoid", "sigmoid.default", "%x"),
+                                 FxText("clamp", "clamp.default", "%sigmoid, 0.1, 0.9")};
+    for (NodeId i = 0; i < 2; ++i) {
+      graph.nodes[Index(i)].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+      Say(graph, i, texts[i]);
+    }
+    const BoundModel model(std::move(graph));
+    return FindInPlace(model.bound, {})[Index(node)] == true;
+  };
+  CHECK(in_place("y = torch.clamp(x.sigmoid_(), min=0.1, max=0.9)", 0));
+  CHECK_FALSE(in_place("y = torch.clamp(x.sigmoid_(), min=0.1, max=0.9)", 1));
+  CHECK_FALSE(in_place("y = x.sigmoid().clamp_(0.1, 0.9)", 0));
+  CHECK(in_place("y = x.sigmoid().clamp_(0.1, 0.9)", 1));
+  CHECK(in_place("x *= clamp(sigmoid_(x), 0.1, 0.9)", 0));
 }
 
 // Its ReLU could write over its input, and does not.

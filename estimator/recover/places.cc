@@ -244,6 +244,20 @@ std::set<NodeId> PickedOutOfPlace(const BoundGraph& bound, const TrainingSetting
   return found;
 }
 
+// Whether the line spells the node's own call without "_", so that a mark is another call's:
+// "torch.clamp(x.sigmoid_(), min=0.1)".
+bool IsSpelledOutOfPlace(const ExporterMetadata& metadata, NodeId node) {
+  constexpr std::string_view kFamily = "aten.";
+  const FxNode* call = metadata.CallOf(node);
+  if (call == nullptr || !call->target.starts_with(kFamily)) return false;
+  const std::string_view target = std::string_view(call->target).substr(kFamily.size());
+  const std::string name(target.substr(0, target.find('.')));
+  const std::string_view line = metadata.LinesOf(node).innermost;
+  return line.find(name + "(") != std::string_view::npos &&
+         line.find(name + "_(") == std::string_view::npos &&
+         line.find("inplace=True") == std::string_view::npos;
+}
+
 // By index of lines, which nodes share.
 std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& metadata) {
   std::vector<std::optional<bool>> by_source;
@@ -278,6 +292,7 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
   for (size_t i = 0; i < in_place.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
     in_place[i] = by_source[Index(metadata.At(node).lines)];
+    if (in_place[i] == true && IsSpelledOutOfPlace(metadata, node)) in_place[i] = false;
     const auto row = in_place[i].has_value() ? known.end() : known.find(node);
     if (row != known.end()) in_place[i] = row->second;
     if (!in_place[i].has_value() && is_of_norm[i]) in_place[i] = true;
