@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/cast_ways.h"
 #include "tests/pt2_helpers.h"
 
@@ -62,6 +63,50 @@ TEST_CASE("a helper's casts change the type, but for the last") {
   Cast(builder, "c", "middle");
   Cast(builder, "middle", "down");
   CHECK(WaysIn(builder.Return("down")) == "up: other of argument\nmiddle: other of local\n");
+}
+
+// mask = masked(x), which ends with "return (x * 2).float()".
+TEST_CASE("x.float() of a helper is to fp32 where the file names the method") {
+  const auto ways = [](std::string_view method) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("net.py", 3, "mask = masked(x)");
+    builder.Make("torch.ops.aten.cos.default", "c", {{"self", Ref("x")}}, {8});
+    Cast(builder, "c", "up").By(method);
+    return WaysIn(builder.Return("up"));
+  };
+  CHECK(ways("float") == "up: fp32 of local\n");
+  CHECK(ways("to") == "");
+  CHECK(ways("") == "");
+}
+
+// "x * (x > 0).float()" of a lambda under autocast, and "x * (x > 0).to(x.dtype)".
+TEST_CASE("a mask's x.float() has no other type under autocast") {
+  const auto type = [](std::string_view method) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8, 8}).Input("x", {8}).At("net.py", 3, "return self.f(x)");
+    builder.Make("torch.ops.aten.linear.default", "h",
+                 {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {8});
+    builder.Make("torch.ops.aten.gt.Scalar", "m", {{"self", Ref("h")}, {"other", Number(0)}}, {8},
+                 DType::kBool);
+    Cast(builder, "m", "f").By(method);
+    builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("h")}, {"other", Ref("f")}}, {8});
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(type("float") == "linear(x,w) gt(h) to(m) mul(h,f)");
+  CHECK(type("to") == "linear(x,w) gt(h) type_as(m,h) mul(h,f)");
+}
+
+// "f(x.float()).to(dtype)", whose two casts are of one line.
+TEST_CASE("x.to(dtype) is not to fp32 for the x.float() in its line") {
+  Call call = {.target = kCast, .lines = {{.text = "return f(x.float()).to(dtype)"}}};
+  CHECK(SpellsFloat32(call));
+  call.method = "to";
+  CHECK_FALSE(SpellsFloat32(call));
+  call.method = "float";
+  CHECK(SpellsFloat32(call));
+  call = {.target = kCast, .lines = {{.text = "return x.to(torch.float32)"}}, .method = "to"};
+  CHECK(SpellsFloat32(call));
 }
 
 // q, k, v = [x.to(torch.float32) for x in (q, k, v)], of which v has 32 bits before.

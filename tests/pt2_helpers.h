@@ -73,6 +73,11 @@ class ExportedBuilder {
     line_ = {.file = file, .line = line, .function = "forward", .text = text};
     return *this;
   }
+  // The last call is of that method: "float".
+  ExportedBuilder& By(std::string_view method) {
+    program_.graph.calls.back().method = method;
+    return *this;
+  }
   // Calls that follow are of that module.
   ExportedBuilder& In(std::string_view path, std::string_view type = "net.Part") {
     module_ = path;

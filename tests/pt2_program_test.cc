@@ -259,6 +259,17 @@ TEST_CASE("members that are not known are passed over, optional ones may be abse
             .starts_with("torch 2.11.0+cu130, schema 8.17\nforward []\n"));
 }
 
+TEST_CASE("a call has the name of its Python function") {
+  const auto method = [](std::string_view function) {
+    const std::string json = Replaced(std::string(kSmallProgram), "relu_1;function.relu", function);
+    return std::string(ReadPt2(Pt2Of(json)).graph.calls[0].method);
+  };
+  CHECK(method("relu_1;function.relu") == "relu");
+  CHECK(method("float_12;method_descriptor.float") == "float");
+  CHECK(method("relu") == "");
+  CHECK(method("") == "");
+}
+
 TEST_CASE("damaged metadata gives fewer lines, and no error") {
   for (const char* metadata : {"{}", R"({"stack_trace": 3, "nn_module_stack": null})",
                                R"({"stack_trace": "?", "nn_module_stack": "a,b"})"}) {

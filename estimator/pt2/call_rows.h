@@ -44,6 +44,9 @@ void WriteParts(CallWriter& writer, const Call& call, std::string_view op);
 // A copy of a view by the view's name: the view of `permute_copy`, then a clone.
 void WriteCopyOfView(CallWriter& writer, const Call& call, std::string_view op);
 
+// x.float(), by Call::method.
+constexpr std::string_view kToFloat = "float";
+
 // Whether the code spells float32 ("x.to(torch.float32)", "x.float()"), whatever the run's type is:
 // the file has numbers for both.
 bool SpellsFloat32(const Call& call);

@@ -71,6 +71,9 @@ class CastWayFinder {
       if (EndsStatement(*cast)) NoteSoftmax(*cast);
     }
     for (const auto& [line, casts] : helpers_) ReadHelper(casts);
+    for (const Call* cast : casts_) {
+      if (HidesTypes(*cast) && cast->method == kToFloat) ways_.try_emplace(cast, ToFloat(*cast));
+    }
     for (const Call* cast : casts_) ReadRows(*cast);
     for (const Call& call : graph_.calls) {
       if (IsProduct(call) || IsAmong(call.target, kNorms)) KeepTypesEqual(call);
@@ -162,6 +165,10 @@ class CastWayFinder {
 
   CastWay WayOf(const CastRow& row, const Call& cast) const {
     if (row.to != CastRow::To::kFloat) return CastWay::kBack;
+    return ToFloat(cast);
+  }
+
+  CastWay ToFloat(const Call& cast) const {
     return IsLocal(cast) ? CastWay::kFloatOfLocal : CastWay::kFloatOfArgument;
   }
 

@@ -81,6 +81,9 @@ struct Call {
   std::vector<Argument> results = {};     // a list of tensors is one result, a kList
   std::vector<ModuleFrame> modules = {};  // outermost first
   std::vector<SourceLine> lines = {};     // outermost first
+  // The Python function or method that was called, also in helpers whose lines the file does not
+  // show: "float" of x.float(), which is aten.to.dtype as x.to(dtype) is.  "" where no file says.
+  std::string_view method = {};
 };
 
 // The argument called `name`; null where it is left out or None.

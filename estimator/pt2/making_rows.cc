@@ -141,12 +141,15 @@ NameId QueryOf(const Program& program) {
   return kNoName;
 }
 
+// Whether neither a cast's line nor its method tells its type.
+bool IsOfUnknownType(const Call& call) { return HidesTypes(call) && call.method != kToFloat; }
+
 // Whose type attention's code gives `self` under autocast, where the file says fp32:
 // "attn_weights.to(value.dtype)" of what a softmax has made, which autocast runs in fp32, that of
 // what it is multiplied with, but eager attention has ".to(query.dtype)", and so has what attention
 // has made.  kNoName of other casts.
 NameId PartnerInAttention(CallWriter& writer, const Call& call, NameId self) {
-  if (!HidesTypes(call) && !SpellsCastBack(call)) return kNoName;
+  if (!IsOfUnknownType(call) && !SpellsCastBack(call)) return kNoName;
   const AtenCall* maker = LastMakerOf(writer.program(), self);
   if (maker == nullptr) return kNoName;
   if (maker->op == "scaled_dot_product_attention") return maker->inputs[0];
@@ -198,7 +201,7 @@ NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   if (AutocastType(writer.settings().precision) == DType::kUndefined) return kNoName;
   NameId partner = PartnerInAttention(writer, call, self);
   const std::string_view other = writer.IsOfLine(self) ? TypedLikeOther(call) : "";
-  if (partner == kNoName && (HidesTypes(call) || !other.empty()))
+  if (partner == kNoName && (IsOfUnknownType(call) || !other.empty()))
     partner = writer.FactorOfResult(call);
   if (partner != kNoName && !other.empty()) writer.Bind(call, other, partner);
   if (partner != kNoName) return partner;
@@ -308,9 +311,11 @@ constexpr CallRow kMakingRows[] = {
 }  // namespace
 
 bool SpellsFloat32(const Call& call) {
+  if (call.method == kToFloat) return true;
   if (call.lines.empty()) return false;
   const std::string line = WithFloat32(call.lines.back().text);
-  return line.find("float32") != line.npos || line.find(".float()") != line.npos;
+  if (line.find("float32") != line.npos) return true;
+  return call.method != "to" && line.find(".float()") != line.npos;
 }
 
 NameId GiverUnderAutocast(const CallWriter& writer, const Call& call) {

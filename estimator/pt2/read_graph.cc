@@ -204,6 +204,12 @@ std::string_view MetadataOf(const Json* metadata, std::string_view name) {
   return found != nullptr && found->IsString() ? Text(*found) : std::string_view();
 }
 
+// "float" of "float_1;method_descriptor.float".
+std::string_view ReadMethod(std::string_view function) {
+  const size_t end = function.rfind('.');
+  return end == function.npos ? std::string_view() : function.substr(end + 1);
+}
+
 Call ReadCall(const Json& node, ReadState& state) {
   Call call = {.target = Text(MemberOf(node, "target"))};
   const auto inputs = ItemsOf(MemberOf(node, "inputs"));
@@ -218,6 +224,7 @@ Call ReadCall(const Json& node, ReadState& state) {
   const Json* const metadata = OptionalMemberOf(node, "metadata");
   call.modules = ParseModuleStack(MetadataOf(metadata, "nn_module_stack"), state.pool);
   call.lines = ParseStackTrace(MetadataOf(metadata, "stack_trace"));
+  call.method = ReadMethod(MetadataOf(metadata, "torch_fn"));
   AddForwardsOfNoStack(call.modules, call.lines, state.pool);
   return call;
 }
