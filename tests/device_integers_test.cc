@@ -276,5 +276,21 @@ TEST_CASE("what the caller passed is made in its forward") {
         "constant in 2 modules: return F.embedding(input)");
 }
 
+// F.one_hot(x) of a module's forward, which has run before: no argument of the caller's.
+TEST_CASE("what a running module counts is made in its own forward") {
+  Graph graph = ParseGraph(R"(net (float[N, 4] x) => (float[N, 4] y)
+      < int64[4] arange = {0, 1, 2, 3} > { h = Neg (x) i = ArgMax (h) y = Equal (i, arange) })");
+  const std::string frames =
+      "File \"net.py\", line 3, in forward\n  return self.m(x)\n"
+      "File \"net.py\", line 9, in forward\n  return F.one_hot(x, 4)\n";
+  for (Node& node : graph.nodes) {
+    node.metadata.emplace_back("pkg.torch.onnx.stack_trace", frames);
+    node.metadata.emplace_back("pkg.torch.onnx.name_scopes", "['', 'm', 'node']");
+  }
+  const Program program = Build(graph, {.mode = Mode::kEval}).program;
+  CHECK(program.calls[2].op == "constant");
+  CHECK(program.modules.DepthOf(program.calls[2].module) == 2);
+}
+
 }  // namespace
 }  // namespace onnxfit::device_integers_test

@@ -197,6 +197,22 @@ TEST_CASE("operands that no node makes tell which call is gone") {
   }
 }
 
+// "x = x.permute(1, 0).contiguous()": the name is the copy's.
+TEST_CASE("a copy that is spelled in the line of its view runs with it") {
+  const auto behind = [](const char* line) {
+    Graph graph = ParseGraph(R"(net (float[2, 2] x) => (float[2, 2] y) {
+      ["/m/T"] h = Transpose (x) ["/m/A"] y = Neg (h) })");
+    const std::string calls[] = {FxText("h", "permute.default", "%x,"),
+                                 FxText("y", "neg.default", "%clone")};
+    const std::string trace = fmt::format("File \"a.py\", line 3, in forward\n  {}", line);
+    for (NodeId node = 0; node < 2; ++node) Say(graph, node, calls[node]);
+    graph.nodes[0].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
+    return CallsOf(graph, ReadExporterMetadata(graph))[0].behind;
+  };
+  CHECK(behind("x = x.permute(1, 0).contiguous()") == 0);
+  CHECK(behind("x = x.permute(1, 0)") == kNoNode);
+}
+
 TEST_CASE("two operands that are gone are told apart") {
   Graph graph = ParseGraph(R"(net (float[2, 8] x) => (float[2, 8] y) {
       [a] h = Relu (x) [b] k = Neg (h) [c] y = Add (k, h)

@@ -95,6 +95,23 @@ TEST_CASE("what is written by a mask is cast to the type of what it is written i
   CHECK(calls("x = x.masked_scatter(mask, self.see(z))") == "masked_scatter ");
 }
 
+TEST_CASE("numbers are cast to the type of what a line names") {
+  const char* const one_hot = R"(n (float[2, 4] x) => (float[2, 4] y)
+    < float[4, 4] w = ["location": "none"] > {
+      flat = MatMul (x, w) i = Greater (flat, x) y = Cast <to = 1> (i) })";
+  const auto calls = [&](const char* line) {
+    const std::vector<Said> says = {
+        {FxText("flat", "mm.default", "%x, %w"), {"flat = x @ w"}, "['', 'm', 'flat']"},
+        {FxText("i", "gt.Tensor", "%flat, %x"), {line}, "['', 'm', 'i']"},
+        {FxText("y", "_to_copy.default", "%i"), {line}, "['', 'm', 'y']"}};
+    return Calls(one_hot, says, "m.py", Precision::kAmpBf16);
+  };
+  CHECK(calls("y = (flat > x).to(flat.dtype)") == "mm gt type_as ");
+  CHECK(calls("y = (flat > x).type_as(flat)") == "mm gt type_as ");
+  CHECK(calls("y = (flat > x).to(other.dtype)") == "mm gt to ");
+  CHECK(calls("y = (flat > x).float()") == "mm gt to ");
+}
+
 TEST_CASE("noise of a given type has that of what it is added to") {
   const char* const noise = R"(n (float[2, 4] x) => (float[2, 4] y)
     < float[4, 4] w = ["location": "none"] > {

@@ -270,6 +270,26 @@ TEST_CASE("what a signature does not name is computed, if no parameter is missin
               "p_wpe_weight: PARAMETER target='wpe.weight'\n") == "norm.weight wpe.weight ");
 }
 
+// "self.U.t()", "-self.A" and "self.D.unsqueeze(-1)", which torch.export's optimizer computes.
+TEST_CASE("what is computed of a parameter stands for it") {
+  const auto roles = [](const char* signature, const char* name) {
+    Graph graph = ParseGraph(fmt::format(R"(net (float[N, 4] x) => (float[N, 4] y)
+        < float[4] "norm.weight" = ["location": "none"], float[4, 4] {0} = ["location": "none"] > {{
+          a = Mul (x, "norm.weight") y = MatMul (a, {0}) }})",
+                                         name));
+    graph.metadata.emplace_back("graph_signature", signature);
+    return Names(Build(graph, {}).roles.parameters);
+  };
+  constexpr char kOwn[] =
+      "p_norm_weight: PARAMETER target='norm.weight'\np_U: PARAMETER target='U'\n";
+  CHECK(roles(kOwn, "t_1") == "norm.weight U ");
+  CHECK(roles(kOwn, "neg") == "norm.weight U ");
+  CHECK(roles(kOwn, "index_1") == "norm.weight ");
+  // Of another module than the one that reads the result.
+  CHECK(roles("p_norm_weight: PARAMETER target='norm.weight'\np_U: PARAMETER target='fc.U'\n",
+              "t_1") == "norm.weight ");
+}
+
 // pos_emb = self.wpe(torch.arange(3)), of a table as long as the triangle of the mask.
 TEST_CASE("a plain tensor of a module is none of its own") {
   const auto roles = [](const std::string& kind) {

@@ -95,6 +95,7 @@ Findings::Findings(const Graph& graph, const ExporterMetadata& metadata, const S
   // 2. The module's tensors, as they are used and named.
   uses = FindUses(bound, rewrites);
   first_names = FindFirstNames(graph, metadata);
+  folded_parameters = FindFoldedParameters(bound, uses);
   folded_table = FindFoldedTable(graph, metadata);
   if (metadata.signature.empty()) {
     float_buffers = FindFloatBuffers(graph);

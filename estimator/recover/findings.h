@@ -34,6 +34,7 @@ struct Findings {
   // signature, are empty for others.
   TensorUses uses;
   std::map<std::string_view, std::string_view> first_names;  // of tied ones
+  std::map<ValueId, std::string_view> folded_parameters;     // torch.export's
   std::optional<FoldedTable> folded_table;
   std::unordered_set<ValueId> float_buffers;  // TorchScript's
   std::vector<FoldedWeight> folded_weights;   // TorchScript's

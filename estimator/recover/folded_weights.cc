@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -189,7 +190,72 @@ class FoldedWeightFinder {
   std::vector<ValueId> gathered_;
 };
 
+// --- torch.export's --------------------------------------------------------------------------
+
+// Calls that the optimizer runs on a parameter, as it names their results: "t_1", "unsqueeze".
+constexpr std::string_view kOfParameters[] = {"t",         "transpose", "permute",
+                                              "unsqueeze", "neg",       "exp"};
+// Of matrices alone: those of more dimensions are mostly of what a table gave.
+constexpr std::string_view kOfMatrices[] = {"t", "transpose", "permute"};
+
+bool IsAmong(std::string_view name, std::span<const std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool MayBeOfParameter(const Initializer& initializer, std::string_view name) {
+  const std::string_view call = name.substr(0, name.find('_'));
+  const bool is_matrix = initializer.type.dims.size() == 2;
+  return IsFloat(initializer.type.dtype) && IsAmong(call, kOfParameters) &&
+         (is_matrix || !IsAmong(call, kOfMatrices));
+}
+
+// "" of what the model itself has.
+std::string_view ModuleAround(std::string_view path) {
+  return path.find('.') == path.npos ? std::string_view() : ParentOf(path);
+}
+
+// The module whose forward reads it: that around a ParameterList, of "U.0".
+std::string_view OwnerOf(std::string_view parameter) {
+  const std::string_view module = ModuleAround(parameter);
+  return IsNumbered(ChildOf(parameter)) ? ModuleAround(module) : module;
+}
+
+// The parameters that a signature names and the file does not hold, by module, the first last.
+std::map<std::string_view, std::vector<std::string_view>> LostParameters(
+    const Graph& graph, const ExporterMetadata& metadata) {
+  std::set<std::string_view> stored;
+  for (const Initializer& each : graph.initializers) {
+    stored.insert(graph.values[Index(each.value)].name);
+  }
+  std::map<std::string_view, std::vector<std::string_view>> lost;
+  for (auto entry = metadata.signature.rbegin(); entry != metadata.signature.rend(); ++entry) {
+    if (entry->kind != SignatureEntry::Kind::kParameter || stored.contains(entry->target)) continue;
+    lost[OwnerOf(entry->target)].push_back(entry->target);
+  }
+  return lost;
+}
+
 }  // namespace
+
+std::map<ValueId, std::string_view> FindFoldedParameters(const BoundGraph& bound,
+                                                         const TensorUses& uses) {
+  auto lost = LostParameters(bound.graph(), bound.metadata());
+  std::map<NodeId, const Initializer*> by_reader;
+  for (const Initializer& initializer : bound.graph().initializers) {
+    const auto use = uses.first.find(initializer.value);
+    if (use == uses.first.end()) continue;
+    if (MayBeOfParameter(initializer, bound.NameOf(initializer.value)))
+      by_reader.emplace(use->second.node, &initializer);
+  }
+  std::map<ValueId, std::string_view> found;
+  for (const auto& [reader, initializer] : by_reader) {
+    std::vector<std::string_view>& names = lost[bound.metadata().PathOf(reader)];
+    if (names.empty()) continue;
+    found.emplace(initializer->value, names.back());
+    names.pop_back();
+  }
+  return found;
+}
 
 std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph, const ExporterMetadata& metadata) {
   return FoldedWeightFinder(graph, metadata).Find();

@@ -110,11 +110,15 @@ class LostOperandFinder {
                      .module = drops && caller != kOutside ? std::string(name) : std::string()});
   }
 
-  // "return f(x) * self.scale"; "w = drop(softmax(w))", where its reader is in the same forward.
+  // "return f(x) * self.scale"; "w = drop(softmax(w))", where its reader is in the same forward;
+  // "x = x.permute(0, 2, 1).contiguous()".
   bool RunsAtOnce(std::string_view aten, NodeId maker, NodeId reader) const {
-    if (aten != "dropout" || maker == kNoNode) return aten.ends_with(".Scalar");
+    const bool may_stand = aten == "dropout" || aten == "contiguous";
+    if (!may_stand || maker == kNoNode) return aten.ends_with(".Scalar");
+    const std::string_view line = metadata_.LinesOf(maker).innermost;
+    const bool stands = aten == "dropout" || line.find(".contiguous()") != line.npos;
     const ModuleId module = metadata_.ModuleOf(reader);
-    return module != kOutside && metadata_.ModuleOf(maker) == module;
+    return stands && module != kOutside && metadata_.ModuleOf(maker) == module;
   }
 
   // What the exporter removes where it changes no number: x + 0, x * 1, a cat of one tensor,

@@ -30,12 +30,14 @@ bool IsFolded(const BoundGraph& bound, ValueId value, std::string_view call) {
 
 // That of an earlier line of the caller's forward, which made the argument that its line passes to
 // the running module call, "pos" of "x = self.wpe(pos)".  The unit's own where it passes an
-// expression.
+// expression, and where the module has made calls already: torch.arange within F.one_hot.
 CallPlace PlaceOfArgument(const UnitWriter& unit) {
   CallPlace place = unit.place();
   Program& program = unit.program();
   const size_t depth = program.modules.DepthOf(place.module);
-  if (depth < 2 || place.frames.size() < depth) return place;
+  const bool runs = !program.calls.empty() &&
+                    program.modules.Shared(program.calls.back().module, place.module) == depth;
+  if (depth < 2 || place.frames.size() < depth || runs) return place;
   const StatementId line = place.frames[depth - 2];
   if (line == kNoStatement) return place;
   const std::string argument =

@@ -141,6 +141,10 @@ bool LowerPosterior(UnitWriter& unit, const Node& node, ValueId mean);
 // likely what the result of `node` will be joined with; kNoName where it is in fp32.
 NameId GiverOfType(const UnitWriter& unit, const Node& node);
 
+// y of "one_hot(x).to(y.dtype)" under autocast, which the file has in fp32; kNoName of other casts,
+// and where the forward does not bind y.  O(nodes).
+NameId GiverToCast(const UnitWriter& unit, const Node& cast);
+
 // --- What rows do ---------------------------------------------------------------------------
 
 // kNoValue where the node has fewer inputs.

@@ -131,7 +131,42 @@ bool SpellsFloat32(const UnitWriter& unit, const Node& node) {
   return WithFloat32(line).find("float32") != std::string::npos;
 }
 
+// "flat" of "x = one_hot(y).to(flat.dtype)" and "one_hot(y).type_as(flat)"; "" of others.
+std::string_view TypedLike(std::string_view line) {
+  constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {{".to(", ".dtype)"},
+                                                                          {".type_as(", ")"}};
+  for (const auto& [before, behind] : kSpellings) {
+    const size_t begin = line.rfind(before);
+    if (begin == line.npos || !line.ends_with(behind)) continue;
+    line.remove_suffix(behind.size());
+    return line.substr(begin + before.size());
+  }
+  return "";
+}
+
+// What a statement before `node`, of its own forward, binds to `variable`; kNoName where none does.
+NameId BoundBefore(const UnitWriter& unit, NodeId node, std::string_view variable) {
+  const ExporterMetadata& metadata = unit.bound().metadata();
+  const std::string statement = std::string(variable) + " = ";
+  for (NodeId before = node - 1; before >= 0; --before) {
+    if (metadata.ModuleOf(before) != metadata.ModuleOf(node)) continue;
+    const std::vector<ValueId>& made = unit.bound().At(before).outputs;
+    if (made.empty() || !metadata.LinesOf(before).innermost.starts_with(statement)) continue;
+    return unit.values().NameOf(made[0]);
+  }
+  return kNoName;
+}
+
 }  // namespace
+
+NameId GiverToCast(const UnitWriter& unit, const Node& cast) {
+  if (AutocastType(unit.settings().precision) == DType::kUndefined) return kNoName;
+  const bool makes_float = IsFloat(unit.TypeOf(cast.outputs[0]).dtype);
+  if (!makes_float || IsFloat(unit.TypeOf(cast.inputs[0]).dtype)) return kNoName;
+  const NodeId node = unit.bound().IdOf(cast);
+  const std::string_view variable = TypedLike(unit.bound().metadata().LinesOf(node).innermost);
+  return variable.empty() ? kNoName : BoundBefore(unit, node, variable);
+}
 
 NameId GiverOfType(const UnitWriter& unit, const Node& node) {
   constexpr int kMostSteps = 8;

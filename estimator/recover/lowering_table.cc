@@ -339,7 +339,9 @@ void LowerCast(UnitWriter& unit, const Node& node, std::string_view aten) {
     return unit.Alias(node.outputs[0], node.inputs[0]);
   }
   const NameId input = unit.TensorOf(node.inputs[0]);
+  const NameId giver = GiverToCast(unit, node);
   const NameId result = unit.NewResult(node.outputs[0]);
+  if (giver != kNoName) return unit.Emit("type_as", {input, giver}, {result});
   unit.program().values[Index(result)].type.dtype = to.dtype;
   unit.Emit(aten, {input}, {result});
 }

@@ -161,6 +161,7 @@ class RoleFinder {
       return trained ? Role::kParameter : Role::kBuffer;
     }
     if (IsLifted(name)) return Role::kConstant;  // torch.tensor(2.0)
+    if (found_.folded_parameters.contains(initializer.value)) return Role::kParameter;
     const auto& constants = metadata_.constants;
     if (std::ranges::find(constants, name) != constants.end()) return Role::kConstant;
     const bool is_number = Numel(initializer.type.dims) <= 1;
@@ -236,6 +237,8 @@ class RoleFinder {
   std::string ModuleName(const Initializer& initializer) const {
     const auto transposed = transposed_.find(initializer.value);
     if (transposed != transposed_.end()) return transposed->second->name;
+    const auto folded = found_.folded_parameters.find(initializer.value);
+    if (folded != found_.folded_parameters.end()) return std::string(folded->second);
     const auto module = modules_.find(initializer.value);
     const std::string_view name = NameOf(initializer.value);
     const auto first = found_.first_names.find(name);

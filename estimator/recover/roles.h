@@ -155,6 +155,15 @@ struct FoldedWeight {
 // In the order of the file.  O(initializers² of nameless ones).
 std::vector<FoldedWeight> FindFoldedWeights(const Graph& graph, const ExporterMetadata& metadata);
 
+struct TensorUses;
+
+// The optimizer of torch.export's ONNX runs calls on parameters, "self.U.t()" or "-self.A", and
+// keeps the result under the call's name, "t_1", "neg": the parameter that such a result likely was
+// made of, by it.  In the order of use they take the parameters of the reader's module that the
+// file names and does not hold.  O(initializers × log).
+std::map<ValueId, std::string_view> FindFoldedParameters(const BoundGraph& bound,
+                                                         const TensorUses& uses);
+
 // --- Tensors with several names (tied_tensors.cc) -------------------------------------------
 
 // torch.export lists a tied parameter under each of its names, in the order of
