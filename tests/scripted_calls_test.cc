@@ -164,6 +164,23 @@ TEST_CASE("what the code spells itself stays so") {
   }
 }
 
+TEST_CASE("noise of transformers' drop_path has the type of what it drops; in eval it is not run") {
+  const auto text = [](Mode mode) {
+    return ToString(Build(R"(net (float[2, 8] x) => (float r) {
+        shape = Constant <value = int64[2] {2, 1}> () p = Constant <value = float {0.9}> ()
+        z = ConstantOfShape (shape) n = RandomUniformLike (z) a = Add (n, p) f = Floor (a)
+        d = Div (x, p) ["/Mul"] m = Mul (d, f) ["/Neg"] r = Neg (m) })",
+                          {.mode = mode, .loss = Loss::kNone})
+                        .program);
+  };
+  CHECK(text(Mode::kTrain) ==
+        "\n%m.bernoulli = bernoulli(%x)  # /Mul\n"
+        "%m.add.Scalar = add.Scalar(%m.bernoulli)  # /Mul\n"
+        "%m.floor = floor(%m.add.Scalar)  # /Mul\n%m.mul.Scalar = mul.Scalar(%x)  # /Mul\n"
+        "%m = mul(%m.mul.Scalar, %m.floor)  # /Mul\n%r = neg(%m)  # /Neg\n");
+  CHECK(text(Mode::kEval) == "\n%r = neg(%x)  # /Neg\n");
+}
+
 TEST_CASE("a product with ones on a diagonal, of which sums are picked, is the diagonal") {
   const Program program = Build(R"(net (float[8, 8] x) => (float r) {
         shape = Constant <value = int64[2] {8, 8}> () zeros = ConstantOfShape (shape)

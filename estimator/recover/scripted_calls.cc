@@ -77,6 +77,13 @@ bool SayDiagonal(const BoundGraph& bound, const NodePattern::Match& match, Rewri
   return rank >= 2;
 }
 
+// In eval it is its input.
+bool OnlyTrains(const BoundGraph&, const NodePattern::Match& match, Rewritten& call) {
+  call.only_in_training = true;
+  call.inputs[0] = match.At('x');
+  return true;
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -165,6 +172,19 @@ std::span<const ScriptedCall> ScriptedCalls() {
         {"pow.Tensor_Scalar", "2", 'p'},
         {"div", "30", 'q'},
         {"add", "14", 'a'}}},
+
+      // transformers' drop_path (5.17, modeling_beit.py and others), with
+      // torch.rand(shape, dtype=input.dtype), a type of which the file has that of the export.
+      {"mul",
+       "32",
+       "n = RandomUniformLike(ConstantOfShape(_)); k = Add(n, #); q = Div(x, #); "
+       "Mul(q, Floor(k))",
+       {},
+       {{"bernoulli", "x", 'n'},
+        {"add.Scalar", "0", 'k'},
+        {"floor", "1", 'k'},
+        {"mul.Scalar", "x", 'q'}},
+       OnlyTrains},
 
       // Places: x, values, indices.
       {"diagonal", "x", "GatherND(ReduceSum(Mul(x, EyeLike(_)), _), _)", {}, {}, SayDiagonal},
