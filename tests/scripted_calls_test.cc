@@ -123,6 +123,11 @@ TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
           ["/D"] r = Concat <axis = 3> (b, c))"},
       {"constant() index(x,n)",
        R"(n = Constant <value = int64[2] {1, 0}> () ["/Gather"] r = Gather (x, n))"},
+      // torch.arange(2)[:, None] and [None, :], which are on the host
+      {"index.host(x) 4",
+       R"(c = Constant <value = float[2] {0, 1}> () u = Unsqueeze (c, ones) v = Unsqueeze (c, front)
+          p = Mul (u, half) q = Mul (v, half) s = Sub (p, q) o = Mul (one, half) a = Add (s, o)
+          n = Cast <to = 7> (a) ["/Gather"] r = Gather (x, n))"},
       {"unfold(x) 1 3 2",
        R"(two_ = Constant <value = int64[1] {2}> () a = Slice (x, front, three, ones)
           b = Transpose <perm = [0, 1]> (a) c = Unsqueeze (b, ones) d = Slice (x, two_, five, ones)
@@ -151,6 +156,10 @@ TEST_CASE("what the code spells itself stays so") {
       // parts that overlap
       R"(a = Slice (x, front, most, ones) b = Slice (x, front, three, ones)
          ["/Concat"] r = Concat <axis = 1> (a, b))",
+      // torch.arange(2, device=x.device).unsqueeze(-1)
+      R"(c = Constant <value = float[2] {0, 1}> () u = Unsqueeze (c, last) v = Unsqueeze (c, front)
+         p = Mul (u, half) q = Mul (v, half) s = Sub (p, q) o = Mul (one, half) a = Add (s, o)
+         n = Cast <to = 7> (a) ["/Gather"] r = Gather (x, n))",
       // places that do not lie in a row
       R"(p = Constant <value = int64[2, 2] {0, 2, 1, 4}> () f = Reshape (x, last)
          ["/Gather"] r = Gather (f, p))",
@@ -158,7 +167,8 @@ TEST_CASE("what the code spells itself stays so") {
   for (const char* row : rows) {
     CAPTURE(row);
     const std::string calls = CallsOf(row);
-    for (const char* op : {"remainder", "Tensor_mode", "clamp", "roll", "as_strided"}) {
+    for (const char* op :
+         {"remainder", "Tensor_mode", "clamp", "roll", "as_strided", "index.host"}) {
       CHECK(calls.find(op) == std::string::npos);
     }
   }

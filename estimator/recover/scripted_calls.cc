@@ -84,6 +84,26 @@ bool OnlyTrains(const BoundGraph&, const NodePattern::Match& match, Rewritten& c
   return true;
 }
 
+// q_coords - k_coords + (k_size - 1) * ratio of get_rel_pos, which counts from
+// torch.arange(q_size)[:, None] * ratio and names no device.  Sources: timm 1.0.31,
+// models/vision_transformer_sam.py; transformers 5.17, models/sam/modeling_sam.py,
+// models/vitdet/modeling_vitdet.py and what is copied from them.
+constexpr NodePattern kRelativeCoordinates[] = {
+    "Add(Sub(Mul(Unsqueeze(_, 1), _), Mul(Unsqueeze(_, 0), _)), Mul(_, _))",
+    "Add(Sub(Mul(Cast(Unsqueeze(_, 1)), _), Mul(Cast(Unsqueeze(_, 0)), _)), Mul(_, _))",
+};
+
+bool ReadsFromHost(const BoundGraph& bound, const NodePattern::Match& match, Rewritten& call) {
+  const ValueId indices = match.At('n');
+  const NodeId cast = bound.Inner(indices, "Cast");
+  const NodeId sum = cast == kNoNode ? kNoNode : bound.Inner(bound.At(cast).inputs[0], "Add");
+  if (sum == kNoNode) return false;
+  call.ints = {Numel(bound.DimsOf(indices))};
+  return std::ranges::any_of(kRelativeCoordinates, [&](const NodePattern& pattern) {
+    return pattern.Find(bound, sum).has_value();
+  });
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -187,6 +207,7 @@ std::span<const ScriptedCall> ScriptedCalls() {
        OnlyTrains},
 
       // Places: x, values, indices.
+      {"index.host", "x", "Gather(x, n)", {}, {}, ReadsFromHost},
       {"diagonal", "x", "GatherND(ReduceSum(Mul(x, EyeLike(_)), _), _)", {}, {}, SayDiagonal},
       {"index_put.accumulate", "xvi",
        "Add(x, ScatterND(ConstantOfShape(Shape(x)), Unsqueeze(i), Reshape(v, _)))"},
