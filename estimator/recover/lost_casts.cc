@@ -100,7 +100,9 @@ class LostCastFinder {
 
   void AddSoftmax(NodeId softmax) {
     const ValueId x = bound_.At(softmax).inputs[0];
-    if (RunsInFloat(softmax) || IsToldFloat(softmax)) {
+    const int casts_behind = CastsBehind(softmax);
+    if (casts_behind == 1) return AddBackInLine(softmax, ValuesOf(softmax, x));
+    if (RunsInFloat(softmax) || IsToldFloat(softmax) || casts_behind == 2) {
       AddInLine(softmax, x, ResultOf(softmax));
       return AddBackInLine(softmax, ValuesOf(softmax, x));
     }
@@ -219,6 +221,19 @@ class LostCastFinder {
     const size_t end = behind.find(".dtype");
     if (!behind.starts_with(kCast) || end == std::string_view::npos) return false;
     return !Has(arguments, behind.substr(kCast.size(), end - kCast.size()));
+  }
+
+  // Casts that do nothing, of which TorchScript's files have each: the first of two is that of
+  // "softmax(x, dtype=torch.float32).to(q.dtype)", one alone that of "weights.type(v.dtype)".
+  int CastsBehind(NodeId softmax) const {
+    int casts = 0;
+    if (!IsNamedByTorchScript(bound_.At(softmax))) return casts;
+    for (NodeId cast = Next(bound_, softmax, "Cast"); cast != kNoNode;
+         cast = Next(bound_, cast, "Cast")) {
+      if (bound_.TypeOf(ResultOf(cast)) != bound_.TypeOf(ResultOf(softmax))) break;
+      ++casts;
+    }
+    return casts;
   }
 
   // What the weights of `softmax` multiply, which has the type of queries and keys, too;
