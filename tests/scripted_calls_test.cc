@@ -133,6 +133,13 @@ TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
           b = Transpose <perm = [0, 1]> (a) c = Unsqueeze (b, ones) d = Slice (x, two_, five, ones)
           e = Transpose <perm = [0, 1]> (d) f = Unsqueeze (e, ones)
           ["/Concat"] r = Concat <axis = 1> (c, f))"},
+      {"view(x) view(v) im2col(w)",
+       R"(v = Unsqueeze (x, front) w = Unsqueeze (v, front) n = Constant <value = int64 {1}> ()
+          none = Constant <value = int64[8] {0, 0, 0, 0, 0, 0, 0, 0}> () p = Pad (w, none)
+          h = Constant <value = int64[1, 2] {0, 1}> () a = Gather <axis = 2> (p, h)
+          k = Constant <value = int64[2, 3] {0, 1, 2, 1, 2, 3}> () b = Gather <axis = 4> (a, k)
+          t = Transpose <perm = [0, 1, 2, 4, 3, 5]> (b) u = Unsqueeze (n, front)
+          c = Concat <axis = 0> (u, ones, last) ["/Reshape"] r = Reshape (t, c))"},
       {"as_strided(x) 1 2",
        R"(p = Constant <value = int64[2, 2] {0, 2, 1, 3}> () f = Reshape (x, last)
           ["/Gather"] r = Gather (f, p))"},
@@ -160,6 +167,13 @@ TEST_CASE("what the code spells itself stays so") {
       R"(c = Constant <value = float[2] {0, 1}> () u = Unsqueeze (c, last) v = Unsqueeze (c, front)
          p = Mul (u, half) q = Mul (v, half) s = Sub (p, q) o = Mul (one, half) a = Add (s, o)
          n = Cast <to = 7> (a) ["/Gather"] r = Gather (x, n))",
+      // windows that come first
+      R"(v = Unsqueeze (x, front) w = Unsqueeze (v, front) n = Constant <value = int64 {1}> ()
+         none = Constant <value = int64[8] {0, 0, 0, 0, 0, 0, 0, 0}> () p = Pad (w, none)
+         h = Constant <value = int64[1, 2] {0, 1}> () a = Gather <axis = 2> (p, h)
+         k = Constant <value = int64[2, 3] {0, 1, 2, 1, 2, 3}> () b = Gather <axis = 4> (a, k)
+         t = Transpose <perm = [0, 1, 3, 5, 2, 4]> (b) u = Unsqueeze (n, front)
+         c = Concat <axis = 0> (u, ones, last) ["/Reshape"] r = Reshape (t, c))",
       // places that do not lie in a row
       R"(p = Constant <value = int64[2, 2] {0, 2, 1, 4}> () f = Reshape (x, last)
          ["/Gather"] r = Gather (f, p))",
@@ -168,7 +182,7 @@ TEST_CASE("what the code spells itself stays so") {
     CAPTURE(row);
     const std::string calls = CallsOf(row);
     for (const char* op :
-         {"remainder", "Tensor_mode", "clamp", "roll", "as_strided", "index.host"}) {
+         {"remainder", "Tensor_mode", "clamp", "roll", "as_strided", "index.host", "im2col"}) {
       CHECK(calls.find(op) == std::string::npos);
     }
   }

@@ -104,6 +104,14 @@ bool ReadsFromHost(const BoundGraph& bound, const NodePattern::Match& match, Rew
   });
 }
 
+// Of places that are counted in both dimensions, in which the exporter puts windows last.
+bool AreWindows(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
+  const std::vector<int64_t> perm = {0, 1, 2, 4, 3, 5};
+  const NodeId moved = bound.Maker(match.At('t'), "Transpose");
+  return bound.Known(match.At('h')) != nullptr && bound.Known(match.At('w')) != nullptr &&
+         IntsAttribute(bound.At(moved), "perm") == perm;
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -209,6 +217,12 @@ std::span<const ScriptedCall> ScriptedCalls() {
       // Places: x, values, indices.
       {"index.host", "x", "Gather(x, n)", {}, {}, ReadsFromHost},
       {"diagonal", "x", "GatherND(ReduceSum(Mul(x, EyeLike(_)), _), _)", {}, {}, SayDiagonal},
+      {"im2col",
+       "x",
+       "t = Transpose(Gather(Gather(Pad(x, _), h), w)); Reshape(t, Concat(Unsqueeze(_)))",
+       {},
+       {},
+       AreWindows},
       {"index_put.accumulate", "xvi",
        "Add(x, ScatterND(ConstantOfShape(Shape(x)), Unsqueeze(i), Reshape(v, _)))"},
       {"index_put", "xvi",
