@@ -138,6 +138,11 @@ std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId la
 // while torch.export traces it, leaves out one that hides nothing.  `last` is the sum.
 std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last);
 
+// "if attention_mask is not None: x = x.masked_fill(torch.all(~attention_mask, dim=2), 0.0)" of
+// such a mask (transformers 5.17, modeling_lasr.py and modeling_parakeet.py), in TorchScript's
+// files.  `last` is the Where.
+std::optional<Rewritten> FindUnfilled(const BoundGraph& bound, NodeId last);
+
 // Attention of which the exporter was given a mask that PyTorch, in training, is not: transformers
 // then passes grouped heads as they are (enable_gqa) instead of repeating keys and values, which
 // is in the file (use_gqa_in_sdpa of integrations/sdpa_attention.py, transformers 5.17).
