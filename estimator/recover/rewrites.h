@@ -115,6 +115,12 @@ std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
 // Whether a permutation puts another dimension last, so that its numbers are apart in memory.
 bool MovesLast(const std::vector<int64_t>& perm);
 
+// Whether an attention of queries `q` and keys made of `key` copies the heads of all that it reads,
+// by what is known of libraries (CopiesHeads in libraries.h), in a file of TorchScript's exporter;
+// the copies of queries and values, where they are transposed.  O(nodes).
+bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key);
+std::vector<Rewritten> FindHeadCopies(const BoundGraph& bound);
+
 // bias.permute(2, 0, 1).contiguous(), a table of relative positions as attention's mask: the copy
 // leaves no node in TorchScript's files, and a fused kernel reads no mask without it (timm 1.0.31,
 // layers/pos_embed_rel.py).  `last` is the Transpose.
