@@ -221,6 +221,25 @@ TEST_CASE("TorchScript's softmax has the casts that did nothing behind it") {
   CHECK(casts("c = Neg (w)").empty());
 }
 
+TEST_CASE("TorchScript's sum with a table is cast back to the type of its other term") {
+  const auto casts = [](const std::string& term, const std::string& behind) {
+    const Graph graph = ParseGraph(R"(n (float[2, 2] x) => (float[2, 2] y)
+        < float[2, 2] w = ["location": "none"] > {
+        a = )" + term + R"( ["/Add"] s = Add (a, w) c = )" +
+                                   behind + R"( y = Neg (c) })");
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
+                          model.bound.NameOf(call.like));
+    }
+    return text;
+  };
+  CHECK(casts("Neg (x)", "Cast <to = 1> (s)") == "type_as.inline s a ");
+  CHECK(casts("Neg (x)", "Neg (s)").empty());
+  CHECK(casts("MatMul (x, w)", "Cast <to = 1> (s)").empty());  // a layer's bias
+}
+
 // "type_as.inline x y " of what is put back, for x as y is typed.
 std::string CastsLike(const Graph& graph) {
   const BoundModel model(graph);

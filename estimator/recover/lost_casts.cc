@@ -132,6 +132,9 @@ class LostCastFinder {
 
   // "x = (a + b).to(a.dtype)": the sum is cast back to the type of the term that the line names.
   void AddSum(NodeId sum) {
+    if (const ValueId term = AddedToParameter(sum); term != kNoValue) {
+      return AddBackInLine(sum, term);
+    }
     const std::string_view line = LineOf(bound_, sum);
     const size_t cast = line.find(").to(");
     if (cast == std::string_view::npos) return;
@@ -234,6 +237,24 @@ class LostCastFinder {
       ++casts;
     }
     return casts;
+  }
+
+  // a of "(a + self.table).to(a.dtype)", of which TorchScript's files have the cast: as the
+  // parameter is in fp32 under autocast, a cast to that would do nothing.  Of a layer's bias a is
+  // the product.
+  ValueId AddedToParameter(NodeId sum) const {
+    const NodeId cast = Next(bound_, sum, "Cast");
+    const std::vector<ValueId>& terms = bound_.At(sum).inputs;
+    if (cast == kNoNode || terms.size() != 2 || !IsNamedByTorchScript(bound_.At(sum)))
+      return kNoValue;
+    if (bound_.TypeOf(ResultOf(cast)) != bound_.TypeOf(ResultOf(sum))) return kNoValue;
+    const auto is_stored = [&](ValueId value) {
+      return bound_.IsStored(value, bound_.DimsOf(value).size());
+    };
+    const size_t stored = is_stored(terms[1]) ? 1 : 0;
+    const ValueId term = terms[1 - stored];
+    const bool is_bias = bound_.Maker(term, "MatMul") != kNoNode;
+    return is_stored(terms[stored]) && !is_bias ? term : kNoValue;
   }
 
   // What the weights of `softmax` multiply, which has the type of queries and keys, too;
