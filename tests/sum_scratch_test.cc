@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "estimator/eager/kernel_scratch.h"
+#include "tests/trace_helpers.h"
 
 namespace onnxfit::sum_scratch_test {
 namespace {
@@ -78,6 +81,17 @@ TEST_CASE("whether summands lie closer together than results") {
   CHECK_FALSE(SumOver(DType::kFloat32, {8, 64, 9}, {576, 1, 64}, kChannels).along_fastest);
   CHECK_FALSE(SumOver(DType::kFloat32, {8, 64}, {64, 1}, kColumns).along_fastest);
   CHECK(SumOver(DType::kFloat32, {8, 64}, {64, 1}, 0).along_fastest);
+}
+
+TEST_CASE("the mean of many errors is the work of several blocks") {
+  const auto trace = [](const std::string& size) {
+    return TraceText("n (float[" + size + "] x) => (float[" + size + R"(] y)
+        < float[4, 4] w = ["location": "none"] > { y = MatMul (x, w) })",
+                     {.optimizer = Optimizer::kNone, .loss = Loss::kMse, .steps = 1});
+  };
+  const std::string many = trace("262144, 4");
+  CHECK_MESSAGE(many.find("+loss.scratch:4194304 +loss.scratch:") != std::string::npos, many);
+  CHECK(trace("8, 4").find("+loss.scratch:128 +loss.scratch:") == std::string::npos);
 }
 
 }  // namespace

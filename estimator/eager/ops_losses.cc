@@ -8,6 +8,7 @@
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
 
@@ -213,6 +214,22 @@ TensorType ReducedErrors(const CallTypes& call) {
 TensorType ReducedNumber(const CallTypes& call) {
   return IsReduced(call) ? TensorType{call.out(0).dtype, {}} : TensorType();
 }
+// Bytes that blocks of a kernel take where the mean of errors is the work of several.
+SumScratch ScratchOfMean(const CallTypes& call) {
+  const Dims& dims = call.in(0).dims;
+  if (!IsReduced(call)) return {};
+  return ScratchOf(SumOver(call.out(0).dtype, dims, ContiguousStrides(dims), /*kept=*/0),
+                   call.device());
+}
+TensorType MeanBytes(int64_t count) {
+  return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};
+}
+TensorType PartialMeans(const CallTypes& call) {
+  return MeanBytes(ScratchOfMean(call).partial_bytes);
+}
+TensorType SemaphoresOfMean(const CallTypes& call) {
+  return MeanBytes(ScratchOfMean(call).semaphore_bytes);
+}
 // An error for each sample of [N, C].
 TensorType ReducedRows(const CallTypes& call) {
   const bool has_rows = IsReduced(call) && call.in(0).dims.size() > 1;
@@ -257,7 +274,8 @@ constexpr OpRule kLossRules[] = {
      .storage = ErrorsUnlessEmpty,
      .autocast = AutocastPolicy::kFp32,
      .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1))},
-     .forward = {MakeOut(0), Scratch(ReducedErrors)}},
+     .forward = {MakeOut(0), Scratch(ReducedErrors), Scratch(PartialMeans),
+                 Passing(SemaphoresOfMean)}},
     {.name = "huber_loss",
      .strides = AsErrors,
      .autocast = AutocastPolicy::kFp32,
