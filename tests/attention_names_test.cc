@@ -11,10 +11,11 @@ namespace onnxfit::attention_names_test {
 namespace {
 
 // "q until /m/out/Neg as q": which value is held until which call has returned, and by which name.
-std::string NamesIn(const std::string& body) {
+std::string NamesIn(const std::string& body, Precision precision = Precision::kFp32) {
   const std::string graph = R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
                                < float[8, 8] weight = ["location": "none"] > { )";
-  const Program program = Build(graph + body + " }", {.mode = Mode::kEval}).program;
+  const Program program =
+      Build(graph + body + " }", {.precision = precision, .mode = Mode::kEval}).program;
   const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
   for (const KnownName& known : FindAttentionNames(program, ModuleRuns(program), last)) {
@@ -105,6 +106,23 @@ TEST_CASE("a second attention of a forward takes the names of the first") {
         "t until /m/MatMul_3 as k; p until /m/Softmax_1 as attn; n until /m/MatMul_3 as q; t until "
         "/m/MatMul_3 as k; "
         "a until /m/MatMul_3 as v; w until /m/MatMul_3 as attn; ");
+}
+
+TEST_CASE("what softmax casts has its name until the weights have it") {
+  const auto names = [](const std::string& query) {
+    return NamesIn("[\"/m/" + query + R"(/Neg"] q = Neg (x)
+                   ["/m/key/Transpose"] t = Transpose <perm = [0, 2, 1]> (x)
+                   ["/m/value/Abs"] v = Abs (x)
+                   ["/m/MatMul"] s = MatMul (q, t) ["/m/Softmax"] p = Softmax (s)
+                   ["/m/Cast"] a = Cast <to = 1> (p) ["/m/Cast_1"] b = Cast <to = 1> (a)
+                   ["/m/MatMul_1"] c = MatMul (b, v) ["/Exp"] y = Exp (c))",
+                   Precision::kAmpBf16);
+  };
+  const std::string found = names("q");
+  CHECK_MESSAGE(found.find("s until /m/Softmax as attn; ") == 0, found);
+  CHECK(found.find("p.cast until /m/MatMul_1 as attn; ") != std::string::npos);
+  CHECK(found.find("p until") == std::string::npos);
+  CHECK(names("query").find("s until /m/MatMul_1 as scores; ") != std::string::npos);
 }
 
 TEST_CASE("softmax that no product reads is none") {

@@ -86,6 +86,32 @@ TEST_CASE("transposed operands of TorchScript's attention are copied") {
   CHECK(program("/sdpa", "Neg").find("scaled_dot") == std::string::npos);
 }
 
+TEST_CASE("heads are copied where queries are scaled first, and keys have no bias") {
+  const auto program = [](const std::string& keys) {
+    return ToString(Build(R"(net (float[1, 3, 8] x) => (float[1, 2, 3, 4] y)
+        < float[8, 8] w = ["location": "none"] > {
+      c = Constant <value = float {0.5}> () heads = Constant <value = int64[4] {1, 3, 2, 4}> ()
+      ["/a/q_proj/MatMul"] ql = MatMul (x, w) ["/a/Mul"] qs = Mul (ql, c)
+      ["/a/Reshape"] qh = Reshape (qs, heads)
+      ["/a/Transpose"] q = Transpose <perm = [0, 2, 1, 3]> (qh)
+      ["/a/)" + keys + R"(/MatMul"] kl = MatMul (x, w) ["/a/Reshape_1"] kh = Reshape (kl, heads)
+      ["/a/v_proj/MatMul"] vl = MatMul (x, w) ["/a/Reshape_2"] vh = Reshape (vl, heads)
+      ["/a/Transpose_1"] v = Transpose <perm = [0, 2, 1, 3]> (vh)
+      ["/a/Transpose_2"] kt = Transpose <perm = [0, 2, 3, 1]> (kh)
+      qc = Mul (q, c) kc = Mul (kt, c) s = MatMul (qc, kc) p = Softmax (s)
+      ["/a/MatMul"] y = MatMul (p, v) })",
+                          {.mode = Mode::kEval})
+                        .program);
+  };
+  const std::string copies = program("k_proj");
+  CHECK_MESSAGE(copies.find("%q.permute = permute(%qh; 0, 2, 1, 3)  # /a/Transpose\n"
+                            "%q = contiguous(%q.permute)  # /a/Transpose\n") != std::string::npos,
+                copies);
+  CHECK(copies.find("%v = contiguous(%v.permute)") != std::string::npos);
+  CHECK(copies.find("%y.contiguous = contiguous(%y.permute)") != std::string::npos);
+  CHECK(program("key").find("contiguous") == std::string::npos);
+}
+
 TEST_CASE("a permuted bias of attention is copied") {
   const auto program = [](const std::string& perm) {
     return Attention(R"(["/Transpose"] t = Transpose <perm = )" + perm + R"(> (k)
@@ -101,7 +127,7 @@ TEST_CASE("a permuted bias of attention is copied") {
   CHECK(program("[1, 0, 2]").find("contiguous") == std::string::npos);
 }
 
-TEST_CASE("what a module permutes to [n, c, h, w] is copied where its children tell") {
+TEST_CASE("what a module permutes to [n, c, h, w] is copied where names tell") {
   const auto calls = [](const std::string& child) {
     return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 8, 4, 4] y) {
         ["/)" + child + R"(/Neg"] a = Neg (x)
@@ -111,6 +137,15 @@ TEST_CASE("what a module permutes to [n, c, h, w] is copied where its children t
   };
   CHECK(calls("patch_embed1").find("+t:1024") != std::string::npos);
   CHECK(calls("patch_embed").find("+t:1024") == std::string::npos);
+  const auto calls_in = [](const std::string& module) {
+    return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 8, 4, 4] y) {
+        ["/)" + module + R"(/Abs"] b = Abs (x)
+        ["/)" + module + R"(/Transpose"] t = Transpose <perm = [0, 3, 1, 2]> (b)
+        ["/)" + module + R"(/layers.0/Neg"] y = Neg (t) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(calls_in("reassemble_stage").find("+t:1024") != std::string::npos);
+  CHECK(calls_in("fusion_stage").find("+t:1024") == std::string::npos);
 }
 
 TEST_CASE("attention of a k that has its shape already, by either exporter") {

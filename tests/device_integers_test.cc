@@ -124,6 +124,21 @@ TEST_CASE("where transformers' embeddings show one buffer of ids there is anothe
   CHECK(buffers("other") == "m.buffer_0 ");
 }
 
+TEST_CASE("there is another one, too, where the file has the name of the types") {
+  const PreparedRun built = Build(R"(net (float[1, 4, 2] x, int64[1, 4] at) => (float[1, 4, 2] y)
+      < float[4, 2] "m.position_embeddings.weight" = ["location": "none"],
+        float[4, 2] "m.token_type_embeddings.weight" = ["location": "none"],
+        int64[1, 4] "m.token_type_ids" = {0, 0, 0, 0} > {
+      ["/m/a/Gather"] p = Gather ("m.position_embeddings.weight", at)
+      ["/m/GatherElements"] i = GatherElements <axis = 1> ("m.token_type_ids", at)
+      ["/m/b/Gather"] t = Gather ("m.token_type_embeddings.weight", i)
+      s = Add (p, t) y = Add (s, x) })",
+                                  {});
+  std::string names;
+  for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+  CHECK(names == "m.token_type_ids m.position_ids ");
+}
+
 TEST_CASE("what the model slices of the types is a buffer of its embeddings") {
   const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23}";
   const auto buffers = [&](const std::string& reader) {

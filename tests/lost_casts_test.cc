@@ -204,6 +204,42 @@ TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module a
   CHECK(casts("q_lin", "layer.0.attention").empty());
 }
 
+TEST_CASE("TorchScript's softmax has the casts that did nothing behind it") {
+  const auto casts = [](const std::string& behind) {
+    const Graph graph = ParseGraph(R"(n (float[2, 2] s, float[2, 2] v) => (float[2, 2] y) {
+        ["/Softmax"] w = Softmax (s) )" +
+                                   behind + R"( ["/MatMul"] y = MatMul (c, v) })");
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} ", call.op, model.bound.NameOf(call.input));
+    }
+    return text;
+  };
+  CHECK(casts("a = Cast <to = 1> (w) c = Cast <to = 1> (a)") == "to.inline s type_as.inline w ");
+  CHECK(casts("c = Cast <to = 1> (w)") == "type_as.inline w ");
+  CHECK(casts("c = Neg (w)").empty());
+}
+
+TEST_CASE("TorchScript's sum with a table is cast back to the type of its other term") {
+  const auto casts = [](const std::string& term, const std::string& behind) {
+    const Graph graph = ParseGraph(R"(n (float[2, 2] x) => (float[2, 2] y)
+        < float[2, 2] w = ["location": "none"] > {
+        a = )" + term + R"( ["/Add"] s = Add (a, w) c = )" +
+                                   behind + R"( y = Neg (c) })");
+    const BoundModel model(graph);
+    std::string text;
+    for (const LostCall& call : FindLostCasts(model.bound)) {
+      text += fmt::format("{} {} {} ", call.op, model.bound.NameOf(call.input),
+                          model.bound.NameOf(call.like));
+    }
+    return text;
+  };
+  CHECK(casts("Neg (x)", "Cast <to = 1> (s)") == "type_as.inline s a ");
+  CHECK(casts("Neg (x)", "Neg (s)").empty());
+  CHECK(casts("MatMul (x, w)", "Cast <to = 1> (s)").empty());  // a layer's bias
+}
+
 // "type_as.inline x y " of what is put back, for x as y is typed.
 std::string CastsLike(const Graph& graph) {
   const BoundModel model(graph);

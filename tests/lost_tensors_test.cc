@@ -60,6 +60,15 @@ TEST_CASE("a matrix of another one's rows, a number, what no one reads of a firs
         "n.fusion_stage.layers.0.residual_layer2.convolution1.bias\n");
 }
 
+TEST_CASE("the other one of two, of which a forward reads one") {
+  CHECK(Found({"m.embeddings.type_token_instance"}) ==
+        "m.embeddings.type_token_semantic of m.embeddings as m.embeddings.type_token_instance\n");
+  CHECK(Found({"b.0.depthwise_convolution.lab.scale"}) ==
+        "b.0.depthwise_convolution.act.lab.scale of b.0.depthwise_convolution.lab as "
+        "b.0.depthwise_convolution.lab.scale\n");
+  CHECK(Found({"m.logit_scale_a"}) == "m.logit_scale_t of m as \n");
+}
+
 TEST_CASE("what the file has is not lost") {
   CHECK(Found({"v.pre_layrnorm.weight", "v.pre_layrnorm.bias", "v.post_layernorm.weight",
                "v.post_layernorm.bias"}) == "");

@@ -75,5 +75,28 @@ TEST_CASE("a row of a table is a view where torch.export says so") {
   CHECK(op("embedding.default") != "select");
 }
 
+TEST_CASE("a row of a parameter that is no table is a view") {
+  const Program program = Build(R"(n (float[4] x) => (float[3, 4] z)
+      < float[2, 3, 4] w = ["location": "none"] > {
+        i = Constant <value = int64 {0}> () y = Gather (w, i) z = Add (x, y)
+      })",
+                                {})
+                              .program;
+  CHECK(program.calls[0].op == "select");
+}
+
+TEST_CASE("a list of places becomes a tensor wherever TorchScript's file reads it") {
+  const Program program = Build(R"(n (float[2, 3] x) => (float[2, 1] z) {
+        i = Constant <value = int64[1] {1}> () ["/a/Gather"] a = Gather <axis = 1> (x, i)
+        ["/b/Gather"] b = Gather <axis = 1> (x, i) ["/Add"] z = Add (a, b)
+      })",
+                                {.mode = Mode::kEval})
+                              .program;
+  CHECK(ToString(program) ==
+        "\n%i = constant()  # /a/Gather\n%a = index(%x, %i)  # /a/Gather\n"
+        "%i = constant()  # /b/Gather\n%b = index(%x, %i)  # /b/Gather\n"
+        "%z = add(%a, %b)  # /Add\n");
+}
+
 }  // namespace
 }  // namespace onnxfit::lowering_views_test

@@ -71,6 +71,24 @@ TEST_CASE("without lines, a library's mask is told by how it asks for all positi
   CHECK(is_added("-1"));  // all, too, but not the library's
 }
 
+TEST_CASE("what the library's mask would fill is left as it is") {
+  const auto is_filled = [](const std::string& least) {
+    const BoundModel model(ParseGraph(R"(net (float[2, 4] x) => (float[2, 4] y) {
+      none = Constant <value = int64 {)" +
+                                      least + R"(}> () last = Constant <value = int64[1] {1}> ()
+      positions = Constant <value = int64[4] {0, 1, 2, 3}> ()
+      size = Constant <value = int64[2] {4, 4}> () nothing = Constant <value = int64 {0}> ()
+      ["/GreaterOrEqual"] g = GreaterOrEqual (positions, none) ["/Expand"] shown = Expand (g, size)
+      h = Not (shown) n = Not (h) c = Cast <to = 7> (n) r = ReduceSum <keepdims = 0> (c, last)
+      any = Greater (r, nothing) all = Not (any) a = Cast <to = 9> (all)
+      zero = Constant <value = float {0.0}> () ["/Where"] y = Where (a, zero, x) })"));
+    const auto& calls = model.found.rewrites;
+    return std::ranges::find(calls, kNoCall, &Rewritten::aten) == calls.end();
+  };
+  CHECK_FALSE(is_filled("0"));
+  CHECK(is_filled("-1"));
+}
+
 TEST_CASE("what a mask would be made of is made all the same") {
   const auto arguments = [](const std::string& given, const std::string& mask) {
     const BoundModel model(Model("transformers/models/bert.py", given, mask));

@@ -123,11 +123,23 @@ TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
           ["/D"] r = Concat <axis = 3> (b, c))"},
       {"constant() index(x,n)",
        R"(n = Constant <value = int64[2] {1, 0}> () ["/Gather"] r = Gather (x, n))"},
+      // torch.arange(2)[:, None] and [None, :], which are on the host
+      {"index.host(x) 4",
+       R"(c = Constant <value = float[2] {0, 1}> () u = Unsqueeze (c, ones) v = Unsqueeze (c, front)
+          p = Mul (u, half) q = Mul (v, half) s = Sub (p, q) o = Mul (one, half) a = Add (s, o)
+          n = Cast <to = 7> (a) ["/Gather"] r = Gather (x, n))"},
       {"unfold(x) 1 3 2",
        R"(two_ = Constant <value = int64[1] {2}> () a = Slice (x, front, three, ones)
           b = Transpose <perm = [0, 1]> (a) c = Unsqueeze (b, ones) d = Slice (x, two_, five, ones)
           e = Transpose <perm = [0, 1]> (d) f = Unsqueeze (e, ones)
           ["/Concat"] r = Concat <axis = 1> (c, f))"},
+      {"view(x) view(v) im2col(w)",
+       R"(v = Unsqueeze (x, front) w = Unsqueeze (v, front) n = Constant <value = int64 {1}> ()
+          none = Constant <value = int64[8] {0, 0, 0, 0, 0, 0, 0, 0}> () p = Pad (w, none)
+          h = Constant <value = int64[1, 2] {0, 1}> () a = Gather <axis = 2> (p, h)
+          k = Constant <value = int64[2, 3] {0, 1, 2, 1, 2, 3}> () b = Gather <axis = 4> (a, k)
+          t = Transpose <perm = [0, 1, 2, 4, 3, 5]> (b) u = Unsqueeze (n, front)
+          c = Concat <axis = 0> (u, ones, last) ["/Reshape"] r = Reshape (t, c))"},
       {"as_strided(x) 1 2",
        R"(p = Constant <value = int64[2, 2] {0, 2, 1, 3}> () f = Reshape (x, last)
           ["/Gather"] r = Gather (f, p))"},
@@ -151,6 +163,17 @@ TEST_CASE("what the code spells itself stays so") {
       // parts that overlap
       R"(a = Slice (x, front, most, ones) b = Slice (x, front, three, ones)
          ["/Concat"] r = Concat <axis = 1> (a, b))",
+      // torch.arange(2, device=x.device).unsqueeze(-1)
+      R"(c = Constant <value = float[2] {0, 1}> () u = Unsqueeze (c, last) v = Unsqueeze (c, front)
+         p = Mul (u, half) q = Mul (v, half) s = Sub (p, q) o = Mul (one, half) a = Add (s, o)
+         n = Cast <to = 7> (a) ["/Gather"] r = Gather (x, n))",
+      // windows that come first
+      R"(v = Unsqueeze (x, front) w = Unsqueeze (v, front) n = Constant <value = int64 {1}> ()
+         none = Constant <value = int64[8] {0, 0, 0, 0, 0, 0, 0, 0}> () p = Pad (w, none)
+         h = Constant <value = int64[1, 2] {0, 1}> () a = Gather <axis = 2> (p, h)
+         k = Constant <value = int64[2, 3] {0, 1, 2, 1, 2, 3}> () b = Gather <axis = 4> (a, k)
+         t = Transpose <perm = [0, 1, 3, 5, 2, 4]> (b) u = Unsqueeze (n, front)
+         c = Concat <axis = 0> (u, ones, last) ["/Reshape"] r = Reshape (t, c))",
       // places that do not lie in a row
       R"(p = Constant <value = int64[2, 2] {0, 2, 1, 4}> () f = Reshape (x, last)
          ["/Gather"] r = Gather (f, p))",
@@ -158,10 +181,28 @@ TEST_CASE("what the code spells itself stays so") {
   for (const char* row : rows) {
     CAPTURE(row);
     const std::string calls = CallsOf(row);
-    for (const char* op : {"remainder", "Tensor_mode", "clamp", "roll", "as_strided"}) {
+    for (const char* op :
+         {"remainder", "Tensor_mode", "clamp", "roll", "as_strided", "index.host", "im2col"}) {
       CHECK(calls.find(op) == std::string::npos);
     }
   }
+}
+
+TEST_CASE("noise of transformers' drop_path has the type of what it drops; in eval it is not run") {
+  const auto text = [](Mode mode) {
+    return ToString(Build(R"(net (float[2, 8] x) => (float r) {
+        shape = Constant <value = int64[2] {2, 1}> () p = Constant <value = float {0.9}> ()
+        z = ConstantOfShape (shape) n = RandomUniformLike (z) a = Add (n, p) f = Floor (a)
+        d = Div (x, p) ["/Mul"] m = Mul (d, f) ["/Neg"] r = Neg (m) })",
+                          {.mode = mode, .loss = Loss::kNone})
+                        .program);
+  };
+  CHECK(text(Mode::kTrain) ==
+        "\n%m.bernoulli = bernoulli(%x)  # /Mul\n"
+        "%m.add.Scalar = add.Scalar(%m.bernoulli)  # /Mul\n"
+        "%m.floor = floor(%m.add.Scalar)  # /Mul\n%m.mul.Scalar = mul.Scalar(%x)  # /Mul\n"
+        "%m = mul(%m.mul.Scalar, %m.floor)  # /Mul\n%r = neg(%m)  # /Neg\n");
+  CHECK(text(Mode::kEval) == "\n%r = neg(%x)  # /Neg\n");
 }
 
 TEST_CASE("a product with ones on a diagonal, of which sums are picked, is the diagonal") {

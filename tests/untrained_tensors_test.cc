@@ -34,6 +34,7 @@ std::string Untrained(const std::string& first, const std::string& second,
 TEST_CASE("parameters that a library makes untrained are known by those beside them") {
   CHECK(Untrained("m.embed_positions.weight", "m.conv2.weight") == "10");
   CHECK(Untrained("embed_positions.weight", "conv2.weight") == "10");
+  CHECK(Untrained("m.embed_positions.weight", "m.value_embedding.value_projection.weight") == "10");
   CHECK(Untrained("m.embed_positions.weight", "n.conv2.weight") == "00");
   CHECK(Untrained("m.my_embed_positions.weight", "m.conv2.weight") == "00");
 }

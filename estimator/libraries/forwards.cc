@@ -434,7 +434,7 @@ constexpr NamedScores kNamedScores[] = {
      {kTransformers, "models/blip/modeling_blip.py", "return output, attention_probs"}},
     {{"query_key_value", "dense"},
      true,
-     "*",
+     "",
      {kTransformers, "models/bloom/modeling_bloom.py", "return output_tensor, attention_probs"}},
     {{"q_lin", "k_lin", "v_lin"},  // DistilBERT's are called so, too, in "layer.0.attention"
      false,

@@ -110,8 +110,13 @@ struct InPlaceChildren {
 };
 std::span<const InPlaceChildren> InPlaceModules();
 
-// Whether the forward of a module with those children copies what it permutes to [n, c, h, w].
-bool CopiesPermuted(const std::set<std::string_view>& children);
+// Whether the forward of a module with those names, its children's and its own, copies what it
+// permutes to [n, c, h, w].
+bool CopiesPermuted(const std::set<std::string_view>& names);
+
+// Whether an attention that scales queries before it takes them apart by heads, and has a layer for
+// keys of that name, without a bias, copies all heads.
+bool CopiesHeads(std::string_view keys);
 
 // Whether a batch norm that calls a child of that name lets it write over what the norm has made.
 bool IsActivationOfNorm(std::string_view child);

@@ -200,13 +200,27 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
 };
 
-// "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by children of the module.
+// "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by names of the module: its
+// children's and its own.
 struct PermutedCopy {
-  std::string_view children[2];
+  std::string_view names[2];
   SeenIn seen;
 };
 constexpr PermutedCopy kPermutedCopies[] = {
     {{"patch_embed1", "serial_blocks1"}, {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
+    // DPT's and ZoeDepth's, too.
+    {{"reassemble_stage", "layers"},
+     {kTransformers, "models/depth_anything/modeling_depth_anything.py",
+      "hidden_state = hidden_state.permute(0, 3, 1, 2).contiguous()"}},
+};
+
+// "_shape(self.k_proj(x))" of an attention that scales queries before it takes them apart by heads,
+// and has no bias of keys: those of Whisper and its copies.
+constexpr NameFact kKeysOfCopies[] = {
+    {"k_proj",
+     {kTransformers, "models/whisper/modeling_whisper.py",
+      "query_states = (self.q_proj(hidden_states) * self.scaling).view(hidden_shape)"
+      ".transpose(1, 2).contiguous()"}},
 };
 
 // BatchNormAct2d's.
@@ -223,11 +237,13 @@ ActivationUse ActivationsOf(std::string_view holder) {
   return row == std::end(kActivationRows) ? kNotKnown : row->use;
 }
 
-bool CopiesPermuted(const std::set<std::string_view>& children) {
+bool CopiesPermuted(const std::set<std::string_view>& names) {
   return std::ranges::any_of(kPermutedCopies, [&](const PermutedCopy& row) {
-    return std::ranges::all_of(row.children, [&](auto child) { return children.contains(child); });
+    return std::ranges::all_of(row.names, [&](auto name) { return names.contains(name); });
   });
 }
+
+bool CopiesHeads(std::string_view keys) { return keys == kKeysOfCopies[0].name; }
 
 std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }
 

@@ -39,6 +39,18 @@ constexpr UntrainedParameter kUntrainedParameters[] = {
      "",
      {kTransformers, "models/whisper/modeling_whisper.py",
       "self.embed_positions.requires_grad_(False)"}},
+    // Sinusoids of what embeds values: Informer's and Autoformer's, too.
+    {"embed_positions.weight",
+     "value_embedding.value_projection.weight",
+     "",
+     {kTransformers, "models/time_series_transformer/modeling_time_series_transformer.py",
+      "super().__init__(num_positions, embedding_dim, _freeze=True)"}},
+    // A buffer of sinusoids.
+    {"position_embedding",
+     "cls_emb",
+     "",
+     {kTransformers, "models/videoprism/modeling_videoprism.py",
+      "self.position_embedding = nn.Buffer("}},
     // Masked autoencoders'.
     {"position_embeddings",
      "",

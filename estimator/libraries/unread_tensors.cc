@@ -30,6 +30,8 @@ constexpr SeenIn kOwlScale = {kTransformers, "models/owlvit/modeling_owlvit.py",
                               "self.logit_scale = nn.Parameter("};
 constexpr SeenIn kObjectness = {kTransformers, "models/owlv2/modeling_owlv2.py",
                                 "self.objectness_head = Owlv2BoxPredictionHead("};
+constexpr SeenIn kStrided = {kTransformers, "models/pp_lcnet_v3/modeling_pp_lcnet_v3.py",
+                             "if self.stride != 2:"};
 constexpr SeenIn kBlipText = {kTransformers, "models/blip/modeling_blip_text.py",
                               "self.crossattention = BlipTextAttention("};
 
@@ -149,6 +151,22 @@ constexpr UnreadParameter kUnreadParameters[] = {
     {"owlv2.text_projection.weight", "owlv2.logit_scale", "", kOwlScale},
     {"class_head.logit_shift.weight", "owlv2.visual_projection.weight",
      "owlv2.vision_model.post_layernorm.weight", kOwlProjection, "owlv2.text_projection.weight"},
+    // SegGptEmbeddings', of one type at a time.
+    {"embeddings.type_token_instance",
+     "embeddings.type_token_semantic",
+     "embeddings.type_token_instance",
+     {kTransformers, "models/seggpt/modeling_seggpt.py",
+      "self.type_token_semantic = nn.Parameter("}},
+    // PPLCNetV3LearnableRepLayer's activation, where it strides.
+    {"depthwise_convolution.lab.scale", "depthwise_convolution.act.lab.scale",
+     "depthwise_convolution.lab.scale", kStrided},
+    {"depthwise_convolution.lab.bias", "depthwise_convolution.act.lab.bias",
+     "depthwise_convolution.lab.bias", kStrided},
+    // ClapModel's of texts: similarities of sounds have its other one.
+    {"logit_scale_a",
+     "logit_scale_t",
+     "",
+     {kTransformers, "models/clap/modeling_clap.py", "self.logit_scale_t = nn.Parameter("}},
     // A second head of boxes, of one number each.
     {"owlv2.text_projection.weight", "objectness_head.dense0.weight", "box_head.dense0.weight",
      kObjectness},

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -30,6 +31,8 @@ struct Attention {
   std::vector<NameId> values;  // by kAttentionNames
   int64_t until = 0;           // the last call that the names are there for
   int64_t weights_until = 0;   // the same of what is returned
+  NameId cast = kNoName;       // what softmax casts first
+  int64_t cast_until = 0;      // the call that ends its statement
 };
 
 constexpr std::string_view kAttentionNames[] = {"q", "k", "v", "attn", "scores", "x"};
@@ -94,6 +97,7 @@ class AttentionNameFinder {
     const auto [context, value] = ProductOf(weights, softmax, found.room);
     if (context == kNoCall) return {};
     found.values = {kNoName, kNoName, OperandOf(value), weights, kNoName, kNoName};
+    ReadCasts(softmax, found);
     found.until = EndOf(found.room, context);
     if (found.until < found.room.last) found.values[kParameter] = ParameterOf(value, found.room);
     const NameId scores = calls_[Index(softmax)].inputs[0];
@@ -104,10 +108,21 @@ class AttentionNameFinder {
     found.values[0] = Unnormalized(OperandOf(read[q]));
     found.values[1] = Unnormalized(OperandOf(read[q + 1]));
     if (const NamedScores* row = RowOf(found.room); row != nullptr) {
-      found.values[4] = scores;
+      found.values[4] = found.cast == kNoName ? scores : found.cast;
       if (row->are_weights_returned) found.weights_until = EndOfCaller(found.room);
     }
     return found;
+  }
+
+  // "attn = softmax(attn, dtype=torch.float32).to(q.dtype)", by what is cast in front and behind.
+  void ReadCasts(int64_t softmax, Attention& found) const {
+    const auto& [to, call, back] =
+        std::tie(calls_[Index(softmax - 1)], calls_[Index(softmax)], calls_[Index(softmax + 1)]);
+    if (to.op != "to" || to.outputs != call.inputs || back.op != "type_as") return;
+    if (back.inputs[0] != call.outputs[0]) return;
+    found.values[kWeights] = back.outputs[0];
+    found.cast = to.inputs[0];
+    found.cast_until = softmax + 1;
   }
 
   // q of "F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)".
@@ -228,6 +243,8 @@ class AttentionNameFinder {
   // Those of one forward, in order: the next one takes the names of the one before.
   void Bind(const std::vector<Attention>& attentions, std::vector<KnownName>& names) const {
     for (size_t i = 0; i < attentions.size(); ++i) {
+      const NameId cast = attentions[i].cast;
+      if (cast != kNoName) names.push_back({cast, attentions[i].cast_until, "attn"});
       for (size_t k = 0; k < std::size(kAttentionNames); ++k) {
         const NameId value = attentions[i].values[k];
         if (value == kNoName || maker_[Index(value)] == kNoCall) continue;

@@ -16,7 +16,7 @@ namespace {
 // --- Attention ------------------------------------------------------------------------------
 
 constexpr size_t kMaskInput = 3;
-constexpr size_t kKeyInput = 1;
+constexpr int kKeyInput = 1;
 
 // What is gathered on the way from the product with v to q and k.
 struct AttentionParts {
@@ -187,11 +187,12 @@ HiddenCall KeyTranspose(const BoundGraph& bound, const AttentionParts& parts) {
 // x.contiguous() of the operand `input`, of which TorchScript's exporter writes nothing: fused
 // kernels read rows of numbers that are side by side, so that code copies what is transposed (timm
 // 1.0.31, layers/attention2d.py: "q.transpose(-1, -2).contiguous()").
-void CopyTransposed(const BoundGraph& bound, int input, Rewritten& call) {
+// Heads where `copies_heads`, too.
+void CopyTransposed(const BoundGraph& bound, int input, bool copies_heads, Rewritten& call) {
   const ValueId value = call.inputs[Index(input)];
   const auto hidden = std::ranges::find(call.before, input, &HiddenCall::takes_place_of);
   if (hidden != call.before.end()) {
-    if (hidden->aten != "permute" || !MovesLast(hidden->ints)) return;
+    if (hidden->aten != "permute" || !(copies_heads || MovesLast(hidden->ints))) return;
     const int index = static_cast<int>(hidden - call.before.begin());
     HiddenCall copy = {.aten = "contiguous",
                        .inputs = {{.hidden = index}},
@@ -202,7 +203,8 @@ void CopyTransposed(const BoundGraph& bound, int input, Rewritten& call) {
     return;
   }
   const NodeId transpose = bound.Maker(value, "Transpose");
-  if (transpose == kNoNode || !MovesLast(IntsAttribute(bound.At(transpose), "perm"))) return;
+  if (transpose == kNoNode) return;
+  if (!copies_heads && !MovesLast(IntsAttribute(bound.At(transpose), "perm"))) return;
   call.before.push_back({.aten = "contiguous",
                          .inputs = {{.value = value}},
                          .type = bound.TypeOf(value),
@@ -319,7 +321,10 @@ Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, Att
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
   if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
   if (!said.has_value() && IsNamedByTorchScript(bound.At(last))) {
-    for (const int input : {0, 1, 2}) CopyTransposed(bound, input, call);
+    const bool copies_heads = CopiesHeads(bound, parts.q, parts.key);
+    for (const int input : {0, 1, 2}) {
+      CopyTransposed(bound, input, copies_heads && input == kKeyInput, call);
+    }
   }
   if (mask.causal && mask.tensor != kNoValue) AddMaskedBias(bound, mask.tensor, scores, call);
   return call;

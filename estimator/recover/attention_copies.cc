@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/module_children.h"
 #include "estimator/recover/rewrites.h"
@@ -70,6 +72,17 @@ Rewritten CopyBehind(const BoundGraph& bound, NodeId last) {
 
 }  // namespace
 
+bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key) {
+  const auto behind = [&](ValueId value, std::string_view op_type) {
+    const NodeId node = bound.Maker(value, op_type);
+    return node == kNoNode ? value : bound.At(node).inputs[0];
+  };
+  const NodeId scale = bound.Maker(behind(behind(q, "Transpose"), "Reshape"), "Mul");
+  if (scale == kNoNode || !bound.IsNumber(bound.At(scale).inputs[1])) return false;
+  const NodeId layer = bound.Maker(behind(behind(key, "Transpose"), "Reshape"), "MatMul");
+  return layer != kNoNode && CopiesHeads(ChildOf(bound.metadata().PathOf(layer)));
+}
+
 bool MovesLast(const std::vector<int64_t>& perm) {
   return !perm.empty() && perm.back() != static_cast<int64_t>(perm.size()) - 1;
 }
@@ -104,6 +117,23 @@ std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last) {
   return CopyBehind(bound, last);
 }
 
+std::vector<Rewritten> FindHeadCopies(const BoundGraph& bound) {
+  std::vector<Rewritten> copies;
+  for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
+    const Node& node = bound.graph().nodes[i];
+    if (node.op_type != "MatMul" || !IsNamedByTorchScript(node)) continue;
+    const auto attention = FindAttention(bound, static_cast<NodeId>(i));
+    if (!attention.has_value()) continue;
+    const std::vector<ValueId>& read = attention->inputs;
+    if (!CopiesHeads(bound, read[0], read[1])) continue;
+    for (const ValueId heads : {read[0], read[2]}) {
+      const NodeId transpose = bound.Maker(heads, "Transpose");
+      if (transpose != kNoNode) copies.push_back(CopyBehind(bound, transpose));
+    }
+  }
+  return copies;
+}
+
 std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
   const std::vector<int64_t> to_channels = {0, 3, 1, 2};
   const auto children = ChildrenOfModules(bound);
@@ -115,9 +145,10 @@ std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
                             IntsAttribute(node, "perm") == to_channels;
     if (!is_permute) continue;
     const auto module = children.find(bound.metadata().PathOf(id));
-    if (module != children.end() && CopiesPermuted(module->second)) {
-      copies.push_back(CopyBehind(bound, id));
-    }
+    if (module == children.end()) continue;
+    std::set<std::string_view> names = module->second;
+    names.insert(ChildOf(module->first));
+    if (CopiesPermuted(names)) copies.push_back(CopyBehind(bound, id));
   }
   return copies;
 }

@@ -48,8 +48,9 @@ void AddUnreadIds(const std::vector<ModuleTensor>& parameters,
   };
   std::map<std::string, std::vector<const ModuleTensor*>> shown;  // by module
   for (const ModuleTensor& buffer : buffers) {
-    const bool is_ids =
-        buffer.type.dims.size() == 2 && ChildOf(buffer.name).starts_with(kConstantBuffer);
+    const std::string_view name = ChildOf(buffer.name);
+    const bool is_ids = buffer.type.dims.size() == 2 &&
+                        (name.starts_with(kConstantBuffer) || name == "token_type_ids");
     if (!is_ids) continue;
     std::string module(ParentOf(buffer.name));
     const std::string embeddings = fmt::format("{}.{}", module, NameOfEmbeddings());

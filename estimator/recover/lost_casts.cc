@@ -100,7 +100,9 @@ class LostCastFinder {
 
   void AddSoftmax(NodeId softmax) {
     const ValueId x = bound_.At(softmax).inputs[0];
-    if (RunsInFloat(softmax) || IsToldFloat(softmax)) {
+    const int casts_behind = CastsBehind(softmax);
+    if (casts_behind == 1) return AddBackInLine(softmax, ValuesOf(softmax, x));
+    if (RunsInFloat(softmax) || IsToldFloat(softmax) || casts_behind == 2) {
       AddInLine(softmax, x, ResultOf(softmax));
       return AddBackInLine(softmax, ValuesOf(softmax, x));
     }
@@ -130,6 +132,9 @@ class LostCastFinder {
 
   // "x = (a + b).to(a.dtype)": the sum is cast back to the type of the term that the line names.
   void AddSum(NodeId sum) {
+    if (const ValueId term = AddedToParameter(sum); term != kNoValue) {
+      return AddBackInLine(sum, term);
+    }
     const std::string_view line = LineOf(bound_, sum);
     const size_t cast = line.find(").to(");
     if (cast == std::string_view::npos) return;
@@ -219,6 +224,37 @@ class LostCastFinder {
     const size_t end = behind.find(".dtype");
     if (!behind.starts_with(kCast) || end == std::string_view::npos) return false;
     return !Has(arguments, behind.substr(kCast.size(), end - kCast.size()));
+  }
+
+  // Casts that do nothing, of which TorchScript's files have each: the first of two is that of
+  // "softmax(x, dtype=torch.float32).to(q.dtype)", one alone that of "weights.type(v.dtype)".
+  int CastsBehind(NodeId softmax) const {
+    int casts = 0;
+    if (!IsNamedByTorchScript(bound_.At(softmax))) return casts;
+    for (NodeId cast = Next(bound_, softmax, "Cast"); cast != kNoNode;
+         cast = Next(bound_, cast, "Cast")) {
+      if (bound_.TypeOf(ResultOf(cast)) != bound_.TypeOf(ResultOf(softmax))) break;
+      ++casts;
+    }
+    return casts;
+  }
+
+  // a of "(a + self.table).to(a.dtype)", of which TorchScript's files have the cast: as the
+  // parameter is in fp32 under autocast, a cast to that would do nothing.  Of a layer's bias a is
+  // the product.
+  ValueId AddedToParameter(NodeId sum) const {
+    const NodeId cast = Next(bound_, sum, "Cast");
+    const std::vector<ValueId>& terms = bound_.At(sum).inputs;
+    if (cast == kNoNode || terms.size() != 2 || !IsNamedByTorchScript(bound_.At(sum)))
+      return kNoValue;
+    if (bound_.TypeOf(ResultOf(cast)) != bound_.TypeOf(ResultOf(sum))) return kNoValue;
+    const auto is_stored = [&](ValueId value) {
+      return bound_.IsStored(value, bound_.DimsOf(value).size());
+    };
+    const size_t stored = is_stored(terms[1]) ? 1 : 0;
+    const ValueId term = terms[1 - stored];
+    const bool is_bias = bound_.Maker(term, "MatMul") != kNoNode;
+    return is_stored(terms[stored]) && !is_bias ? term : kNoValue;
   }
 
   // What the weights of `softmax` multiply, which has the type of queries and keys, too;

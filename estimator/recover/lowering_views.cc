@@ -1,6 +1,7 @@
 // Operators that make views of a tensor, or pick parts of it.
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -106,27 +107,43 @@ void LowerSequenceAt(UnitWriter& unit, const Node& node, std::string_view aten) 
   if (at == nullptr || at->elements().size() != 1) LowerUnary(unit, node, aten);
 }
 
+namespace {
+
+// A list becomes a tensor wherever it is read, while the exporter has one constant of equal ones;
+// a buffer is there.
+void LowerList(UnitWriter& unit, const Node& node) {
+  const ValueId indices = node.inputs[1];
+  NameId list = unit.values().NameOf(indices);
+  if (list == kNoName) {
+    std::string name(unit.bound().NameOf(indices));
+    list = unit.Make("constant", {}, std::move(name), unit.TypeOf(indices));
+  }
+  unit.Emit("index", {unit.TensorOf(node.inputs[0]), list}, {unit.NewResult(node.outputs[0])});
+}
+
+}  // namespace
+
 // A table of parameters is an embedding; one known index is a selection, a view.
 void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
   const ValueId data = InputOf(node, 0);
   const ValueId indices = InputOf(node, 1);
-  if (!unit.values().IsParameter(data) || unit.TargetOf(node) == "aten.select.int") {
+  const auto rank = std::ssize(unit.TypeOf(data).dims);
+  const bool could_embed = unit.values().IsParameter(data) && rank == 2;
+  if (!could_embed || unit.TargetOf(node) == "aten.select.int") {
     const KnownTensor* known = unit.bound().Known(indices);
     if (known != nullptr && known->dims.empty()) {
       const NameId input = unit.TensorOf(data);
-      const auto rank = static_cast<int64_t>(unit.TypeOf(data).dims.size());
       const int64_t axis = IntAttribute(node, "axis", 0);
       return unit.Emit("select", {input}, {unit.NewResult(node.outputs[0])},
                        {axis < 0 ? axis + rank : axis});
     }
   }
   // x[[1, 2]]: to TorchScript's exporter a list is a constant.
-  const bool is_list = IsNamedByTorchScript(node) && IntAttribute(node, "axis", 0) == 0 &&
+  const bool is_list = IsNamedByTorchScript(node) &&
                        unit.bound().Maker(indices, "Constant") != kNoNode &&
                        unit.TypeOf(indices).dims.size() == 1;
-  if (is_list && !unit.values().IsParameter(data)) return LowerAll(unit, node, "index");
-  const bool is_table = unit.values().IsParameter(data) && unit.TypeOf(data).dims.size() == 2;
-  LowerAll(unit, node, is_table ? "embedding" : "index_select");
+  if (is_list && !unit.values().IsParameter(data)) return LowerList(unit, node);
+  LowerAll(unit, node, could_embed ? "embedding" : "index_select");
 }
 
 // Values and the places where they were found.

@@ -12,6 +12,7 @@
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/node_patterns.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -88,6 +89,21 @@ bool IsNoMask(const BoundGraph& bound, ValueId value) {
                            IsOfAllPositions(bound, bound.At(where).inputs[0]));
 }
 
+// Whether `condition` is torch.all(~mask, dim) of such a mask, as TorchScript's exporter writes it.
+bool IsMadeOfNoMask(const BoundGraph& bound, ValueId condition) {
+  constexpr NodePattern kAll = "Not(Greater(ReduceSum(Cast(Not(Not(m)))), 0))";
+  NodeId maker = bound.graph().values[Index(condition)].producer;
+  while (maker != kNoNode && bound.At(maker).op_type == "Cast") {
+    maker = bound.graph().values[Index(bound.At(maker).inputs[0])].producer;
+  }
+  if (maker == kNoNode || bound.At(maker).op_type != "Not") return false;
+  const auto match = kAll.Find(bound, maker);
+  if (!match.has_value()) return false;
+  const KnownTensor* shown = bound.Known(match->At('m'));
+  return shown != nullptr && shown->nonzeros() == Nonzeros::kAll &&
+         IsOfAllPositions(bound, match->At('m'));
+}
+
 // Whether the line that `reader` is in binds the name anew that the maker's has given its result:
 // "mask = create_causal_mask(" behind "mask = torch.ones(".
 bool IsRebound(const ExporterMetadata& metadata, NodeId maker, NodeId reader) {
@@ -129,6 +145,12 @@ std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last) {
   const std::vector<ValueId>& terms = bound.At(last).inputs;
   if (terms.size() != 2 || !IsNoMask(bound, terms[1])) return std::nullopt;
   return Rewritten{.aten = kNoCall, .inputs = {terms[0]}, .last = last, .nodes = {last}};
+}
+
+std::optional<Rewritten> FindUnfilled(const BoundGraph& bound, NodeId last) {
+  const std::vector<ValueId>& inputs = bound.At(last).inputs;
+  if (!bound.IsNumber(inputs[1]) || !IsMadeOfNoMask(bound, inputs[0])) return std::nullopt;
+  return Rewritten{.aten = kNoCall, .inputs = {inputs[2]}, .last = last, .nodes = {last}};
 }
 
 std::vector<ValueId> FindArgumentsOfMasks(const BoundGraph& bound) {

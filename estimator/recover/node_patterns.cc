@@ -60,10 +60,12 @@ class Matcher {
   bool MatchesNumber(std::string_view token, ValueId value) const {
     if (value == kNoValue || !bound_.IsNumber(value)) return false;
     const auto& known = bound_.shapes().known_scalar[Index(value)];
-    if (!known.has_value()) return false;
-    if (token == "#") return true;
+    if (token == "#") return known.has_value();
     const double number = std::stod(std::string(token));
-    return std::abs(*known - number) <= 1e-6 * std::max(std::abs(number), 1e-6);
+    if (known.has_value())
+      return std::abs(*known - number) <= 1e-6 * std::max(std::abs(number), 1e-6);
+    const KnownTensor* integers = bound_.Known(value);
+    return integers != nullptr && static_cast<double>(integers->elements()[0]) == number;
   }
 
   bool MatchesNode(std::string_view op, std::string_view& text, ValueId value) {

@@ -16,7 +16,7 @@ namespace onnxfit {
 //   Sub(…)   what a node of ONNX's own domain makes, whose further inputs do not matter
 //   x        any value, the same one wherever the letter is read
 //   0.5      this number, to six digits
-//   #        any one number that is known
+//   #        any one number of floats that is known
 //   _        anything, as what sizes are computed from
 //   Same(x)  what a Cast makes of x that does nothing, or several: exporters write them in calls
 //            that promote.  In front of other nodes they are passed over.

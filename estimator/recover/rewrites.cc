@@ -184,6 +184,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
     {"Add", FindUnmasked},              //
+    {"Where", FindUnfilled},            //
     {"Add", FindBatchedSum},            //
     {"ScatterND", FindSliceWrite},
     {"Not", FindNotEqual},
@@ -371,6 +372,7 @@ std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {
   }
   for (Rewritten& call : FindScriptedCalls(bound)) search.Take(std::move(call));
   for (Rewritten& call : FindPermutedCopies(bound)) search.Take(std::move(call));
+  for (Rewritten& call : FindHeadCopies(bound)) search.Take(std::move(call));
   search.TakeAll(kRewrites);
   std::vector<Rewritten> rewrites = std::move(search).Rewrites();
   TakeBackRepeatedHeads(bound, rewrites);

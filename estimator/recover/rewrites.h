@@ -115,6 +115,12 @@ std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
 // Whether a permutation puts another dimension last, so that its numbers are apart in memory.
 bool MovesLast(const std::vector<int64_t>& perm);
 
+// Whether an attention of queries `q` and keys made of `key` copies the heads of all that it reads,
+// by what is known of libraries (CopiesHeads in libraries.h), in a file of TorchScript's exporter;
+// the copies of queries and values, where they are transposed.  O(nodes).
+bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key);
+std::vector<Rewritten> FindHeadCopies(const BoundGraph& bound);
+
 // bias.permute(2, 0, 1).contiguous(), a table of relative positions as attention's mask: the copy
 // leaves no node in TorchScript's files, and a fused kernel reads no mask without it (timm 1.0.31,
 // layers/pos_embed_rel.py).  `last` is the Transpose.
@@ -137,6 +143,11 @@ std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId la
 // scores + mask of attention that is written in its parts, where a library makes the mask and, but
 // while torch.export traces it, leaves out one that hides nothing.  `last` is the sum.
 std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last);
+
+// "if attention_mask is not None: x = x.masked_fill(torch.all(~attention_mask, dim=2), 0.0)" of
+// such a mask (transformers 5.17, modeling_lasr.py and modeling_parakeet.py), in TorchScript's
+// files.  `last` is the Where.
+std::optional<Rewritten> FindUnfilled(const BoundGraph& bound, NodeId last);
 
 // Attention of which the exporter was given a mask that PyTorch, in training, is not: transformers
 // then passes grouped heads as they are (enable_gqa) instead of repeating keys and values, which

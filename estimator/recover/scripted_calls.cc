@@ -77,6 +77,41 @@ bool SayDiagonal(const BoundGraph& bound, const NodePattern::Match& match, Rewri
   return rank >= 2;
 }
 
+// In eval it is its input.
+bool OnlyTrains(const BoundGraph&, const NodePattern::Match& match, Rewritten& call) {
+  call.only_in_training = true;
+  call.inputs[0] = match.At('x');
+  return true;
+}
+
+// q_coords - k_coords + (k_size - 1) * ratio of get_rel_pos, which counts from
+// torch.arange(q_size)[:, None] * ratio and names no device.  Sources: timm 1.0.31,
+// models/vision_transformer_sam.py; transformers 5.17, models/sam/modeling_sam.py,
+// models/vitdet/modeling_vitdet.py and what is copied from them.
+constexpr NodePattern kRelativeCoordinates[] = {
+    "Add(Sub(Mul(Unsqueeze(_, 1), _), Mul(Unsqueeze(_, 0), _)), Mul(_, _))",
+    "Add(Sub(Mul(Cast(Unsqueeze(_, 1)), _), Mul(Cast(Unsqueeze(_, 0)), _)), Mul(_, _))",
+};
+
+bool ReadsFromHost(const BoundGraph& bound, const NodePattern::Match& match, Rewritten& call) {
+  const ValueId indices = match.At('n');
+  const NodeId cast = bound.Inner(indices, "Cast");
+  const NodeId sum = cast == kNoNode ? kNoNode : bound.Inner(bound.At(cast).inputs[0], "Add");
+  if (sum == kNoNode) return false;
+  call.ints = {Numel(bound.DimsOf(indices))};
+  return std::ranges::any_of(kRelativeCoordinates, [&](const NodePattern& pattern) {
+    return pattern.Find(bound, sum).has_value();
+  });
+}
+
+// Of places that are counted in both dimensions, in which the exporter puts windows last.
+bool AreWindows(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
+  const std::vector<int64_t> perm = {0, 1, 2, 4, 3, 5};
+  const NodeId moved = bound.Maker(match.At('t'), "Transpose");
+  return bound.Known(match.At('h')) != nullptr && bound.Known(match.At('w')) != nullptr &&
+         IntsAttribute(bound.At(moved), "perm") == perm;
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -166,8 +201,28 @@ std::span<const ScriptedCall> ScriptedCalls() {
         {"div", "30", 'q'},
         {"add", "14", 'a'}}},
 
+      // transformers' drop_path (5.17, modeling_beit.py and others), with
+      // torch.rand(shape, dtype=input.dtype), a type of which the file has that of the export.
+      {"mul",
+       "32",
+       "n = RandomUniformLike(ConstantOfShape(_)); k = Add(n, #); q = Div(x, #); "
+       "Mul(q, Floor(k))",
+       {},
+       {{"bernoulli", "x", 'n'},
+        {"add.Scalar", "0", 'k'},
+        {"floor", "1", 'k'},
+        {"mul.Scalar", "x", 'q'}},
+       OnlyTrains},
+
       // Places: x, values, indices.
+      {"index.host", "x", "Gather(x, n)", {}, {}, ReadsFromHost},
       {"diagonal", "x", "GatherND(ReduceSum(Mul(x, EyeLike(_)), _), _)", {}, {}, SayDiagonal},
+      {"im2col",
+       "x",
+       "t = Transpose(Gather(Gather(Pad(x, _), h), w)); Reshape(t, Concat(Unsqueeze(_)))",
+       {},
+       {},
+       AreWindows},
       {"index_put.accumulate", "xvi",
        "Add(x, ScatterND(ConstantOfShape(Shape(x)), Unsqueeze(i), Reshape(v, _)))"},
       {"index_put", "xvi",
