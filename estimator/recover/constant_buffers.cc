@@ -127,6 +127,31 @@ bool StandsForNone(const BoundGraph& bound, ValueId value) {
   });
 }
 
+// Whether x[:, i, j] reads `value`: numbers that code spells, i times a size and added to j for the
+// exporter's Gather.
+bool IndexesSeveral(const BoundGraph& bound, ValueId value) {
+  return std::ranges::any_of(bound.AllReadersOf(value), [&](NodeId reader) {
+    const Node& node = bound.At(reader);
+    if (node.op_type == "Gather") return bound.Maker(node.inputs[0], "Flatten") != kNoNode;
+    const bool is_sum = node.op_type == "Add" || node.op_type == "Mul";
+    return is_sum && IndexesSeveral(bound, node.outputs[0]);
+  });
+}
+
+// Whether sines and cosines are taken of its product with what the run is given, the step of a
+// diffusion: frequencies that the forward computes each time.  Those of positions, which it counts
+// itself, are a module's.
+bool AreOfSteps(const BoundGraph& bound, ValueId value) {
+  return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
+    if (bound.At(reader).op_type != "Mul") return false;
+    std::set<std::string_view> read_by;
+    for (const NodeId id : bound.AllReadersOf(bound.At(reader).outputs[0])) {
+      read_by.insert(bound.At(id).op_type);
+    }
+    return read_by.contains("Sin") && read_by.contains("Cos");
+  });
+}
+
 struct StoredConstant {
   ValueId value = kNoValue;
   std::string module;  // whose forward reads it
@@ -192,9 +217,10 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
     const StoredConstant constant = {value, ModuleOfConstant(bound, *reader), *reader};
     const bool is_spelled = Numel(bound.DimsOf(value)) <= kMostSpelled;
     if (is_spelled && !HasFrequencies(bound, constant) && !ArePositions(bound, constant)) continue;
-    const bool is_padding =
-        IsFloat(bound.TypeOf(value).dtype) && bound.At(*reader).op_type == "Concat";
-    if (!is_padding) found.push_back(constant);
+    const bool is_float = IsFloat(bound.TypeOf(value).dtype);
+    const bool is_padding = is_float && bound.At(*reader).op_type == "Concat";
+    const bool is_made = is_float ? AreOfSteps(bound, value) : IndexesSeveral(bound, value);
+    if (!is_padding && !is_made) found.push_back(constant);
   }
   return found;
 }
