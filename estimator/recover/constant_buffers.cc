@@ -93,6 +93,48 @@ void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& p
   }
 }
 
+// "blocks.1.attn" of a reader in "blocks.1" of what belongs to "blocks.0.attn": the same module of
+// another layer of the list; "" elsewhere.
+std::string SameOfLayerAround(const std::string& owner, const std::string& reader) {
+  const std::string path = owner + ".";
+  const std::string_view layer = NumberedLayer(path);
+  const std::string list = fmt::format("{}.", ParentOf(layer));
+  if (layer.empty() || !reader.starts_with(list)) return "";
+  const std::string number =
+      reader.substr(list.size(), reader.find('.', list.size()) - list.size());
+  if (!IsNumbered(number) || number == ChildOf(layer)) return "";
+  return list + number + owner.substr(layer.size());
+}
+
+// The same modules of other layers that read `value`, which belongs to `owner`, or casts of it.
+std::set<std::string> OtherOwners(const BoundGraph& bound, const std::string& owner,
+                                  ValueId value) {
+  std::set<std::string> owners;
+  for (const NodeId reader : bound.AllReadersOf(value)) {
+    owners.insert(SameOfLayerAround(owner, bound.metadata().PathOf(reader)));
+    const Node& node = bound.At(reader);
+    if (node.op_type == "Cast" && HasResult(node)) {
+      owners.merge(OtherOwners(bound, owner, node.outputs[0]));
+    }
+  }
+  owners.erase("");
+  return owners;
+}
+
+// A buffer of one layer that others of its list read: each has its own, register_buffer ("mask",
+// mask), and the exporter keeps one where they are equal.
+void AddEqualBuffers(const BoundGraph& bound, const std::vector<ModuleTensor>& buffers,
+                     std::vector<LostTensor>& lost) {
+  for (const ModuleTensor& buffer : buffers) {
+    const std::string_view name = ChildOf(buffer.name);
+    if (buffer.value == kNoValue || name.starts_with(kConstantBuffer)) continue;
+    for (const std::string& owner :
+         OtherOwners(bound, std::string(ParentOf(buffer.name)), buffer.value)) {
+      lost.push_back({Role::kBuffer, fmt::format("{}.{}", owner, name), buffer.type});
+    }
+  }
+}
+
 // A parameter of the module `owner`, or what one of its children makes of a table.
 bool IsOwnTable(const BoundGraph& bound, ValueId table, const std::string& owner) {
   if (ParentOf(bound.NameOf(table)) == owner) return true;
@@ -278,6 +320,7 @@ std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
   std::vector<LostTensor> lost;
   AddUnreadIds(parameters, buffers, lost);
   AddUncountedIds(bound, parameters, buffers, lost);
+  AddEqualBuffers(bound, buffers, lost);
   return lost;
 }
 
