@@ -118,6 +118,7 @@ CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) c
   if (lost.op.ends_with(kInLine)) return PlaceInLine(unit, lost);
   if (lost.op == "to") return PlaceOfCast(unit);
   if (lost.op == "type_as") return PlaceOfCastBack(unit, lost);
+  if (lost.op == "detach" && unit.place().frames.empty()) return unit.place();
   if (lost.caller == kOutside && lost.module.empty()) return unit.Beside(lost.name);
   if (lost.op == "dropout" && lost.behind != kNoNode) return PlaceBehindMaker(unit, lost);
   return PlaceOfModule(unit, lost);
