@@ -278,6 +278,7 @@ struct NamedScores {
   bool are_weights_returned;  // and held until the caller's forward returns
   std::string_view in_float;  // glob of the modules whose softmax runs in fp32, and is cast back
   SeenIn seen;
+  std::string_view attribute = {};  // of the module that holds the weights; "": none
 };
 std::span<const NamedScores> NamedScoresOfAttention();
 
