@@ -119,6 +119,11 @@ TEST_CASE("what the outermost forward norms for its last layer has a name") {
 TEST_CASE("what the outermost forward pools for its last layer has a name") {
   const auto known = [](const std::string& begin, const std::string& layer) {
     return Known(begin + R"( d = Constant <value = int64[1] {1}> ()
+  // "return F.log_softmax(self.proj(self.norm(x)), dim=-1)"
+  CHECK(Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> () ["/f/Abs"] a = Abs (x)
+                 ["/ln/LayerNormalization"] n = LayerNormalization (a, g)
+                 ["/head/Neg"] h = Neg (n) ["/LogSoftmax"] y = LogSoftmax (h))") ==
+        "a until /LogSoftmax as x; ");
                     ["/ReduceMean"] m = ReduceMean (h, d) [")" +
                  layer + R"("] y = Neg (m))");
   };
