@@ -207,6 +207,8 @@ struct PermutedCopy {
 };
 constexpr PermutedCopy kPermutedCopies[] = {
     {{"patch_embed1", "serial_blocks1"}, {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
+    {{"patch_embeds", "pos_block"},
+     {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };
 
 // BatchNormAct2d's.

@@ -68,6 +68,15 @@ Rewritten CopyBehind(const BoundGraph& bound, NodeId last) {
                       .takes_place_of = 0}}};
 }
 
+// torch.cat((feature - x, x), dim=3), the edges of a graph's neighbourhoods, which everybody takes
+// from DGCNN (WangYueFt/dgcnn, pytorch/model.py) and makes contiguous.
+bool AreEdges(const BoundGraph& bound, ValueId value) {
+  const NodeId cat = bound.Maker(value, "Concat");
+  if (cat == kNoNode || bound.At(cat).inputs.size() != 2) return false;
+  const NodeId difference = bound.Maker(bound.At(cat).inputs[0], "Sub");
+  return difference != kNoNode && bound.At(difference).inputs[1] == bound.At(cat).inputs[1];
+}
+
 }  // namespace
 
 bool MovesLast(const std::vector<int64_t>& perm) {
@@ -115,9 +124,8 @@ std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
                             IntsAttribute(node, "perm") == to_channels;
     if (!is_permute) continue;
     const auto module = children.find(bound.metadata().PathOf(id));
-    if (module != children.end() && CopiesPermuted(module->second)) {
-      copies.push_back(CopyBehind(bound, id));
-    }
+    const bool is_known = module != children.end() && CopiesPermuted(module->second);
+    if (is_known || AreEdges(bound, node.inputs[0])) copies.push_back(CopyBehind(bound, id));
   }
   return copies;
 }
