@@ -113,6 +113,9 @@ std::span<const InPlaceChildren> InPlaceModules();
 // Whether the forward of a module with those children copies what it permutes to [n, c, h, w].
 bool CopiesPermuted(const std::set<std::string_view>& children);
 
+// Whether a forward adds the parameter `positions` in place to what it has joined to `token`.
+bool AddsPositionsInPlace(std::string_view positions, std::string_view token);
+
 // Whether a batch norm that calls a child of that name lets it write over what the norm has made.
 bool IsActivationOfNorm(std::string_view child);
 

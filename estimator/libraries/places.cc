@@ -211,6 +211,13 @@ constexpr PermutedCopy kPermutedCopies[] = {
      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };
 
+// "x = torch.cat((cls_tokens, x), dim=1); x += self.pos_embedding".
+constexpr NameFact kAddedPositions[] = {
+    {"pos_embedding",
+     {kVitPytorch, "vit_pytorch/vit.py", "x += self.pos_embedding[:, :(n + 1)]"},
+     "cls_token"},
+};
+
 // BatchNormAct2d's.
 constexpr NameFact kActivationsOfNorms[] = {
     {"act", {kTimm, "layers/norm_act.py", "inplace: bool = True"}},
@@ -232,6 +239,12 @@ bool CopiesPermuted(const std::set<std::string_view>& children) {
 }
 
 std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }
+
+bool AddsPositionsInPlace(std::string_view positions, std::string_view token) {
+  const NameFact& row = kAddedPositions[0];
+  return EndsWithName(positions, row.name) && EndsWithName(token, row.other) &&
+         positions.size() - row.name.size() == token.size() - row.other.size();
+}
 
 bool IsActivationOfNorm(std::string_view child) { return child == kActivationsOfNorms[0].name; }
 

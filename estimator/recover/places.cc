@@ -131,6 +131,27 @@ bool AddsBuckets(const Graph& graph, const Node& add) {
          is_near->op_type == "Less";
 }
 
+// The initializer of which `value` is rows or copies; "" where there is none.
+std::string_view TableOf(const Graph& graph, ValueId value) {
+  constexpr std::string_view kTaking[] = {"Slice", "Expand", "Tile", "Identity", "Cast"};
+  while (value != kNoValue && graph.values[Index(value)].producer != kNoNode) {
+    const Node& node = graph.nodes[Index(graph.values[Index(value)].producer)];
+    if (std::ranges::find(kTaking, node.op_type) == std::end(kTaking)) return "";
+    value = node.inputs[0];
+  }
+  return value == kNoValue ? std::string_view() : graph.values[Index(value)].name;
+}
+
+// x = torch.cat((cls_tokens, x), dim=1); x += self.pos_embedding
+bool AddsPositions(const Graph& graph, const Node& add) {
+  const NodeId producer =
+      add.inputs[0] == kNoValue ? kNoNode : graph.values[Index(add.inputs[0])].producer;
+  if (producer == kNoNode || !IsNamedByTorchScript(add)) return false;
+  const Node& cat = graph.nodes[Index(producer)];
+  return cat.op_type == "Concat" &&
+         AddsPositionsInPlace(TableOf(graph, add.inputs[1]), TableOf(graph, cat.inputs[0]));
+}
+
 bool IsActivation(const Node& node) {
   return node.op_type != "Mul" &&
          std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
@@ -330,7 +351,8 @@ std::set<NodeId> FindInPlaceSums(const Graph& graph) {
     const Node& node = graph.nodes[i];
     if (node.op_type != "Add") continue;
     const bool are_picked = IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
-    if (are_picked || AddsBuckets(graph, node)) found.insert(static_cast<NodeId>(i));
+    const bool adds = AddsBuckets(graph, node) || AddsPositions(graph, node);
+    if (are_picked || adds) found.insert(static_cast<NodeId>(i));
   }
   return found;
 }
