@@ -208,6 +208,19 @@ bool AddsToWhatWasRead(const BoundGraph& bound, NodeId add) {
                              [=](NodeId reader) { return reader < add; });
 }
 
+// "lateral + F.interpolate(top)" of a pyramid or an hourglass: what is on the left has a name of
+// its own, and torchvision.ops.FeaturePyramidNetwork and its like write no "+=".
+bool AddsResized(const BoundGraph& bound, NodeId add) {
+  const Node& node = bound.At(add);
+  return node.op_type == "Add" && std::ranges::any_of(node.inputs, [&](ValueId value) {
+           return value != kNoValue && bound.Maker(value, "Resize") != kNoNode;
+         });
+}
+
+// nn.LeakyReLU(0.2), unlike nn.ReLU(inplace=True), is as often written as PyTorch makes it by
+// default, and takes more so.
+bool IsLeaky(const Node& node) { return node.op_type == "LeakyRelu" && IsNamedByTorchScript(node); }
+
 // Activations among what else a module's forward does are functions, "F.relu(x)", which work out of
 // place unless they are told to; a module such as torch.nn.ReLU has nothing else in it.  None in a
 // file that names no modules.
@@ -309,7 +322,8 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
     if (is_known) continue;
     const bool adds =
         AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node) || IsOfLongSum(bound, node);
-    const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
+    const bool is_kept = is_function[i] || adds || AddsResized(bound, node) ||
+                         IsLeaky(bound.At(node)) || BeginsModule(bound, node);
     if (has_attention || is_kept) in_place[i] = false;
   }
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
