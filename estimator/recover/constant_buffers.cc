@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
@@ -110,11 +111,13 @@ std::string SameOfLayerAround(const std::string& owner, const std::string& reade
 std::set<std::string> OtherOwners(const BoundGraph& bound, const std::string& owner,
                                   ValueId value) {
   std::set<std::string> owners;
-  for (const NodeId reader : bound.AllReadersOf(value)) {
-    owners.insert(SameOfLayerAround(owner, bound.metadata().PathOf(reader)));
-    const Node& node = bound.At(reader);
-    if (node.op_type == "Cast" && HasResult(node)) {
-      owners.merge(OtherOwners(bound, owner, node.outputs[0]));
+  for (std::vector<ValueId> same = {value}; !same.empty();) {
+    const std::span<const NodeId> readers = bound.AllReadersOf(same.back());
+    same.pop_back();
+    for (const NodeId reader : readers) {
+      owners.insert(SameOfLayerAround(owner, bound.metadata().PathOf(reader)));
+      const Node& node = bound.At(reader);
+      if (node.op_type == "Cast" && HasResult(node)) same.push_back(node.outputs[0]);
     }
   }
   owners.erase("");
@@ -171,12 +174,13 @@ bool StandsForNone(const BoundGraph& bound, ValueId value) {
 
 // Whether x[:, i, j] reads `value`: numbers that code spells, i times a size and added to j for the
 // exporter's Gather.
-bool IndexesSeveral(const BoundGraph& bound, ValueId value) {
+bool IndexesSeveral(const BoundGraph& bound, ValueId value, int steps = 2) {
   return std::ranges::any_of(bound.AllReadersOf(value), [&](NodeId reader) {
     const Node& node = bound.At(reader);
     if (node.op_type == "Gather") return bound.Maker(node.inputs[0], "Flatten") != kNoNode;
     const bool is_sum = node.op_type == "Add" || node.op_type == "Mul";
-    return is_sum && IndexesSeveral(bound, node.outputs[0]);
+    return is_sum && steps > 0 && HasResult(node) &&
+           IndexesSeveral(bound, node.outputs[0], steps - 1);
   });
 }
 
@@ -185,7 +189,7 @@ bool IndexesSeveral(const BoundGraph& bound, ValueId value) {
 // itself, are a module's.
 bool AreOfSteps(const BoundGraph& bound, ValueId value) {
   return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
-    if (bound.At(reader).op_type != "Mul") return false;
+    if (bound.At(reader).op_type != "Mul" || !HasResult(bound.At(reader))) return false;
     std::set<std::string_view> read_by;
     for (const NodeId id : bound.AllReadersOf(bound.At(reader).outputs[0])) {
       read_by.insert(bound.At(id).op_type);

@@ -249,6 +249,17 @@ bool AreTwins(const ModuleTree& modules, ModuleId a, ModuleId b) {
   return true;
 }
 
+// What an activation reads, which has no tensors of its own; kNoValue of other units.
+ValueId ActivatedBy(const UnitWriter& unit, const Unit& maker) {
+  for (const NodeId node : maker.nodes) {
+    for (const ValueId value : unit.bound().At(node).inputs) {
+      if (value != kNoValue && unit.values().IsParameter(value)) return kNoValue;
+    }
+  }
+  const std::vector<ValueId>& read = unit.bound().At(maker.nodes[0]).inputs;
+  return read.empty() ? kNoValue : read[0];
+}
+
 // Modules of one name in modules that are not each other's callers: "mlp" of two blocks.
 bool AreNamedAlike(const ModuleTree& modules, ModuleId a, ModuleId b) {
   if (a == kOutside || b == kOutside || a == b) return false;
@@ -294,9 +305,9 @@ ModuleId PutBackWriter::MergedMakerOf(const UnitWriter& unit, ValueId value,
   };
   if (caller == kOutside || !AreNamedAlike(modules, caller, modules.CallerOf(reader)))
     return kOutside;
-  const NodeId source =
-      unit.graph().values[Index(unit.bound().At(maker->nodes[0]).inputs[0])].producer;
-  const bool is_passed = source != kNoNode && !is_in_caller(source);
+  const ValueId source = ActivatedBy(unit, *maker);
+  const NodeId passed = source == kNoValue ? kNoNode : unit.graph().values[Index(source)].producer;
+  const bool is_passed = passed != kNoNode && !is_in_caller(passed);
   const bool is_own = std::ranges::any_of(unit.bound().ReadersOf(value), is_in_caller);
   return is_passed && is_own ? module : kOutside;
 }
