@@ -50,6 +50,11 @@ TEST_CASE("transformers names scores apart, and returns the weights") {
         std::string::npos);
 }
 
+TEST_CASE("an attribute holds the weights of The Annotated Transformer") {
+  CHECK(NamesIn(Attends("linears.0", "linears.1", "linears.3"))
+            .ends_with("s until /m/out/Neg as scores; p until /m/out/Neg as self.attn; "));
+}
+
 TEST_CASE("what a product normalizes is normalized in its expression") {
   const std::string found = NamesIn(R"(tiny = Constant <value = float {0.000001}> ()
       size = Shape (x) axes = Constant <value = int64[1] {-1}> () ["/m/q/Neg"] q = Neg (x)

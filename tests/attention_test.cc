@@ -128,15 +128,16 @@ TEST_CASE("a permuted bias of attention is copied") {
 }
 
 TEST_CASE("what a module permutes to [n, c, h, w] is copied where names tell") {
-  const auto calls = [](const std::string& child) {
+  const auto calls = [](const std::string& child, const char* blocks = "serial_blocks1.0") {
     return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 8, 4, 4] y) {
         ["/)" + child + R"(/Neg"] a = Neg (x)
-        ["/serial_blocks1.0/Abs"] b = Abs (a)
+        ["/)" + blocks + R"(/Abs"] b = Abs (a)
         ["/Transpose"] t = Transpose <perm = [0, 3, 1, 2]> (b) ["/Neg"] y = Neg (t) })",
                      {.mode = Mode::kEval, .steps = 1});
   };
   CHECK(calls("patch_embed1").find("+t:1024") != std::string::npos);
   CHECK(calls("patch_embed").find("+t:1024") == std::string::npos);
+  CHECK(calls("patch_embeds.0", "pos_block.0").find("+t:1024") != std::string::npos);
   const auto calls_in = [](const std::string& module) {
     return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 8, 4, 4] y) {
         ["/)" + module + R"(/Abs"] b = Abs (x)
@@ -146,6 +147,18 @@ TEST_CASE("what a module permutes to [n, c, h, w] is copied where names tell") {
   };
   CHECK(calls_in("reassemble_stage").find("+t:1024") != std::string::npos);
   CHECK(calls_in("fusion_stage").find("+t:1024") == std::string::npos);
+}
+
+TEST_CASE("the features of a graph's edges are copied where they are permuted to [n, c, h, w]") {
+  const auto calls = [](const std::string& sum) {
+    return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 16, 4, 4] y) {
+        f = Abs (x) d = Sub )" +
+                         sum + R"( c = Concat <axis = 3> (d, x)
+        ["/Transpose"] t = Transpose <perm = [0, 3, 1, 2]> (c) ["/Neg"] y = Neg (t) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(calls("(f, x)").find("+t:2048") != std::string::npos);
+  CHECK(calls("(x, f)").find("+t:2048") == std::string::npos);
 }
 
 TEST_CASE("attention of a k that has its shape already, by either exporter") {

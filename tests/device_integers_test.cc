@@ -101,6 +101,35 @@ TEST_CASE("position ids that are a buffer are a constant to TorchScript's export
                          kSum));
 }
 
+TEST_CASE("layers that read one layer's buffer have equal ones") {
+  const auto buffers = [](const std::string& reader) {
+    const PreparedRun built = Build(R"(net (float[2, 2] x) => (float[2, 2] y)
+        < float[2, 2] "h.0.attn.mask" = ["location": "none"] > {
+        ["/h.0/attn/Add"] a = Add (x, "h.0.attn.mask") ["/h.0/Cast"] c = Cast <to = 1> ("h.0.attn.mask")
+        [")" + reader + R"("] y = Add (a, c) })",
+                                    {.mode = Mode::kEval});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("/h.1/attn/Add") == "h.0.attn.mask h.1.attn.mask ");
+  CHECK(buffers("/h.0/attn/Add") == "h.0.attn.mask ");
+  CHECK(buffers("/g.1/attn/Add") == "h.0.attn.mask ");
+}
+
+TEST_CASE("frequencies of a step that the run is given are no buffer") {
+  const auto buffers = [](const std::string& second) {
+    const PreparedRun built = Build(R"(net (float[2, 1] t) => (float[2, 17] y) {
+        f = Constant <value = float[1, 17] {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17}> ()
+        ["/e/Mul"] m = Mul (t, f) ["/e/Sin"] a = Sin (m) ["/e/)" +
+                                        second + R"("] b = )" + second + R"( (m) y = Add (a, b) })",
+                                    {.mode = Mode::kEval});
+    return built.roles.buffers.size();
+  };
+  CHECK(buffers("Cos") == 0);
+  CHECK(buffers("Exp") == 1);
+}
+
 TEST_CASE("where transformers' embeddings show one buffer of ids there is another") {
   const auto buffers = [](const std::string& table) {
     const std::string ids = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23}";

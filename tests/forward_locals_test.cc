@@ -43,6 +43,11 @@ TEST_CASE("what an embedding returns is a local of its caller, unless it is scal
                  ["/m/Abs"] y = Abs (n))",
               kWords)
             .empty());
+  // input = module(input)
+  CHECK(Known(R"(["/m/m.0/Gather"] e = Gather (table, x) ["/m/m.1/Neg"] n = Neg (e)
+                 ["/m/m.2/Abs"] y = Abs (n))",
+              kWords)
+            .empty());
 }
 
 TEST_CASE("layers of a loop share a local, one after the other does not") {
@@ -114,6 +119,11 @@ TEST_CASE("what the outermost forward norms for its last layer has a name") {
   CHECK(known(R"(["/ln/LayerNormalization"] n = LayerNormalization (a, g))") ==
         "a until /head/Neg as x; ");
   CHECK(known(R"(["/ln/Exp"] n = Exp (a))").empty());
+  // "return F.log_softmax(self.proj(self.norm(x)), dim=-1)"
+  CHECK(Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> () ["/f/Abs"] a = Abs (x)
+                 ["/ln/LayerNormalization"] n = LayerNormalization (a, g)
+                 ["/head/Neg"] h = Neg (n) ["/LogSoftmax"] y = LogSoftmax (h))") ==
+        "a until /LogSoftmax as x; ");
 }
 
 TEST_CASE("what the outermost forward pools for its last layer has a name") {
@@ -160,6 +170,16 @@ TEST_CASE("what a later module reads has a name of its own, unless a sum takes t
   CHECK(known(R"(["/m/Add"] c = Add (b, a))") == "a until /m/Abs as what is read later; ");
   CHECK(known(R"(["/m/Add"] c = Add (a, b))").empty());
   CHECK(known(R"(["/m/c/Neg"] c = Neg (b))").empty());
+}
+
+TEST_CASE("what like modules return is held as most of it is") {
+  const auto known = [](const std::string& third) {
+    return Known(R"(["/m/d1/Neg"] a = Neg (x) ["/m/d2/Abs"] b = Abs (a) ["/m/)" + third +
+                 R"(/Neg"] c = Neg (b) ["/m/u/Abs"] d = Abs (c) ["/m/v/Add"] e = Add (d, b)
+                    ["/m/w/Add"] y = Add (e, a))");
+  };
+  CHECK(known("d3").find("c until /m/w/Add as its like; ") != std::string::npos);
+  CHECK(known("e").find("its like") == std::string::npos);
 }
 
 TEST_CASE("timm's forward holds what it gives forward_head") {

@@ -345,6 +345,26 @@ TEST_CASE("in eval torch.export leaves a dropout's result as an operand that no 
   CHECK(dropouts.size() == 25);  // as many as the module runs
 }
 
+TEST_CASE("a maximum that is taken off in front of an exponential has no history") {
+  const auto calls = [](const std::string& body) {
+    const Program program = Build(
+                                "net (float[2, 8] x) => (float[2, 8] y) { axes = Constant <value "
+                                "= int64[1] {-1}> () " +
+                                    body + " }",
+                                {.mode = Mode::kEval})
+                                .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) {
+      text += std::string(call.op) + (call.leaves_autograd ? "- " : " ");
+    }
+    return text;
+  };
+  CHECK(calls(R"(["/ReduceMax"] m = ReduceMax (x, axes) ["/Sub"] s = Sub (x, m) y = Exp (s))") ==
+        "amax view- sub exp ");
+  CHECK(calls(R"(["/ReduceMax"] m = ReduceMax (x, axes) ["/Sub"] s = Sub (m, x) y = Exp (s))") ==
+        "max.dim sub exp ");
+}
+
 // y = a * b.detach() of b = relu(a), a = x * w, in each way that an export has it.
 TEST_CASE("what is detached has no history, whether a node says so or its operand is gone") {
   const auto calls = [](const std::string& nodes, const std::vector<std::string>& texts) {

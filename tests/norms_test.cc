@@ -44,6 +44,11 @@ TEST_CASE("the casts of an RMS norm, which files of fp32 models hide") {
   CHECK(Lowered(t5) == root + "%y.mul = mul(%x, %y.rsqrt)  # n\n" + scaled);
   CHECK(Lowered(llama) == root + "%y.mul = mul(%y.to, %y.rsqrt)  # n\n" + scaled);
   CHECK(Lowered(plain).find("= to(") == std::string::npos);
+  // "return output * self.weight"
+  const std::string meta = "c = Cast <to = 1> (x)" + std::string(kInverse) + "[n] y = Mul (h, w)";
+  CHECK(Lowered(meta) == root +
+                             "%y.mul = mul(%y.to, %y.rsqrt)  # n\n%y.to = to(%y.mul)  # n\n"
+                             "%y = mul(%y.to, %w)  # n\n");
 }
 
 // The types of what `body` makes in bf16, in order.

@@ -252,6 +252,32 @@ TEST_CASE("a sum of what two gathers picked is written in place") {
   CHECK(summed(five + "f = Add (e, two) y = Add (g, f)").empty());
 }
 
+TEST_CASE("sums with what was resized and leaky activations of TorchScript's work out of place") {
+  const Graph graph =
+      ParseGraph(R"(n (float[1, 4, 4, 4] x, float[1, 4, 2, 2] t) => (float[1, 4, 4, 4] y)
+      < float[4, 4, 1, 1] w = ["location": "none"] > {
+        s = Constant <value = float[4] {1.0, 1.0, 2.0, 2.0}> () ["/c/Conv"] c = Conv (x, w)
+        ["/a/LeakyRelu"] a = LeakyRelu (c) r = Resize (t, , s) ["/Add"] b = Add (a, r)
+        ["/e/Conv"] e = Conv (b, w) ["/f/Relu"] f = Relu (e) ["/Add_1"] y = Add (e, f) })");
+  const BoundModel model(graph);
+  CHECK(Places(model.found, {}).Of(2).written_in_place == false);
+  CHECK(Places(model.found, {}).Of(4).written_in_place == false);
+  CHECK(!Places(model.found, {}).Of(6).written_in_place.has_value());
+}
+
+TEST_CASE("positions are added in place to what was joined to a token of that name") {
+  const auto summed = [](const std::string& token, const std::string& add) {
+    return FindInPlaceSums(ParseGraph(R"(n (float[2, 2, 4] x) => (float[2, 3, 4] y)
+        < float[2, 1, 4] )" + token + R"( = ["location": "none"],
+          float[1, 3, 4] pos_embedding = ["location": "none"] > {
+        c = Concat <axis = 1> ()" + token +
+                                      R"(, x) [")" + add + R"("] y = Add (c, pos_embedding) })"));
+  };
+  CHECK(summed("cls_token", "/Add") == std::set<NodeId>{1});
+  CHECK(summed("cls_token", "add").empty());  // lines tell
+  CHECK(summed("class_token", "/Add").empty());
+}
+
 TEST_CASE("a flag says that such a sum is not written in place") {
   const Graph graph = ParseGraph(R"(n (float[2, 2] x, int64[2, 2] i) => (float[2, 2] y) {
       g = GatherElements (x, i) h = GatherElements (x, i) [sum] y = Add (g, h) })");

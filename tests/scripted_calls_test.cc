@@ -17,6 +17,7 @@ std::string CallsOf(const std::string& body) {
         tiny = Constant <value = float {0.000001}> () pi = Constant <value = float {3.14159274}> ()
         front = Constant <value = int64[1] {0}> () last = Constant <value = int64[1] {-1}> ()
         ones = Constant <value = int64[1] {1}> () most = Constant <value = int64[1] {9223372036854775807}> ()
+        size_ = Constant <value = int64[2] {-1, 1}> ()
         three = Constant <value = int64[1] {3}> () five = Constant <value = int64[1] {5}> ()
         size = Shape (x) y = Neg (x) m = Greater (x, zero) )" +
                                     body + " }",
@@ -108,6 +109,18 @@ TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
        R"(e = Expand (m, size) n = NonZero (e) t = Transpose <perm = [1, 0]> (n)
           f = Reshape (y, last) s = Slice (f, front, three, front)
           ["/ScatterND"] r = ScatterND (x, t, s))"},
+      {"index(x,i,i)",
+       R"(f = Flatten <axis = 2> (x) n = Gather <axis = 0> (size, ones) p = Mul (i, n) c = Add (i, p)
+          g = Gather <axis = 0> (f, c) h = Reshape (g, last) w = Shape (c)
+          ["/Reshape"] r = Reshape (h, w))"},
+      // A list of Python's for each dimension, which is no buffer.
+      {"view(x) index.host(z) 34",
+       R"(k = Constant <value = int64[17] {0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,1,1}> ()
+          l = Constant <value = int64[17] {0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0}> ()
+          z = Unsqueeze (x, front) t = Transpose <perm = [1, 2, 0]> (z) f = Flatten <axis = 2> (t)
+          n = Gather <axis = 0> (size, ones) p = Mul (k, n) c = Add (l, p)
+          g = Gather <axis = 0> (f, c) h = Reshape (g, size_)
+          q = Transpose <perm = [1, 0]> (h) ["/Reshape"] r = Reshape (q, size_))"},
       // Views and moves.
       {"roll(x) 1",
        R"(a = Slice (x, three, most, ones) b = Slice (x, front, three, ones)

@@ -30,6 +30,27 @@ TEST_CASE("a mask that two layers share is made by each of them") {
             .ends_with("# /m/l.0/Where\n%y = masked_fill(%a, %n)  # /m/head/Where\n"));
 }
 
+TEST_CASE("an activation of what several blocks are passed is made by each of them") {
+  const auto modules = [](const std::string& reader, const std::string& passed) {
+    const Program program = Build(R"(n (float[2, 3] x) => (float[2, 3] y) { ["/m/Relu"] r = Relu (x)
+        ["/up/t/t.2/Abs"] o = Abs (r) ["/up/t/t.0/Sigmoid"] s = Sigmoid ()" +
+                                      passed + R"()
+        ["/up/t/t.1/Neg"] a = Neg (s) ["/Add"] b = Add (a, o) [")" +
+                                      reader + R"("] c = Neg (s)
+        ["/Add_1"] y = Add (b, c) })",
+                                  {.mode = Mode::kEval})
+                                .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) {
+      if (call.op == "sigmoid") text += program.modules.PathOf(call.module) + " ";
+    }
+    return text;
+  };
+  CHECK(modules("/down/t/t.1/Neg", "r") == "up.t.0 down.t.0 ");
+  CHECK(modules("/down/head/Neg", "r") == "up.t.0 ");
+  CHECK(modules("/down/t/t.1/Neg", "o") == "up.t.0 ");  // which nobody passed
+}
+
 TEST_CASE("a function that was scripted runs in the module that calls it") {
   const PreparedRun built = Build(R"(n (float[2, 3] x) => (float[2, 3] y) {
       ["/m/e/Relu"] r = Relu (x) [Abs_7] a = Abs (r) ["/m/e/Neg"] n = Neg (a)

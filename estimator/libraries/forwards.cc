@@ -440,6 +440,16 @@ constexpr NamedScores kNamedScores[] = {
      false,
      "*attentions.*",
      {kTransformers, "models/flaubert/modeling_flaubert.py", "weights = nn.functional.softmax("}},
+    // MultiHeadedAttention of The Annotated Transformer and its many copies.
+    {{"linears.0", "linears.3"},
+     false,
+     "",
+     {kAnnotated, "the_annotated_transformer.py", "x, self.attn = attention("},
+     "self.attn"},
+    {{"to_qkv", "to_out"},
+     false,
+     "",
+     {kVitPytorch, "vit_pytorch/vit.py", "dots = torch.matmul(q, k.transpose(-1, -2))"}},
 };
 
 }  // namespace

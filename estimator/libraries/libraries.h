@@ -118,6 +118,9 @@ bool CopiesPermuted(const std::set<std::string_view>& names);
 // keys of that name, without a bias, copies all heads.
 bool CopiesHeads(std::string_view keys);
 
+// Whether a forward adds the parameter `positions` in place to what it has joined to `token`.
+bool AddsPositionsInPlace(std::string_view positions, std::string_view token);
+
 // Whether a batch norm that calls a child of that name lets it write over what the norm has made.
 bool IsActivationOfNorm(std::string_view child);
 
@@ -283,6 +286,7 @@ struct NamedScores {
   bool are_weights_returned;  // and held until the caller's forward returns
   std::string_view in_float;  // glob of the modules whose softmax runs in fp32, and is cast back
   SeenIn seen;
+  std::string_view attribute = {};  // of the module that holds the weights; "": none
 };
 std::span<const NamedScores> NamedScoresOfAttention();
 

@@ -212,6 +212,8 @@ constexpr PermutedCopy kPermutedCopies[] = {
     {{"reassemble_stage", "layers"},
      {kTransformers, "models/depth_anything/modeling_depth_anything.py",
       "hidden_state = hidden_state.permute(0, 3, 1, 2).contiguous()"}},
+    {{"patch_embeds", "pos_block"},
+     {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };
 
 // "_shape(self.k_proj(x))" of an attention that scales queries before it takes them apart by heads,
@@ -221,6 +223,13 @@ constexpr NameFact kKeysOfCopies[] = {
      {kTransformers, "models/whisper/modeling_whisper.py",
       "query_states = (self.q_proj(hidden_states) * self.scaling).view(hidden_shape)"
       ".transpose(1, 2).contiguous()"}},
+};
+
+// "x = torch.cat((cls_tokens, x), dim=1); x += self.pos_embedding".
+constexpr NameFact kAddedPositions[] = {
+    {"pos_embedding",
+     {kVitPytorch, "vit_pytorch/vit.py", "x += self.pos_embedding[:, :(n + 1)]"},
+     "cls_token"},
 };
 
 // BatchNormAct2d's.
@@ -246,6 +255,12 @@ bool CopiesPermuted(const std::set<std::string_view>& names) {
 bool CopiesHeads(std::string_view keys) { return keys == kKeysOfCopies[0].name; }
 
 std::span<const InPlaceChildren> InPlaceModules() { return kInPlaceModules; }
+
+bool AddsPositionsInPlace(std::string_view positions, std::string_view token) {
+  const NameFact& row = kAddedPositions[0];
+  return EndsWithName(positions, row.name) && EndsWithName(token, row.other) &&
+         positions.size() - row.name.size() == token.size() - row.other.size();
+}
 
 bool IsActivationOfNorm(std::string_view child) { return child == kActivationsOfNorms[0].name; }
 

@@ -19,6 +19,10 @@ inline constexpr std::string_view kTimmScript =
 inline constexpr std::string_view kDiffusers = "diffusers 0.42.1";
 inline constexpr std::string_view kAccelerate = "accelerate 1.15.0";
 inline constexpr std::string_view kPeft = "peft 0.21.2";
+inline constexpr std::string_view kAnnotated =
+    "harvardnlp/annotated-transformer 0a91a254735c07532e23733dce8a693e504f3a08";
+inline constexpr std::string_view kVitPytorch =
+    "lucidrains/vit-pytorch 0ebd4edab94c211eff78406248896588d155a10c";
 inline constexpr std::string_view kLightning = "lightning 2.6.6";
 
 struct NameFact {

@@ -28,11 +28,13 @@ struct NamesRoom {
 // What the names of one attention hold; kNoName where there is no such name.
 struct Attention {
   NamesRoom room;
-  std::vector<NameId> values;  // by kAttentionNames
-  int64_t until = 0;           // the last call that the names are there for
-  int64_t weights_until = 0;   // the same of what is returned
-  NameId cast = kNoName;       // what softmax casts first
-  int64_t cast_until = 0;      // the call that ends its statement
+  std::vector<NameId> values;       // by kAttentionNames
+  int64_t until = 0;                // the last call that the names are there for
+  int64_t weights_until = 0;        // the same of what is returned
+  NameId cast = kNoName;            // what softmax casts first
+  int64_t cast_until = 0;           // the call that ends its statement
+  std::string_view attribute = {};  // that holds the weights that were dropped out, if any
+  NameId dropped = kNoName;
 };
 
 constexpr std::string_view kAttentionNames[] = {"q", "k", "v", "attn", "scores", "x"};
@@ -109,6 +111,8 @@ class AttentionNameFinder {
     found.values[1] = Unnormalized(OperandOf(read[q + 1]));
     if (const NamedScores* row = RowOf(found.room); row != nullptr) {
       found.values[4] = found.cast == kNoName ? scores : found.cast;
+      found.attribute = row->attribute;
+      found.dropped = DroppedOf(weights, softmax, context);
       if (row->are_weights_returned) found.weights_until = EndOfCaller(found.room);
     }
     return found;
@@ -116,6 +120,7 @@ class AttentionNameFinder {
 
   // "attn = softmax(attn, dtype=torch.float32).to(q.dtype)", by what is cast in front and behind.
   void ReadCasts(int64_t softmax, Attention& found) const {
+    if (softmax == 0 || softmax + 1 >= std::ssize(calls_)) return;
     const auto& [to, call, back] =
         std::tie(calls_[Index(softmax - 1)], calls_[Index(softmax)], calls_[Index(softmax + 1)]);
     if (to.op != "to" || to.outputs != call.inputs || back.op != "type_as") return;
@@ -209,6 +214,15 @@ class AttentionNameFinder {
     return nullptr;
   }
 
+  // What dropout has made of `weights` between the softmax and their product; themselves without.
+  NameId DroppedOf(NameId weights, int64_t softmax, int64_t context) const {
+    for (int64_t i = softmax + 1; i < context; ++i) {
+      const AtenCall& call = calls_[Index(i)];
+      if (call.op == "dropout" && call.inputs[0] == weights) return call.outputs[0];
+    }
+    return weights;
+  }
+
   // The first product behind call `from` that reads `weights`, and what else it reads.
   std::pair<int64_t, NameId> ProductOf(NameId weights, int64_t from, const NamesRoom& room) const {
     for (int64_t i = from + 1; i <= room.last; ++i) {
@@ -255,6 +269,9 @@ class AttentionNameFinder {
         if (k == kWeights) until = std::max(until, attentions[i].weights_until);
         names.push_back({value, until, std::string(kAttentionNames[k])});
       }
+      if (attentions[i].attribute.empty()) continue;
+      names.push_back(
+          {attentions[i].dropped, attentions[i].until, std::string(attentions[i].attribute)});
     }
   }
 

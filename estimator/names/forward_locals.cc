@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/numbered_names.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/names/attention_names.h"
 #include "estimator/names/forward_steps.h"
@@ -202,9 +203,18 @@ class KnownNameFinder {
       if (!steps[i].is_child || !is_leaf) continue;
       const bool embeds = last.op == "embedding" || (At(steps[i].first).op == "embedding");
       if (!embeds || IsScaled(last, i + 1 < steps.size() ? &steps[i + 1] : nullptr)) continue;
-      if (forward.level > 0) Bind(steps[i], forward.last, steps[i].key);
+      if (forward.level > 0 && !IsOfSequential(forward, steps[i])) {
+        Bind(steps[i], forward.last, steps[i].key);
+      }
       BindPositions(forward, steps, steps[i]);
     }
+  }
+
+  // Whether the forward is a Sequential's, "input = module(input)", with the step's child in it.
+  bool IsOfSequential(const ForwardRun& forward, const ForwardStep& step) const {
+    const ModuleId module = At(forward.first).module;
+    const std::string& own = program_.modules.NameAt(module, forward.level - 1);
+    return IsListed(step.key) && ParentOf(step.key) == own.substr(0, own.find('@'));
   }
 
   bool IsScaled(const AtenCall& made, const ForwardStep* next) const {
@@ -291,6 +301,7 @@ class KnownNameFinder {
         if (value != kNoName) makers[value] = i;
       }
     }
+    std::map<std::string, size_t> named;  // by what their makers have in common
     for (const auto& [value, last] : readers) {
       const std::span between =
           std::span(steps).subspan(makers[value] + 1, last - makers[value] - 1);
@@ -301,6 +312,28 @@ class KnownNameFinder {
       const bool is_bound_anew = next < steps.size() && next > last;
       names_.push_back(
           {value, is_bound_anew ? steps[next].last : forward.last, "what is read later"});
+      if (!is_bound_anew) ++named[NumberPattern(steps[makers[value]].key)];
+    }
+    FindLikeNamed(forward, steps, named);
+  }
+
+  // "x1 = self.down1(x); x2 = self.down2(x1); …" where most are read later: each has a name, or all
+  // are in a list.
+  void FindLikeNamed(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
+                     const std::map<std::string, size_t>& named) {
+    std::map<std::string, size_t> alike;
+    for (const ForwardStep& step : steps) {
+      if (step.is_child && !IsListed(step.key)) ++alike[NumberPattern(step.key)];
+    }
+    for (const ForwardStep& step : steps) {
+      if (!step.is_child || IsListed(step.key)) continue;
+      const std::string pattern = NumberPattern(step.key);
+      const auto known = named.find(pattern);
+      if (known == named.end() || 2 * known->second < alike[pattern] || known->second < 2) continue;
+      for (const NameId value : At(step.last).outputs) {
+        if (value != kNoName && !IsKnown(value))
+          names_.push_back({value, forward.last, "its like"});
+      }
     }
   }
 

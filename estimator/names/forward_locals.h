@@ -16,7 +16,7 @@ namespace onnxfit {
 struct KnownName {
   NameId value = kNoName;
   int64_t until = 0;
-  std::string name;
+  std::string name;  // "self.attn": of the module that makes it, and held beyond its forward
 };
 
 // Known of nearly all code:

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "estimator/base/index.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -11,6 +12,11 @@ void HeldAttributes::Note(NameId value, size_t module, const Statement& statemen
   if (value == kNoName || !target.starts_with("self.")) return;
   const std::string path = program_.modules.PathOf(runs_.all()[module].module);
   values_[path.substr(0, path.find('@')) + target][statement.last] = value;
+}
+
+void HeldAttributes::Note(NameId value, int64_t maker, const std::string& target) {
+  const std::string& path = program_.modules.PathOf(runs_.all()[Index(runs_.RunOf(maker))].module);
+  values_[path.substr(0, path.find('@')) + target][maker] = value;
 }
 
 std::vector<NameId> HeldAttributes::Follow(ValueLives& lives) const {

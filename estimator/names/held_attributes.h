@@ -23,6 +23,9 @@ class HeldAttributes {
   // attribute.
   void Note(NameId value, size_t module, const Statement& statement, size_t place);
 
+  // The same of what call `maker` makes in the forward of its module, where no line shows it.
+  void Note(NameId value, int64_t maker, const std::string& target);
+
   // One value takes the place of the one before.  Returns those that are held beyond the step.
   std::vector<NameId> Follow(ValueLives& lives) const;
 

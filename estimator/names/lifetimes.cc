@@ -54,9 +54,8 @@ class Lifetimes {
     }
   }
 
-  // What statements bind to names lives as long as the names hold it.  Returns what modules'
-  // attributes hold beyond the step, until the next one binds them anew.
-  std::vector<NameId> FollowStatements() {
+  // What statements bind to names lives as long as the names hold it.
+  void FollowStatements() {
     const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
     for (const ModuleCall& module : modules) {
       FollowReplacedItems(program_, bindings_, module, lives_);
@@ -84,8 +83,10 @@ class Lifetimes {
         }
       }
     }
-    return attributes_.Follow(lives_);
   }
+
+  // Returns what modules' attributes hold beyond the step, until the next one binds them anew.
+  std::vector<NameId> FollowAttributes() { return attributes_.Follow(lives_); }
 
   // What is known to be bound though no line says so.
   void FollowKnownNames() {
@@ -93,6 +94,8 @@ class Lifetimes {
     for (const NameId output : program_.outputs) last = std::max(last, lives_.BornAt(output));
     for (const KnownName& known : FindKnownNames(program_, runs_, last)) {
       lives_.HoldBy(known.name, known.value, known.until);
+      const bool is_attribute = known.name.starts_with("self.");
+      if (is_attribute) attributes_.Note(known.value, lives_.BornAt(known.value), known.name);
     }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       for (const HeldValue& held : program_.calls[i].held) {
@@ -389,8 +392,9 @@ void PlaceDeaths(Program& program, const TrainingSettings& settings) {
   MarkRepeatedModules(program);
   MarkNumberedModules(program);
   Lifetimes lifetimes(program);
-  const std::vector<NameId> of_attributes = lifetimes.FollowStatements();
+  lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
+  const std::vector<NameId> of_attributes = lifetimes.FollowAttributes();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   std::vector<bool> held = HeldNames(program, hold_outputs);
   for (const NameId name : of_attributes) held[Index(name)] = true;

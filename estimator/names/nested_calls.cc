@@ -118,14 +118,18 @@ size_t BeginOfPooling(const std::vector<AtenCall>& calls, const std::vector<Forw
   return pools ? first : steps.size();
 }
 
-// The norm before the last child; the number of steps where there is none.
+// The norm before the last child, of which the forward's own calls make what it returns; the number
+// of steps where there is none.
 size_t LastNorm(const std::vector<AtenCall>& calls, const std::vector<ForwardStep>& steps) {
-  if (steps.size() < 2) return steps.size();
-  const ForwardStep& norm = steps[steps.size() - 2];
-  const bool is_read = norm.is_child && steps.back().is_child;
+  size_t last = steps.size() - 1;
+  while (last > 0 && !steps[last].is_child && ReadsFirst(calls, steps[last - 1], steps[last]))
+    --last;
+  if (last == 0) return steps.size();
+  const ForwardStep& norm = steps[last - 1];
+  const bool is_read = norm.is_child && steps[last].is_child;
   const bool is_norm =
-      is_read && ReadsFirst(calls, norm, steps.back()) && KindOf(calls, norm).ends_with("_norm");
-  return is_norm ? steps.size() - 2 : steps.size();
+      is_read && ReadsFirst(calls, norm, steps[last]) && KindOf(calls, norm).ends_with("_norm");
+  return is_norm ? last - 1 : steps.size();
 }
 
 }  // namespace

@@ -70,6 +70,15 @@ Rewritten CopyBehind(const BoundGraph& bound, NodeId last) {
                       .takes_place_of = 0}}};
 }
 
+// torch.cat((feature - x, x), dim=3), the edges of a graph's neighbourhoods, which everybody takes
+// from DGCNN (WangYueFt/dgcnn, pytorch/model.py) and makes contiguous.
+bool AreEdges(const BoundGraph& bound, ValueId value) {
+  const NodeId cat = bound.Maker(value, "Concat");
+  if (cat == kNoNode || bound.At(cat).inputs.size() != 2) return false;
+  const NodeId difference = bound.Maker(bound.At(cat).inputs[0], "Sub");
+  return difference != kNoNode && bound.At(difference).inputs[1] == bound.At(cat).inputs[1];
+}
+
 }  // namespace
 
 bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key) {
@@ -145,10 +154,13 @@ std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
                             IntsAttribute(node, "perm") == to_channels;
     if (!is_permute) continue;
     const auto module = children.find(bound.metadata().PathOf(id));
-    if (module == children.end()) continue;
-    std::set<std::string_view> names = module->second;
-    names.insert(ChildOf(module->first));
-    if (CopiesPermuted(names)) copies.push_back(CopyBehind(bound, id));
+    std::set<std::string_view> names;
+    if (module != children.end()) {
+      names = module->second;
+      names.insert(ChildOf(module->first));
+    }
+    if (CopiesPermuted(names) || AreEdges(bound, node.inputs[0]))
+      copies.push_back(CopyBehind(bound, id));
   }
   return copies;
 }

@@ -57,6 +57,7 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
     lost.WriteStochasticDepth(writer, unit.at);
     for (const NodeId node : unit.nodes) lost.WriteBefore(writer, node);
     if (unit.kind == UnitKind::kNode) lost.WriteShared(writer, unit.at);
+    for (const NodeId node : unit.nodes) lost.WriteMerged(writer, node);
     LowerUnit(writer, unit);
     recovery.values.ShowHidden();
     lost.WriteBehind(writer, unit.at);

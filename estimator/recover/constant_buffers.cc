@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
@@ -94,6 +95,50 @@ void AddUncountedIds(const BoundGraph& bound, const std::vector<ModuleTensor>& p
   }
 }
 
+// "blocks.1.attn" of a reader in "blocks.1" of what belongs to "blocks.0.attn": the same module of
+// another layer of the list; "" elsewhere.
+std::string SameOfLayerAround(const std::string& owner, const std::string& reader) {
+  const std::string path = owner + ".";
+  const std::string_view layer = NumberedLayer(path);
+  const std::string list = fmt::format("{}.", ParentOf(layer));
+  if (layer.empty() || !reader.starts_with(list)) return "";
+  const std::string number =
+      reader.substr(list.size(), reader.find('.', list.size()) - list.size());
+  if (!IsNumbered(number) || number == ChildOf(layer)) return "";
+  return list + number + owner.substr(layer.size());
+}
+
+// The same modules of other layers that read `value`, which belongs to `owner`, or casts of it.
+std::set<std::string> OtherOwners(const BoundGraph& bound, const std::string& owner,
+                                  ValueId value) {
+  std::set<std::string> owners;
+  for (std::vector<ValueId> same = {value}; !same.empty();) {
+    const std::span<const NodeId> readers = bound.AllReadersOf(same.back());
+    same.pop_back();
+    for (const NodeId reader : readers) {
+      owners.insert(SameOfLayerAround(owner, bound.metadata().PathOf(reader)));
+      const Node& node = bound.At(reader);
+      if (node.op_type == "Cast" && HasResult(node)) same.push_back(node.outputs[0]);
+    }
+  }
+  owners.erase("");
+  return owners;
+}
+
+// A buffer of one layer that others of its list read: each has its own, register_buffer ("mask",
+// mask), and the exporter keeps one where they are equal.
+void AddEqualBuffers(const BoundGraph& bound, const std::vector<ModuleTensor>& buffers,
+                     std::vector<LostTensor>& lost) {
+  for (const ModuleTensor& buffer : buffers) {
+    const std::string_view name = ChildOf(buffer.name);
+    if (buffer.value == kNoValue || name.starts_with(kConstantBuffer)) continue;
+    for (const std::string& owner :
+         OtherOwners(bound, std::string(ParentOf(buffer.name)), buffer.value)) {
+      lost.push_back({Role::kBuffer, fmt::format("{}.{}", owner, name), buffer.type});
+    }
+  }
+}
+
 // A parameter of the module `owner`, or what one of its children makes of a table.
 bool IsOwnTable(const BoundGraph& bound, ValueId table, const std::string& owner) {
   if (ParentOf(bound.NameOf(table)) == owner) return true;
@@ -125,6 +170,32 @@ bool StandsForNone(const BoundGraph& bound, ValueId value) {
   return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
     const Node& node = bound.At(reader);
     return std::ranges::find(kNorms, node.op_type) != std::end(kNorms) && node.inputs[0] != value;
+  });
+}
+
+// Whether x[:, i, j] reads `value`: numbers that code spells, i times a size and added to j for the
+// exporter's Gather.
+bool IndexesSeveral(const BoundGraph& bound, ValueId value, int steps = 2) {
+  return std::ranges::any_of(bound.AllReadersOf(value), [&](NodeId reader) {
+    const Node& node = bound.At(reader);
+    if (node.op_type == "Gather") return bound.Maker(node.inputs[0], "Flatten") != kNoNode;
+    const bool is_sum = node.op_type == "Add" || node.op_type == "Mul";
+    return is_sum && steps > 0 && HasResult(node) &&
+           IndexesSeveral(bound, node.outputs[0], steps - 1);
+  });
+}
+
+// Whether sines and cosines are taken of its product with what the run is given, the step of a
+// diffusion: frequencies that the forward computes each time.  Those of positions, which it counts
+// itself, are a module's.
+bool AreOfSteps(const BoundGraph& bound, ValueId value) {
+  return std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
+    if (bound.At(reader).op_type != "Mul" || !HasResult(bound.At(reader))) return false;
+    std::set<std::string_view> read_by;
+    for (const NodeId id : bound.AllReadersOf(bound.At(reader).outputs[0])) {
+      read_by.insert(bound.At(id).op_type);
+    }
+    return read_by.contains("Sin") && read_by.contains("Cos");
   });
 }
 
@@ -193,9 +264,10 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
     const StoredConstant constant = {value, ModuleOfConstant(bound, *reader), *reader};
     const bool is_spelled = Numel(bound.DimsOf(value)) <= kMostSpelled;
     if (is_spelled && !HasFrequencies(bound, constant) && !ArePositions(bound, constant)) continue;
-    const bool is_padding =
-        IsFloat(bound.TypeOf(value).dtype) && bound.At(*reader).op_type == "Concat";
-    if (!is_padding) found.push_back(constant);
+    const bool is_float = IsFloat(bound.TypeOf(value).dtype);
+    const bool is_padding = is_float && bound.At(*reader).op_type == "Concat";
+    const bool is_made = is_float ? AreOfSteps(bound, value) : IndexesSeveral(bound, value);
+    if (!is_padding && !is_made) found.push_back(constant);
   }
   return found;
 }
@@ -253,6 +325,7 @@ std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
   std::vector<LostTensor> lost;
   AddUnreadIds(parameters, buffers, lost);
   AddUncountedIds(bound, parameters, buffers, lost);
+  AddEqualBuffers(bound, buffers, lost);
   return lost;
 }
 

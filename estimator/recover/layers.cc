@@ -317,7 +317,10 @@ std::optional<Rewritten> FindRmsNorm(const BoundGraph& bound, NodeId last) {
   call.nodes.push_back(product);
   if (back != kNoNode) call.nodes.push_back(back);
   call.nodes.push_back(last);
-  call.before = RmsNormCalls(bound, normed[0]).Make(*root, product, back != kNoNode);
+  // "output = self._norm(x.float()).type_as(x); return output * self.weight" of Llama's first code
+  // and its copies, whose cast back leaves no node; T5's weight comes first.
+  const bool casts_back = back != kNoNode || weight == 1;
+  call.before = RmsNormCalls(bound, normed[0]).Make(*root, product, casts_back);
   call.before.back().takes_place_of = static_cast<int>(1 - weight);
   return call;
 }

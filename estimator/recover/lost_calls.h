@@ -48,7 +48,8 @@ struct LostOperands {
 // with equal weights, whose own no call reads.  O(nodes).
 LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metadata);
 
-// These; in files that name no calls, the detach() of a straight-through estimator, x + (q - x);
+// These; in files that name no calls, the detach() of a straight-through estimator, x + (q - x),
+// and of a maximum that is taken off, x - x.amax(-1, keepdim=True);
 // dropouts of files exported for inference that left a gap in the indices of a Sequential:
 // "classifier.0" missing before "classifier.1", which neither such a clone nor a folded batch norm
 // explains (one at the end of a Sequential, or outside of one, is not seen); and those that a

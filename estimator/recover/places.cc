@@ -131,6 +131,27 @@ bool AddsBuckets(const Graph& graph, const Node& add) {
          is_near->op_type == "Less";
 }
 
+// The initializer of which `value` is rows or copies; "" where there is none.
+std::string_view TableOf(const Graph& graph, ValueId value) {
+  constexpr std::string_view kTaking[] = {"Slice", "Expand", "Tile", "Identity", "Cast"};
+  while (value != kNoValue && graph.values[Index(value)].producer != kNoNode) {
+    const Node& node = graph.nodes[Index(graph.values[Index(value)].producer)];
+    if (std::ranges::find(kTaking, node.op_type) == std::end(kTaking)) return "";
+    value = node.inputs[0];
+  }
+  return value == kNoValue ? std::string_view() : graph.values[Index(value)].name;
+}
+
+// x = torch.cat((cls_tokens, x), dim=1); x += self.pos_embedding
+bool AddsPositions(const Graph& graph, const Node& add) {
+  const NodeId producer =
+      add.inputs[0] == kNoValue ? kNoNode : graph.values[Index(add.inputs[0])].producer;
+  if (producer == kNoNode || !IsNamedByTorchScript(add)) return false;
+  const Node& cat = graph.nodes[Index(producer)];
+  return cat.op_type == "Concat" &&
+         AddsPositionsInPlace(TableOf(graph, add.inputs[1]), TableOf(graph, cat.inputs[0]));
+}
+
 bool IsActivation(const Node& node) {
   return node.op_type != "Mul" &&
          std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
@@ -186,6 +207,19 @@ bool AddsToWhatWasRead(const BoundGraph& bound, NodeId add) {
   return std::ranges::any_of(bound.ReadersOf(node.inputs[0]),
                              [=](NodeId reader) { return reader < add; });
 }
+
+// "lateral + F.interpolate(top)" of a pyramid or an hourglass: what is on the left has a name of
+// its own, and torchvision.ops.FeaturePyramidNetwork and its like write no "+=".
+bool AddsResized(const BoundGraph& bound, NodeId add) {
+  const Node& node = bound.At(add);
+  return node.op_type == "Add" && std::ranges::any_of(node.inputs, [&](ValueId value) {
+           return value != kNoValue && bound.Maker(value, "Resize") != kNoNode;
+         });
+}
+
+// nn.LeakyReLU(0.2), unlike nn.ReLU(inplace=True), is as often written as PyTorch makes it by
+// default, and takes more so.
+bool IsLeaky(const Node& node) { return node.op_type == "LeakyRelu" && IsNamedByTorchScript(node); }
 
 // Activations among what else a module's forward does are functions, "F.relu(x)", which work out of
 // place unless they are told to; a module such as torch.nn.ReLU has nothing else in it.  None in a
@@ -303,7 +337,8 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
     if (is_known) continue;
     const bool adds =
         AddsToWhatWasRead(bound, node) || AddsToProduct(bound, node) || IsOfLongSum(bound, node);
-    const bool is_kept = is_function[i] || adds || BeginsModule(bound, node);
+    const bool is_kept = is_function[i] || adds || AddsResized(bound, node) ||
+                         IsLeaky(bound.At(node)) || BeginsModule(bound, node);
     if (has_attention || is_kept) in_place[i] = false;
   }
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
@@ -345,7 +380,8 @@ std::set<NodeId> FindInPlaceSums(const Graph& graph) {
     const Node& node = graph.nodes[i];
     if (node.op_type != "Add") continue;
     const bool are_picked = IsPicked(graph, node.inputs[0]) && IsPicked(graph, node.inputs[1]);
-    if (are_picked || AddsBuckets(graph, node)) found.insert(static_cast<NodeId>(i));
+    const bool adds = AddsBuckets(graph, node) || AddsPositions(graph, node);
+    if (are_picked || adds) found.insert(static_cast<NodeId>(i));
   }
   return found;
 }

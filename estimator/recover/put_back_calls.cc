@@ -118,6 +118,7 @@ CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) c
   if (lost.op.ends_with(kInLine)) return PlaceInLine(unit, lost);
   if (lost.op == "to") return PlaceOfCast(unit);
   if (lost.op == "type_as") return PlaceOfCastBack(unit, lost);
+  if (lost.op == "detach" && unit.place().frames.empty()) return unit.place();
   if (lost.caller == kOutside && lost.module.empty()) return unit.Beside(lost.name);
   if (lost.op == "dropout" && lost.behind != kNoNode) return PlaceBehindMaker(unit, lost);
   return PlaceOfModule(unit, lost);
@@ -248,6 +249,25 @@ bool AreTwins(const ModuleTree& modules, ModuleId a, ModuleId b) {
   return true;
 }
 
+// What an activation reads, which has no tensors of its own; kNoValue of other units.
+ValueId ActivatedBy(const UnitWriter& unit, const Unit& maker) {
+  for (const NodeId node : maker.nodes) {
+    for (const ValueId value : unit.bound().At(node).inputs) {
+      if (value != kNoValue && unit.values().IsParameter(value)) return kNoValue;
+    }
+  }
+  const std::vector<ValueId>& read = unit.bound().At(maker.nodes[0]).inputs;
+  return read.empty() ? kNoValue : read[0];
+}
+
+// Modules of one name in modules that are not each other's callers: "mlp" of two blocks.
+bool AreNamedAlike(const ModuleTree& modules, ModuleId a, ModuleId b) {
+  if (a == kOutside || b == kOutside || a == b) return false;
+  const ModuleId common = modules.Common(a, b);
+  return common != a && common != b &&
+         WithoutNumbers(modules.NameOf(a)) == WithoutNumbers(modules.NameOf(b));
+}
+
 }  // namespace
 
 // A layer reads integers that its twin has made of what both were passed: masks and positions,
@@ -263,6 +283,54 @@ void PutBackWriter::WriteShared(UnitWriter& unit, NodeId node) {
     if (maker == kNoNode || !AreTwins(metadata.modules, metadata.ModuleOf(maker), module)) continue;
     const auto [known, is_new] = in_module_.try_emplace({value, module}, kNoName);
     if (is_new) known->second = RepeatIn(unit, value, metadata.ModuleOf(maker));
+    unit.values().Hide(value, known->second);
+  }
+}
+
+// The module that made `value` of what its caller was passed, where another module of the same name
+// has passed that to its equal child, SiLU()(time) of each block: kOutside of others.  What the
+// module of `reader` was passed itself it does not make.
+ModuleId PutBackWriter::MergedMakerOf(const UnitWriter& unit, ValueId value,
+                                      ModuleId reader) const {
+  const ExporterMetadata& metadata = unit.bound().metadata();
+  const ModuleTree& modules = metadata.modules;
+  const NodeId node = unit.graph().values[Index(value)].producer;
+  const Unit* const maker = node == kNoNode ? nullptr : unit_at_[Index(node)];
+  if (maker == nullptr || maker->kind == UnitKind::kNumbers) return kOutside;
+  const ModuleId module = metadata.ModuleOf(node);
+  const ModuleId caller = modules.CallerOf(module);
+  const auto is_in_caller = [&](NodeId other) {
+    const ModuleId own = metadata.ModuleOf(other);
+    return modules.Common(own, caller) == caller;
+  };
+  if (caller == kOutside || !AreNamedAlike(modules, caller, modules.CallerOf(reader)))
+    return kOutside;
+  const ValueId source = ActivatedBy(unit, *maker);
+  const NodeId passed = source == kNoValue ? kNoNode : unit.graph().values[Index(source)].producer;
+  const bool is_passed = passed != kNoNode && !is_in_caller(passed);
+  const bool is_own = std::ranges::any_of(unit.bound().ReadersOf(value), is_in_caller);
+  return is_passed && is_own ? module : kOutside;
+}
+
+void PutBackWriter::WriteMerged(UnitWriter& unit, NodeId node) {
+  const ExporterMetadata& metadata = unit.bound().metadata();
+  if (!metadata.groups.empty()) return;
+  const ModuleId reader = metadata.ModuleOf(node);
+  for (const ValueId value : unit.bound().At(node).inputs) {
+    const bool is_made = value != kNoValue && unit.values().NameOf(value) != kNoName;
+    if (!is_made || !IsFloat(unit.TypeOf(value).dtype)) continue;
+    const ModuleId maker = MergedMakerOf(unit, value, reader);
+    if (maker == kOutside) continue;
+    ModuleTree& modules = unit.program().modules;
+    CallPlace place = unit.place();
+    place.module = modules.Enter(modules.CallerOf(place.module), metadata.modules.NameOf(maker));
+    const auto [known, is_new] = in_module_.try_emplace({value, place.module}, kNoName);
+    if (is_new) {
+      const NameId kept = unit.values().NameOf(value);
+      UnitWriter there = unit.At(std::move(place));
+      LowerUnit(there, *unit_at_[Index(unit.graph().values[Index(value)].producer)]);
+      known->second = unit.values().Exchange(value, kept);
+    }
     unit.values().Hide(value, known->second);
   }
 }

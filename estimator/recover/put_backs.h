@@ -50,8 +50,10 @@ class PutBackWriter {
   void WriteBefore(UnitWriter& unit, NodeId node);
   // stochastic depth in front of a residual sum,
   void WriteStochasticDepth(UnitWriter& unit, NodeId node);
-  // and calls that TorchScript's exporter merged with equal ones of another layer.
+  // and calls that TorchScript's exporter merged with equal ones of another layer, integers
   void WriteShared(UnitWriter& unit, NodeId node);
+  // or activations.
+  void WriteMerged(UnitWriter& unit, NodeId node);
   // Lost calls behind `node`.
   void WriteBehind(UnitWriter& unit, NodeId node);
 
@@ -67,6 +69,7 @@ class PutBackWriter {
   CallPlace PlaceBehindMaker(const UnitWriter& unit, const LostCall& lost) const;
   CallPlace PlaceOfModule(const UnitWriter& unit, const LostCall& lost) const;
   bool IsInLine(const UnitWriter& unit, const LostCall& lost, StatementId line, size_t level) const;
+  ModuleId MergedMakerOf(const UnitWriter& unit, ValueId value, ModuleId reader) const;
   NameId RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin);
 
   Recovery& recovery_;

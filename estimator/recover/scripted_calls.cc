@@ -112,6 +112,18 @@ bool AreWindows(const BoundGraph& bound, const NodePattern::Match& match, Rewrit
          IntsAttribute(bound.At(moved), "perm") == perm;
 }
 
+// x[:, i, j]: constants of the exporter are lists of Python's, which stay on the host.
+bool SayWhereIndicesAre(const BoundGraph& bound, const NodePattern::Match& match, Rewritten& call) {
+  const auto is_list = [&](char index) {
+    return bound.Maker(match.At(index), "Constant") != kNoNode;
+  };
+  if (!is_list('i') || !is_list('j')) return true;
+  call.aten = "index.host";
+  call.inputs.resize(1);
+  call.ints = {Numel(bound.DimsOf(match.At('i'))) + Numel(bound.DimsOf(match.At('j')))};
+  return true;
+}
+
 std::span<const ScriptedCall> ScriptedCalls() {
   static const std::vector<ScriptedCall> calls = {
       // Elementwise.  With a number in the place of y they are other operators' nodes.
@@ -216,6 +228,19 @@ std::span<const ScriptedCall> ScriptedCalls() {
 
       // Places: x, values, indices.
       {"index.host", "x", "Gather(x, n)", {}, {}, ReadsFromHost},
+      {"index",
+       "xij",
+       "c = Add(j, Mul(i, _)); "
+       "Reshape(Transpose(Reshape(Gather(Flatten(Transpose(x)), c), _)), _)",
+       {},
+       {},
+       SayWhereIndicesAre},
+      {"index",
+       "xij",
+       "c = Add(j, Mul(i, _)); Reshape(Reshape(Gather(Flatten(x), c), _), _)",
+       {},
+       {},
+       SayWhereIndicesAre},
       {"diagonal", "x", "GatherND(ReduceSum(Mul(x, EyeLike(_)), _), _)", {}, {}, SayDiagonal},
       {"im2col",
        "x",
