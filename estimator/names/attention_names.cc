@@ -116,6 +116,7 @@ class AttentionNameFinder {
 
   // "attn = softmax(attn, dtype=torch.float32).to(q.dtype)", by what is cast in front and behind.
   void ReadCasts(int64_t softmax, Attention& found) const {
+    if (softmax == 0 || softmax == std::ssize(calls_) - 1) return;
     const auto& [to, call, back] =
         std::tie(calls_[Index(softmax - 1)], calls_[Index(softmax)], calls_[Index(softmax + 1)]);
     if (to.op != "to" || to.outputs != call.inputs || back.op != "type_as") return;
@@ -244,7 +245,9 @@ class AttentionNameFinder {
   void Bind(const std::vector<Attention>& attentions, std::vector<KnownName>& names) const {
     for (size_t i = 0; i < attentions.size(); ++i) {
       const NameId cast = attentions[i].cast;
-      if (cast != kNoName) names.push_back({cast, attentions[i].cast_until, "attn"});
+      if (cast != kNoName && maker_[Index(cast)] != kNoCall) {
+        names.push_back({cast, attentions[i].cast_until, "attn"});
+      }
       for (size_t k = 0; k < std::size(kAttentionNames); ++k) {
         const NameId value = attentions[i].values[k];
         if (value == kNoName || maker_[Index(value)] == kNoCall) continue;
