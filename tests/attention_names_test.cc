@@ -130,6 +130,11 @@ TEST_CASE("what softmax casts has its name until the weights have it") {
   CHECK(names("query").find("s until /m/MatMul_1 as scores; ") != std::string::npos);
 }
 
+TEST_CASE("a softmax that is the first call casts nothing") {
+  CHECK(NamesIn(R"(["/m/Softmax"] p = Softmax (x) ["/m/MatMul"] y = MatMul (p, weight))") ==
+        "p until /m/MatMul as attn; ");
+}
+
 TEST_CASE("softmax that no product reads is none") {
   CHECK(NamesIn(R"(["/m/a/Neg"] a = Neg (x) ["/m/Softmax"] p = Softmax (a)
                    ["/m/Abs"] y = Abs (p))")

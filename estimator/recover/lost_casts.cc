@@ -249,7 +249,7 @@ class LostCastFinder {
       return kNoValue;
     if (bound_.TypeOf(ResultOf(cast)) != bound_.TypeOf(ResultOf(sum))) return kNoValue;
     const auto is_stored = [&](ValueId value) {
-      return bound_.IsStored(value, bound_.DimsOf(value).size());
+      return value != kNoValue && bound_.IsStored(value, bound_.DimsOf(value).size());
     };
     const size_t stored = is_stored(terms[1]) ? 1 : 0;
     const ValueId term = terms[1 - stored];

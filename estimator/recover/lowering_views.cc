@@ -127,7 +127,7 @@ void LowerList(UnitWriter& unit, const Node& node) {
 void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
   const ValueId data = InputOf(node, 0);
   const ValueId indices = InputOf(node, 1);
-  const auto rank = std::ssize(unit.TypeOf(data).dims);
+  const int64_t rank = data == kNoValue ? 0 : std::ssize(unit.TypeOf(data).dims);
   const bool could_embed = unit.values().IsParameter(data) && rank == 2;
   if (!could_embed || unit.TargetOf(node) == "aten.select.int") {
     const KnownTensor* known = unit.bound().Known(indices);
