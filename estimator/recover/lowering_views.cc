@@ -110,7 +110,8 @@ void LowerSequenceAt(UnitWriter& unit, const Node& node, std::string_view aten) 
 void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
   const ValueId data = InputOf(node, 0);
   const ValueId indices = InputOf(node, 1);
-  if (!unit.values().IsParameter(data) || unit.TargetOf(node) == "aten.select.int") {
+  const bool is_table = unit.values().IsParameter(data) && unit.TypeOf(data).dims.size() == 2;
+  if (!is_table || unit.TargetOf(node) == "aten.select.int") {
     const KnownTensor* known = unit.bound().Known(indices);
     if (known != nullptr && known->dims.empty()) {
       const NameId input = unit.TensorOf(data);
@@ -125,7 +126,6 @@ void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
                        unit.bound().Maker(indices, "Constant") != kNoNode &&
                        unit.TypeOf(indices).dims.size() == 1;
   if (is_list && !unit.values().IsParameter(data)) return LowerAll(unit, node, "index");
-  const bool is_table = unit.values().IsParameter(data) && unit.TypeOf(data).dims.size() == 2;
   LowerAll(unit, node, is_table ? "embedding" : "index_select");
 }
 
