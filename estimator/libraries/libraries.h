@@ -111,7 +111,7 @@ struct InPlaceChildren {
 std::span<const InPlaceChildren> InPlaceModules();
 
 // Whether the forward of a module with those children copies what it permutes to [n, c, h, w].
-bool CopiesPermuted(const std::set<std::string_view>& children);
+bool CopiesPermuted(std::string_view module, const std::set<std::string_view>& children);
 
 // Whether a batch norm that calls a child of that name lets it write over what the norm has made.
 bool IsActivationOfNorm(std::string_view child);

@@ -200,13 +200,25 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
 };
 
-// "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by children of the module.
+// "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by children of the module
+// and, if that is not empty, its name.
 struct PermutedCopy {
+  std::string_view module;
   std::string_view children[2];
   SeenIn seen;
 };
 constexpr PermutedCopy kPermutedCopies[] = {
-    {{"patch_embed1", "serial_blocks1"}, {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
+    {"",
+     {"patch_embed1", "serial_blocks1"},
+     {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
+    {"",
+     {"backbone", "head"},
+     {kTransformers, "models/vitpose/modeling_vitpose.py",
+      "sequence_output.reshape(batch_size, -1, patch_height, patch_width).contiguous()"}},
+    {"reassemble_stage",
+     {"layers", "layers"},
+     {kTransformers, "models/dpt/modeling_dpt.py",
+      "hidden_state = hidden_state.permute(0, 3, 1, 2).contiguous()"}},
 };
 
 // BatchNormAct2d's.
@@ -223,8 +235,9 @@ ActivationUse ActivationsOf(std::string_view holder) {
   return row == std::end(kActivationRows) ? kNotKnown : row->use;
 }
 
-bool CopiesPermuted(const std::set<std::string_view>& children) {
+bool CopiesPermuted(std::string_view module, const std::set<std::string_view>& children) {
   return std::ranges::any_of(kPermutedCopies, [&](const PermutedCopy& row) {
+    if (!row.module.empty() && row.module != module) return false;
     return std::ranges::all_of(row.children, [&](auto child) { return children.contains(child); });
   });
 }
