@@ -61,10 +61,12 @@ bool IsOfMask(const NodeLines& lines) {
 }
 
 // Whether `condition` is, in a file without lines, of transformers' mask for all positions, "q_idx
-// >= 0", as nobody else writes it (bidirectional_mask_function of masking_utils.py, 5.17).
+// >= 0", as nobody else writes it (bidirectional_mask_function of masking_utils.py, 5.17), or made
+// of that alone: "torch.all(~attention_mask, dim=2)".
 bool IsOfAllPositions(const BoundGraph& bound, ValueId condition, int depth = 0) {
-  constexpr std::string_view kPassed[] = {"Expand", "And", "Cast", "Unsqueeze"};
-  constexpr int kMost = 6;  // nodes in front of one another
+  constexpr std::string_view kPassed[] = {"Expand", "And",       "Cast",   "Unsqueeze",
+                                          "Not",    "ReduceSum", "Greater"};
+  constexpr int kMost = 12;  // nodes in front of one another
   const NodeId maker =
       condition == kNoValue ? kNoNode : bound.graph().values[Index(condition)].producer;
   if (maker == kNoNode || depth > kMost || !IsNamedByTorchScript(bound.At(maker))) return false;
@@ -129,6 +131,16 @@ std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last) {
   const std::vector<ValueId>& terms = bound.At(last).inputs;
   if (terms.size() != 2 || !IsNoMask(bound, terms[1])) return std::nullopt;
   return Rewritten{.aten = kNoCall, .inputs = {terms[0]}, .last = last, .nodes = {last}};
+}
+
+std::optional<Rewritten> FindUnfilled(const BoundGraph& bound, NodeId last) {
+  const std::vector<ValueId>& inputs = bound.At(last).inputs;
+  const KnownTensor* filled = bound.Known(inputs[0]);
+  const bool fills_nothing = filled != nullptr && filled->nonzeros() == Nonzeros::kNone;
+  if (!fills_nothing || !bound.IsNumber(inputs[1]) || !IsOfAllPositions(bound, inputs[0])) {
+    return std::nullopt;
+  }
+  return Rewritten{.aten = kNoCall, .inputs = {inputs[2]}, .last = last, .nodes = {last}};
 }
 
 std::vector<ValueId> FindArgumentsOfMasks(const BoundGraph& bound) {

@@ -184,6 +184,7 @@ constexpr RewriteRow kRewrites[] = {
     {"Expand", FindZeroBias},           // as torch.export writes torch.zeros
     {"Squeeze", FindPackedProjection},  //
     {"Add", FindUnmasked},              //
+    {"Where", FindUnfilled},            //
     {"Add", FindBatchedSum},            //
     {"ScatterND", FindSliceWrite},
     {"Not", FindNotEqual},
