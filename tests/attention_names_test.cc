@@ -40,10 +40,10 @@ TEST_CASE("a forward that attends holds q, k, v and the weights until it returns
         "p until /m/out/Neg as attn; ");
 }
 
-TEST_CASE("transformers names scores apart, and returns the weights") {
+TEST_CASE("transformers names scores apart, and may return the weights") {
   CHECK(NamesIn(Attends("query", "key", "value")) ==
         "q until /m/out/Neg as q; kt until /m/out/Neg as k; v until /m/out/Neg as v; "
-        "p until /Exp as attn; s until /m/out/Neg as scores; ");
+        "p until /m/out/Neg as attn; s until /m/out/Neg as scores; ");
   CHECK(NamesIn(Attends("qkv", "projection", "v")).find("p until /Exp as attn; s until ") !=
         std::string::npos);
   CHECK(NamesIn(Attends("q_lin", "k_lin", "v_lin")).find("p until /m/out/Neg as attn; s until ") !=
@@ -53,6 +53,41 @@ TEST_CASE("transformers names scores apart, and returns the weights") {
 TEST_CASE("an attribute holds the weights of The Annotated Transformer") {
   CHECK(NamesIn(Attends("linears.0", "linears.1", "linears.3"))
             .ends_with("s until /m/out/Neg as scores; p until /m/out/Neg as self.attn; "));
+}
+
+TEST_CASE("a layer returns the weights, too, which a loop holds until the next one does") {
+  const std::string found = NamesIn(R"(
+      ["/m/h.0/a/query_key_value/Neg"] q = Neg (x)
+      ["/m/h.0/a/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
+      ["/m/h.0/a/MatMul"] s = MatMul (q, k) ["/m/h.0/a/Softmax"] p = Softmax (s)
+      ["/m/h.0/a/MatMul_1"] c = MatMul (p, q) ["/m/h.0/a/dense/Abs"] d = Abs (c)
+      ["/m/h.0/Exp"] e = Exp (d) ["/m/h.1/a/Neg"] f = Neg (e) ["/m/h.1/Exp"] g = Exp (f)
+      ["/m/Tanh"] y = Tanh (g))");
+  CHECK(found.find("p.cast until /m/h.1/Exp as attn; ") != std::string::npos);
+}
+
+TEST_CASE("what is cast for a softmax, and back, is cast in its expression") {
+  const std::string found = NamesIn(R"(["/m/query/Neg"] q = Neg (x) ["/m/key/Abs"] a = Abs (x)
+      ["/m/value/Tanh"] v = Tanh (x) ["/m/Transpose"] k = Transpose <perm = [0, 2, 1]> (a)
+      ["/m/MatMul"] s = MatMul (q, k) ["/m/Cast"] t = Cast <to = 11> (s)
+      ["/m/Softmax"] p = Softmax (t) ["/m/Cast_1"] w = Cast <to = 1> (p)
+      ["/m/MatMul_1"] y = MatMul (w, v))");
+  CHECK(found.find("w until /m/MatMul_1 as attn; s until /m/MatMul_1 as scores; ") !=
+        std::string::npos);
+}
+
+TEST_CASE("k that is scaled behind its transpose is scaled in the expression") {
+  const auto names = [](const std::string& scaled) {
+    return NamesIn(R"(two = Constant <value = float {2.0}> () ["/m/q/Neg"] q = Neg (x) )" + scaled +
+                   R"(["/m/MatMul"] s = MatMul (q, d) ["/m/Softmax"] p = Softmax (s)
+                      ["/m/MatMul_1"] y = MatMul (p, x))");
+  };
+  CHECK(names(R"(["/m/k/Abs"] a = Abs (x) ["/m/Transpose"] k = Transpose <perm = [0, 2, 1]> (a)
+                 ["/m/Div"] d = Div (k, two) )")
+            .find("k until /m/MatMul_1 as k; ") != std::string::npos);
+  CHECK(names(R"(["/m/Div"] b = Div (x, two)
+                 ["/m/Transpose"] d = Transpose <perm = [0, 2, 1]> (b) )")
+            .find("d until /m/MatMul_1 as k; ") != std::string::npos);
 }
 
 TEST_CASE("what a product normalizes is normalized in its expression") {

@@ -161,6 +161,26 @@ TEST_CASE("the features of a graph's edges are copied where they are permuted to
   CHECK(calls("(x, f)").find("+t:2048") == std::string::npos);
 }
 
+TEST_CASE("and where its name tells, or of what is permuted before it is cut into rows") {
+  const auto stage = [](const std::string& name) {
+    return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 8, 4, 4] y) {
+        ["/)" + name + R"(/Transpose"] t = Transpose <perm = [0, 3, 1, 2]> (x)
+        ["/)" + name + R"(/layers.0/Neg"] y = Neg (t) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(stage("reassemble_stage").find("+t:1024") != std::string::npos);
+  CHECK(stage("stage").find("+t:1024") == std::string::npos);
+  const auto maps = [](const std::string& child) {
+    return TraceText(R"(n (float[2, 16, 8] x) => (float[2, 8, 4, 4] y) {
+        s = Constant <value = int64[4] {2, 8, 4, 4}> () ["/backbone/Neg"] a = Neg (x)
+        ["/Transpose"] t = Transpose <perm = [0, 2, 1]> (a) ["/Reshape"] m = Reshape (t, s)
+        ["/)" + child + R"(/Abs"] y = Abs (m) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(maps("head").find("+m:1024") != std::string::npos);
+  CHECK(maps("neck").find("+m:1024") == std::string::npos);
+}
+
 TEST_CASE("attention of a k that has its shape already, by either exporter") {
   constexpr char kDirect[] =
       "\n%y = scaled_dot_product_attention(%q, %k, %v, none; 0, 0)  # sdpa\n";

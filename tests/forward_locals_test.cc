@@ -82,7 +82,8 @@ TEST_CASE("modules of libraries are known by their children") {
         "a until /m/o/LayerNorm/Neg as hidden_states; ");
   CHECK(Known(R"(["/m/b/embeddings/Neg"] e = Neg (x) ["/m/b/encoder/a/Abs"] h = Abs (e)
                  ["/m/b/Tanh"] p = Tanh (h) ["/m/Abs"] y = Abs (p))") ==
-        "e until /m/b/Tanh as embedding_output; h until /m/Abs as encoder_outputs; "
+        "e until /m/b/Tanh as embedding_output; h until /m/b/Tanh as encoder_outputs; "
+        "h until /m/Abs as encoder_outputs; "
         "e until /m/b/Tanh as x; ");
   CHECK(
       Known(R"(["/o/dense/Neg"] a = Neg (x) ["/o/dropout/Abs"] d = Abs (a) ["/o/Add"] s = Add (d, x)
@@ -469,6 +470,67 @@ TEST_CASE("a neck holds lists, and returns what each layer of its last stage mak
   CHECK(found.find("a until /n/Exp as hidden_states; ") != std::string::npos);
   CHECK(found.find("b until /n/Exp as features; ") != std::string::npos);
   CHECK(found.find("c until /Neg as output; d until /Neg as output; ") != std::string::npos);
+}
+
+TEST_CASE("a layer of windows holds what it cuts up and puts together") {
+  const std::string body = R"(
+      six = Constant <value = int64[2] {6, 8}> () back = Constant <value = int64[3] {2, 3, 8}> ()
+      none = Constant <value = int64[6] {0, 0, 0, 0, 0, 1}> ()
+      less = Constant <value = int64[6] {0, 0, 0, 0, 0, -1}> ()
+      ["/m/layernorm_before/Neg"] n = Neg (x) ["/m/Pad"] p = Pad (n, none)
+      ["/m/Pad_1"] q = Pad (p, less)
+      ["/m/Transpose"] t = Transpose <perm = [1, 0, 2]> (q) ["/m/Reshape"] w = Reshape (t, six) )";
+  const std::string behind = R"( ["/m/Reshape_1"] c = Reshape (a, back)
+      ["/m/Transpose_1"] u = Transpose <perm = [1, 0, 2]> (c) ["/m/Reshape_2"] r = Reshape (u, back)
+      ["/m/layernorm_after/Neg"] l = Neg (r) ["/m/Exp"] y = Exp (l))";
+  const std::string found = Known(body + R"(["/m/attention/self/Abs"] a = Abs (w))" + behind);
+  CHECK(found.find("p until /m/Reshape_2 as hidden_states; ") != std::string::npos);
+  CHECK(found.find("q until /m/Exp as shifted_hidden_states; ") != std::string::npos);
+  CHECK(found.find("w until /m/Exp as hidden_states_windows; ") != std::string::npos);
+  CHECK(found.find("r until /m/Exp as shifted_windows; ") != std::string::npos);
+  CHECK(Known(body + R"(["/m/attention/Abs"] a = Abs (w))" + behind).find("windows") ==
+        std::string::npos);
+}
+
+TEST_CASE("a model that asks for the states of all layers holds them") {
+  const auto known = [](const std::string& projection) {
+    return Known(R"(["/m/embeddings/Neg"] e = Neg (x)
+      ["/m/encoder/layer.0/attention/self/)" +
+                 projection + R"(/Abs"] a = Abs (e)
+      ["/m/encoder/layer.0/Neg"] b = Neg (a) ["/m/encoder/layer.1/Exp"] c = Exp (b)
+      ["/m/Tanh"] y = Tanh (c))");
+  };
+  CHECK(known("query_proj").find("b until /m/Tanh as encoded_layers; ") != std::string::npos);
+  CHECK(known("query").find("encoded_layers") == std::string::npos);
+}
+
+TEST_CASE("a norm behind an encoder takes the place of what that returns") {
+  const auto known = [](const std::string& norm) {
+    return Known(R"(["/m/embeddings/Neg"] e = Neg (x) ["/m/encoder/a/Abs"] b = Abs (e)
+      ["/m/)" + norm +
+                 R"(/Neg"] c = Neg (b) ["/m/Tanh"] d = Tanh (c) ["/Exp"] y = Exp (d))");
+  };
+  CHECK(known("pooler").find("b until /Exp as encoder_outputs; ") != std::string::npos);
+  CHECK(known("layernorm").find("b until /Exp") == std::string::npos);
+  CHECK(known("rms_norm").find("b until /Exp") == std::string::npos);
+  CHECK(known("rms_norm").find("c until /Exp as last_hidden_state; ") != std::string::npos);
+}
+
+TEST_CASE("a layer holds the weights that its attention returns") {
+  const auto known = [](const std::string& norm) {
+    return Known(R"(["/m/layer_norm1/Neg"] n = Neg (x) ["/m/self_attn/Softmax"] w = Softmax (n)
+      ["/m/self_attn/Abs"] a = Abs (w) ["/m/)" +
+                 norm + R"(/Neg"] l = Neg (a)
+      ["/m/mlp/Tanh"] f = Tanh (l) ["/m/Exp"] y = Exp (f))");
+  };
+  CHECK(known("layer_norm2").find("w until /m/Exp as _; ") != std::string::npos);
+  CHECK(known("norm2").find(" as _; ") == std::string::npos);
+}
+
+TEST_CASE("a model holds what its backbone returns") {
+  CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
+                 ["/m/Exp"] y = Exp (b))")
+            .find("a until /m/Exp as outputs; ") != std::string::npos);
 }
 
 }  // namespace

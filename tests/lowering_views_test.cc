@@ -98,5 +98,16 @@ TEST_CASE("a list of places becomes a tensor wherever TorchScript's file reads i
         "%z = add(%a, %b)  # /Add\n");
 }
 
+TEST_CASE("an item of a parameter that is no table is a view") {
+  const auto op = [](const char* dims, const char* made) {
+    const Graph graph = ParseGraph("n (float[4] x) => (float" + std::string(made) + " z) < float" +
+                                   dims + R"( w = ["location": "none"] > {
+        i = Constant <value = int64 {0}> () y = Gather (w, i) z = Add (x, y) })");
+    return std::string(Build(graph, {}).program.calls[0].op);
+  };
+  CHECK(op("[1, 3, 4]", "[3, 4]") == "select");
+  CHECK(op("[3, 4]", "[4]") != "select");
+}
+
 }  // namespace
 }  // namespace onnxfit::lowering_views_test

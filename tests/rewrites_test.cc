@@ -114,6 +114,24 @@ TEST_CASE("a linear layer is a product and a sum") {
                           })",
                        {.mode = Mode::kEval})
                      .program) == "\n%y = linear(%x, %w, %b)  # a\n");
+  // "x @ table.weight.T + self.bias"
+  const auto spelled = [](const std::string& weight, const std::string& sum) {
+    Graph graph = ParseGraph(R"(net (float[2, 3, 8] x) => (float[2, 3, 4] y)
+        < float[4, 8] w = ["location": "none"], float[4] b = ["location": "none"] > {
+          ["/m/Transpose"] t = Transpose <perm = [1, 0]> (w) ["/m/MatMul"] m = MatMul (x, t)
+          ["/m/Add"] y = Add )" +
+                             sum + " }");
+    for (Value& value : graph.values) {
+      if (value.name == "w") value.name = weight;
+      if (value.name == "b") value.name = "m.b";
+    }
+    return ToString(Build(graph, {.mode = Mode::kEval}).program);
+  };
+  CHECK(spelled("e.w", "(b, m)") == "\n%y = linear(%x, %e.w, %m.b)  # /m/Add\n");
+  CHECK(spelled("m.w", "(m, b)") == "\n%y = linear(%x, %m.w, %m.b)  # /m/Add\n");
+  CHECK(spelled("e.w", "(m, b)") ==
+        "\n%t = permute(%e.w; 1, 0)  # /m/Transpose\n%m = matmul(%x, %t)  # /m/MatMul\n"
+        "%y = add(%m, %m.b)  # /m/Add\n");
   const auto product = [](const char* perm) {
     return ToString(Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
                              < float[8, 8] w = ["location": "none"] > {

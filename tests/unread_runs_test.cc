@@ -102,5 +102,19 @@ TEST_CASE("zeros that a forward makes where it is given none are made, whoever r
             .empty());  // no class is told
 }
 
+TEST_CASE("in files without classes a path below the forward tells that it makes zeros") {
+  const auto made = [](const std::string& projection) {
+    return FindUnreadZeros(BoundModel(ParseGraph(R"(n (int64[2, 3] ids) => (float[2, 3, 4] y)
+      < float[8, 4] t = ["location": "none"] > {
+        ["/m/embeddings/Gather"] e = Gather (t, ids)
+        ["/m/encoder/layer.0/attention/self/)" + projection +
+                                                 R"(/Neg"] y = Neg (e) })"))
+                               .bound)
+        .size();
+  };
+  CHECK(made("query_proj") == 1);
+  CHECK(made("query") == 0);
+}
+
 }  // namespace
 }  // namespace onnxfit::unread_runs_test

@@ -96,6 +96,12 @@ constexpr KnownNameRow kKnownNameRows[] = {
      "encoder",
      "encoder_outputs",
      {},
+     false,
+     {kTransformers, "models/bert/modeling_bert.py", "encoder_outputs = self.encoder("}},
+    {{"embeddings", "encoder", "!layernorm", "!rms_norm"},
+     "encoder",
+     "encoder_outputs",
+     {},
      true,
      {kTransformers, "models/bert/modeling_bert.py", "encoder_outputs = self.encoder("}},
     {{"embeddings", "layernorm"},
@@ -420,34 +426,34 @@ constexpr KnownNameRow kKnownNameRows[] = {
 // attention_probs"; "scores", "weights".
 constexpr NamedScores kNamedScores[] = {
     {{"query", "key", "value"},
-     true,
+     0,
      "",
-     {kTransformers, "models/git/modeling_git.py", "return context_layer, attention_probs"}},
+     {kTransformers, "models/flava/modeling_flava.py",
+      "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
     {{"query_proj", "key_proj", "value_proj"},
-     true,
+     0,
      "",
-     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
-      "return (context_layer, attention_probs)"}},
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "return (context_layer, None)"}},
     {{"qkv", "projection"},
-     true,
+     1,
      "",
      {kTransformers, "models/blip/modeling_blip.py", "return output, attention_probs"}},
     {{"query_key_value", "dense"},
-     true,
-     "",
+     2,
+     "*",
      {kTransformers, "models/bloom/modeling_bloom.py", "return output_tensor, attention_probs"}},
     {{"q_lin", "k_lin", "v_lin"},  // DistilBERT's are called so, too, in "layer.0.attention"
-     false,
+     0,
      "*attentions.*",
      {kTransformers, "models/flaubert/modeling_flaubert.py", "weights = nn.functional.softmax("}},
     // MultiHeadedAttention of The Annotated Transformer and its many copies.
     {{"linears.0", "linears.3"},
-     false,
+     0,
      "",
      {kAnnotated, "the_annotated_transformer.py", "x, self.attn = attention("},
      "self.attn"},
     {{"to_qkv", "to_out"},
-     false,
+     0,
      "",
      {kVitPytorch, "vit_pytorch/vit.py", "dots = torch.matmul(q, k.transpose(-1, -2))"}},
 };
@@ -456,9 +462,10 @@ constexpr NamedScores kNamedScores[] = {
 
 std::span<const KnownNameRow> KnownNameRows() {
   static const std::vector<KnownNameRow> rows = [] {
-    const std::span<const KnownNameRow> of_stages = NameRowsOfStages();
     std::vector<KnownNameRow> all(std::begin(kKnownNameRows), std::end(kKnownNameRows));
-    all.insert(all.end(), of_stages.begin(), of_stages.end());
+    for (const std::span<const KnownNameRow> more : {NameRowsOfStages(), NameRowsOfLayers()}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   return rows;

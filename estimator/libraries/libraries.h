@@ -220,6 +220,7 @@ struct UnreadZerosRow {
   std::string_view in_class;
   std::string_view before;
   std::string_view line;
+  std::string_view runs;  // a path below it that tells the class in files that name none
   SeenIn seen;
 };
 std::span<const UnreadZerosRow> UnreadZeros();
@@ -267,13 +268,15 @@ std::string_view CloneOfBuffer();
 
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
-  std::string_view children[4];  // those that it has, and, with "!", has not
-  // One of them, "blocks.*" of a list, or an operator; "<norm": what that one was given; "+stage":
-  // what each layer of a list in that one makes.
+  // Those that it has, and, with "!", has not; "attention/self" one that has another.
+  std::string_view children[4];
+  // One of them, "blocks.*" of a list, or an operator; "pad>view": the first view behind a pad;
+  // "<norm": what that one was given; "+stage": what each layer of a list in that one makes.
   std::string_view made_by;
   std::string_view name;  // Python's
-  // What makes what is bound next, whichever comes first; "": the forward's end.
-  std::string_view until[2];
+  // What makes what is bound next, whichever comes first, "<norm": before it; "": the forward's
+  // end.
+  std::string_view until[3];
   bool is_returned;  // among others, and held until the caller's forward returns
   SeenIn seen;
 };
@@ -283,7 +286,9 @@ std::span<const KnownNameRow> KnownNameRows();
 // module.
 struct NamedScores {
   std::string_view children[3];
-  bool are_weights_returned;  // and held until the caller's forward returns
+  // How many forwards return the weights: that one alone, so that its caller holds them, or the
+  // layer around it, too, until the next one has returned its own.
+  uint8_t returned_by;
   std::string_view in_float;  // glob of the modules whose softmax runs in fp32, and is cast back
   SeenIn seen;
   std::string_view attribute = {};  // of the module that holds the weights; "": none

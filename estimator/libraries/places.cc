@@ -212,6 +212,9 @@ constexpr PermutedCopy kPermutedCopies[] = {
     {{"reassemble_stage", "layers"},
      {kTransformers, "models/depth_anything/modeling_depth_anything.py",
       "hidden_state = hidden_state.permute(0, 3, 1, 2).contiguous()"}},
+    {{"backbone", "head"},
+     {kTransformers, "models/vitpose/modeling_vitpose.py",
+      "sequence_output.reshape(batch_size, -1, patch_height, patch_width).contiguous()"}},
     {{"patch_embeds", "pos_block"},
      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };

@@ -33,6 +33,8 @@ struct NameFact {
 
 // More of KnownNameRows (forwards_timm.cc).
 std::span<const KnownNameRow> NameRowsOfStages();
+// The same (forwards_layers.cc).
+std::span<const KnownNameRow> NameRowsOfLayers();
 
 // Whether `path` is `tail`, or ends with it as a module's name.
 inline bool EndsWithName(std::string_view path, std::string_view tail) {

@@ -77,6 +77,7 @@ constexpr UnreadZerosRow kUnreadZeros[] = {
     {"DebertaV2Model",
      "embeddings",
      "token_type_ids = torch.zeros(input_shape, dtype=torch.long, device=device)",
+     "encoder.layer.0.attention.self.query_proj",
      {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
       "token_type_ids = torch.zeros(input_shape, dtype=torch.long, device=device)"}},
 };

@@ -54,6 +54,8 @@ bool LeavesScores(const AtenCall& call) {
   return std::ranges::find(kOps, call.op) != std::end(kOps);
 }
 
+bool IsCast(const AtenCall& call) { return call.op == "to" || call.op == "type_as"; }
+
 class AttentionNameFinder {
  public:
   AttentionNameFinder(const Program& program, const ModuleRuns& runs, int64_t last)
@@ -98,7 +100,7 @@ class AttentionNameFinder {
     const NameId weights = calls_[Index(softmax)].outputs[0];
     const auto [context, value] = ProductOf(weights, softmax, found.room);
     if (context == kNoCall) return {};
-    found.values = {kNoName, kNoName, OperandOf(value), weights, kNoName, kNoName};
+    found.values = {kNoName, kNoName, OperandOf(value), CastOf(weights, softmax), kNoName, kNoName};
     ReadCasts(softmax, found);
     found.until = EndOf(found.room, context);
     if (found.until < found.room.last) found.values[kParameter] = ParameterOf(value, found.room);
@@ -108,12 +110,13 @@ class AttentionNameFinder {
     const std::vector<NameId>& read = calls_[Index(product)].inputs;
     const size_t q = read.size() - 2;  // behind what baddbmm adds
     found.values[0] = Unnormalized(OperandOf(read[q]));
-    found.values[1] = Unnormalized(OperandOf(read[q + 1]));
+    found.values[1] = Unscaled(Unnormalized(OperandOf(read[q + 1])));
     if (const NamedScores* row = RowOf(found.room); row != nullptr) {
-      found.values[4] = found.cast == kNoName ? scores : found.cast;
+      found.values[4] = Uncast(scores);
       found.attribute = row->attribute;
       found.dropped = DroppedOf(weights, softmax, context);
-      if (row->are_weights_returned) found.weights_until = EndOfCaller(found.room);
+      if (row->returned_by == 1) found.weights_until = EndOfCaller(found.room);
+      if (row->returned_by == 2) found.weights_until = EndOfNextCaller(found.room);
     }
     return found;
   }
@@ -125,9 +128,30 @@ class AttentionNameFinder {
         std::tie(calls_[Index(softmax - 1)], calls_[Index(softmax)], calls_[Index(softmax + 1)]);
     if (to.op != "to" || to.outputs != call.inputs || back.op != "type_as") return;
     if (back.inputs[0] != call.outputs[0]) return;
-    found.values[kWeights] = back.outputs[0];
     found.cast = to.inputs[0];
     found.cast_until = softmax + 1;
+  }
+
+  // k of "q @ (k.transpose(-2, -1) / scale)"
+  NameId Unscaled(NameId value) const {
+    const int64_t maker = value == kNoName ? kNoCall : maker_[Index(value)];
+    if (maker == kNoCall) return value;
+    const AtenCall& scale = calls_[Index(maker)];
+    const bool is_scale = scale.op == "mul.Scalar" || scale.op == "div.Scalar";
+    if (!is_scale || maker_[Index(scale.inputs[0])] == kNoCall) return value;
+    const bool is_permuted = calls_[Index(maker_[Index(scale.inputs[0])])].op == "permute";
+    return is_permuted && maker_[Index(scale.inputs[0])] + 1 == maker ? scale.inputs[0] : value;
+  }
+
+  // "softmax(scores.float(), dim=-1).type_as(q)", of which the first and the last have names.
+  NameId CastOf(NameId weights, int64_t softmax) const {
+    if (softmax + 1 >= std::ssize(calls_)) return weights;
+    const AtenCall& next = calls_[Index(softmax + 1)];
+    return IsCast(next) && next.inputs[0] == weights ? next.outputs[0] : weights;
+  }
+  NameId Uncast(NameId scores) const {
+    const int64_t call = scores == kNoName ? kNoCall : maker_[Index(scores)];
+    return call != kNoCall && IsCast(calls_[Index(call)]) ? calls_[Index(call)].inputs[0] : scores;
   }
 
   // q of "F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)".
@@ -196,6 +220,17 @@ class AttentionNameFinder {
   int64_t EndOfCaller(const NamesRoom& room) const {
     const int32_t caller = room.run < 0 ? -1 : runs_.all()[Index(room.run)].caller;
     return caller < 0 ? last_ : runs_.all()[Index(caller)].last;
+  }
+
+  // "outputs = block(x)" of a loop.
+  int64_t EndOfNextCaller(const NamesRoom& room) const {
+    const int32_t caller = room.run < 0 ? -1 : runs_.all()[Index(room.run)].caller;
+    if (caller < 0) return last_;
+    const ModuleRun& layer = runs_.all()[Index(caller)];
+    const ForwardRun forward = {layer.first, layer.last, layer.level + 1};
+    const int64_t next = EndOfNextLayer(modules_, calls_, runs_, forward, last_);
+    if (next >= 0) return next;
+    return layer.caller < 0 ? last_ : runs_.all()[Index(layer.caller)].last;
   }
 
   const NamedScores* RowOf(const NamesRoom& room) const {

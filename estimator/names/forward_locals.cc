@@ -16,6 +16,7 @@
 #include "estimator/names/forward_steps.h"
 #include "estimator/names/loop_names.h"
 #include "estimator/names/nested_calls.h"
+#include "estimator/names/row_names.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
@@ -58,7 +59,7 @@ class KnownNameFinder {
     const std::vector<ForwardStep> steps = StepsOf(program_, runs_, forward);
     known_ = names_.size();
     if (shows_lines_) return FindShared(forward, steps);
-    FindByRows(forward, steps);
+    FindRowNames(program_, runs_, last_reads_, forward, steps, last_, names_);
     FindEmbedded(forward, steps);
     FindShared(forward, steps);
     FindNestedNames(calls_, last_reads_, steps, names_);
@@ -79,120 +80,6 @@ class KnownNameFinder {
     }
   }
 
-  // What the step returns: what it makes last, and of a child, what is read behind it.
-  void BindAll(const ForwardStep& step, int64_t until, std::string_view name) {
-    Bind(step, until, name);
-    for (int64_t i = step.first; i < step.last; ++i) {
-      for (const NameId value : At(i).outputs) {
-        if (value == kNoName || last_reads_[Index(value)] <= step.last) continue;
-        names_.push_back({value, until, std::string(name)});
-      }
-    }
-  }
-
-  // Whether a row's `name` is that step: "blocks.*" any module of the list.
-  static bool Is(const ForwardStep& step, std::string_view name) {
-    if (!name.ends_with(".*")) return step.key.substr(0, step.key.find('@')) == name;
-    name.remove_suffix(2);
-    return step.is_child && IsListed(step.key) && ParentOf(step.key) == name;
-  }
-
-  // A layer has no "encoder_outputs", but a tensor.
-  bool IsLeafCalledOutputs(const KnownNameRow& row, const ForwardRun& forward,
-                           const ForwardStep& step) const {
-    const size_t depth = forward.level + 1;
-    return row.name.ends_with("outputs") && runs_.DepthAt(step.first) == depth &&
-           runs_.DepthAt(step.last) == depth && step.is_child;
-  }
-
-  void FindByRows(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    for (const KnownNameRow& row : KnownNameRows()) {
-      if (!HasChildren(row, steps)) continue;
-      const char prefix = row.made_by.empty() ? ' ' : row.made_by.front();
-      const bool has_prefix = prefix == '<' || prefix == '+';
-      for (size_t i = 0; i < steps.size(); ++i) {
-        if (!Is(steps[i], row.made_by.substr(has_prefix ? 1 : 0))) continue;
-        if (IsLeafCalledOutputs(row, forward, steps[i])) continue;
-        const int64_t until = EndOf(row, forward, steps, i);
-        if (prefix == '<') {
-          BindArgument(row, steps[i], until);
-        } else if (prefix == '+') {
-          BindItems(row, steps[i], forward.level + 2, until);
-        } else {
-          BindAll(steps[i], until, row.name);
-        }
-      }
-    }
-  }
-
-  // residual = x; x = self.norm(x)
-  void BindArgument(const KnownNameRow& row, const ForwardStep& step, int64_t until) {
-    const std::vector<NameId>& read = At(step.first).inputs;
-    if (!read.empty()) names_.push_back({read[0], until, std::string(row.name)});
-  }
-
-  // What the step returns is a list of what its layers make.
-  void BindItems(const KnownNameRow& row, const ForwardStep& step, size_t level, int64_t until) {
-    for (int64_t i = step.first; i <= step.last; ++i) {
-      const bool is_layer = runs_.DepthAt(i) >= level &&
-                            IsListed(program_.modules.NameAt(At(i).module, level - 1)) &&
-                            runs_.EndOf(i, level - 1) == i;
-      if (!is_layer) continue;
-      for (const NameId value : At(i).outputs) {
-        if (value != kNoName) names_.push_back({value, until, std::string(row.name)});
-      }
-    }
-  }
-
-  // Until when a name of `row` that step `i` binds holds its value.
-  int64_t EndOf(const KnownNameRow& row, const ForwardRun& forward,
-                const std::vector<ForwardStep>& steps, size_t i) const {
-    const auto binds_anew = [&](const ForwardStep& step) {
-      return !row.until[0].empty() && (Is(step, row.until[0]) || Is(step, row.until[1]));
-    };
-    const auto next =
-        std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(), binds_anew);
-    if (next != steps.end()) return next->last;
-    if (!row.is_returned) return EndOfMethod(forward, steps, i);
-    if (const int64_t turn = NextTurnOfLayer(forward); turn >= 0) return turn;
-    return forward.level < 2 ? last_ : runs_.EndOf(forward.first, forward.level - 2);
-  }
-
-  // Of what is attended to, the end of the method that attends.
-  int64_t EndOfMethod(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
-                      size_t i) const {
-    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto attends = std::find_if(begin, steps.end(), Attends);
-    if (attends == steps.end()) return forward.last;
-    return std::max(steps[i].last, EndOfAttention(calls_, runs_, forward, attends->last));
-  }
-
-  // The end of the next layer of a list that the forward is one of; -1 where there is none.
-  int64_t NextTurnOfLayer(const ForwardRun& forward) const {
-    if (forward.level == 0) return -1;
-    const size_t level = forward.level - 1;
-    const auto name = [&](int64_t call) {
-      return std::string_view(program_.modules.NameAt(At(call).module, level));
-    };
-    const std::string_view own = name(forward.first);
-    const int64_t end = level == 0 ? last_ : runs_.EndOf(forward.first, level - 1);
-    for (int64_t i = forward.last + 1; IsListed(own) && i <= end; ++i) {
-      if (runs_.DepthAt(i) <= level || !IsListed(name(i))) continue;
-      if (ParentOf(name(i)) == ParentOf(own)) return runs_.EndOf(i, level);
-    }
-    return -1;
-  }
-
-  static bool HasChildren(const KnownNameRow& row, const std::vector<ForwardStep>& steps) {
-    return std::ranges::all_of(row.children, [&](std::string_view child) {
-      const bool is_barred = child.starts_with('!');
-      if (is_barred) child.remove_prefix(1);
-      return child.empty() || is_barred != std::ranges::any_of(steps, [&](const ForwardStep& step) {
-                                return step.is_child && step.key == child;
-                              });
-    });
-  }
-
   // embeds = self.embed(ids)
   void FindEmbedded(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -203,9 +90,9 @@ class KnownNameFinder {
       if (!steps[i].is_child || !is_leaf) continue;
       const bool embeds = last.op == "embedding" || (At(steps[i].first).op == "embedding");
       if (!embeds || IsScaled(last, i + 1 < steps.size() ? &steps[i + 1] : nullptr)) continue;
-      if (forward.level > 0 && !IsOfSequential(forward, steps[i])) {
+      const bool is_known = !last.outputs.empty() && IsKnown(last.outputs[0]);
+      if (forward.level > 0 && !IsOfSequential(forward, steps[i]) && !is_known)
         Bind(steps[i], forward.last, steps[i].key);
-      }
       BindPositions(forward, steps, steps[i]);
     }
   }

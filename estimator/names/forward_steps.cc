@@ -85,6 +85,22 @@ size_t NextTurnOf(const std::vector<ForwardStep>& steps, size_t turn) {
   return next;
 }
 
+int64_t EndOfNextLayer(const ModuleTree& modules, const std::vector<AtenCall>& calls,
+                       const ModuleRuns& runs, const ForwardRun& forward, int64_t last) {
+  if (forward.level == 0) return -1;
+  const size_t level = forward.level - 1;
+  const auto name = [&](int64_t call) {
+    return std::string_view(modules.NameAt(calls[Index(call)].module, level));
+  };
+  const std::string_view own = name(forward.first);
+  const int64_t end = level == 0 ? last : runs.EndOf(forward.first, level - 1);
+  for (int64_t i = forward.last + 1; IsListed(own) && i <= end; ++i) {
+    if (runs.DepthAt(i) <= level || !IsListed(name(i))) continue;
+    if (ParentOf(name(i)) == ParentOf(own)) return runs.EndOf(i, level);
+  }
+  return -1;
+}
+
 std::vector<LoopOfLayers> LoopsOf(const std::vector<ForwardStep>& steps) {
   std::map<std::string_view, std::vector<const ForwardStep*>> turns;
   for (const ForwardStep& step : steps) {

@@ -44,6 +44,11 @@ bool Attends(const ForwardStep& step);
 int64_t EndOfAttention(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
                        const ForwardRun& forward, int64_t context);
 
+// The end of the next layer of the list that the forward is one of; -1 where there is none.  `last`
+// is the model's last call.  O(calls).
+int64_t EndOfNextLayer(const ModuleTree& modules, const std::vector<AtenCall>& calls,
+                       const ModuleRuns& runs, const ForwardRun& forward, int64_t last);
+
 // Calls of the forward that run layers of one list, in turns.
 struct LoopOfLayers {
   std::string_view list;

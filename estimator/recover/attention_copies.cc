@@ -79,6 +79,31 @@ bool AreEdges(const BoundGraph& bound, ValueId value) {
   return difference != kNoNode && bound.At(difference).inputs[1] == bound.At(cat).inputs[1];
 }
 
+// The call that copies what `last`, a view, makes of `value`.
+Rewritten CopyOfView(const BoundGraph& bound, NodeId last, ValueId value) {
+  return {.aten = "contiguous",
+          .inputs = {value},
+          .last = last,
+          .nodes = {last},
+          .before = {{.aten = "view",
+                      .inputs = {{.value = value}},
+                      .type = bound.TypeOf(bound.At(last).outputs[0]),
+                      .takes_place_of = 0}}};
+}
+
+bool IsPermutedTo(const BoundGraph& bound, NodeId id, const std::vector<int64_t>& perm) {
+  const Node& node = bound.At(id);
+  return node.op_type == "Transpose" && IntsAttribute(node, "perm") == perm;
+}
+
+// x.permute(0, 2, 1).reshape(n, c, h, w)
+bool MakesMaps(const BoundGraph& bound, NodeId id) {
+  const Node& node = bound.At(id);
+  if (node.op_type != "Reshape" || bound.DimsOf(node.outputs[0]).size() != 4) return false;
+  const NodeId maker = bound.Inner(node.inputs[0], "Transpose");
+  return maker != kNoNode && IsPermutedTo(bound, maker, {0, 2, 1});
+}
+
 }  // namespace
 
 bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key) {
@@ -101,15 +126,7 @@ std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId la
   const NodeId transpose = bound.Inner(squeeze.inputs[0], "Transpose");
   if (transpose == kNoNode || !IsTakenApart(bound, squeeze.outputs[0])) return std::nullopt;
   if (bound.Inner(bound.At(transpose).inputs[0], "Unsqueeze") == kNoNode) return std::nullopt;
-  const ValueId packed = squeeze.inputs[0];
-  return Rewritten{.aten = "contiguous",
-                   .inputs = {packed},
-                   .last = last,
-                   .nodes = {last},
-                   .before = {{.aten = "view",
-                               .inputs = {{.value = packed}},
-                               .type = bound.TypeOf(squeeze.outputs[0]),
-                               .takes_place_of = 0}}};
+  return CopyOfView(bound, last, squeeze.inputs[0]);
 }
 
 std::optional<Rewritten> FindBiasCopy(const BoundGraph& bound, NodeId last) {
@@ -144,23 +161,22 @@ std::vector<Rewritten> FindHeadCopies(const BoundGraph& bound) {
 }
 
 std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
-  const std::vector<int64_t> to_channels = {0, 3, 1, 2};
   const auto children = ChildrenOfModules(bound);
   std::vector<Rewritten> copies;
   for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
     const Node& node = bound.graph().nodes[i];
     const auto id = static_cast<NodeId>(i);
-    const bool is_permute = node.op_type == "Transpose" && IsNamedByTorchScript(node) &&
-                            IntsAttribute(node, "perm") == to_channels;
-    if (!is_permute) continue;
+    const bool makes_maps = IsPermutedTo(bound, id, {0, 3, 1, 2}) || MakesMaps(bound, id);
+    if (!makes_maps || !IsNamedByTorchScript(node)) continue;
     const auto module = children.find(bound.metadata().PathOf(id));
     std::set<std::string_view> names;
     if (module != children.end()) {
       names = module->second;
       names.insert(ChildOf(module->first));
     }
-    if (CopiesPermuted(names) || AreEdges(bound, node.inputs[0]))
-      copies.push_back(CopyBehind(bound, id));
+    const bool permutes = node.op_type == "Transpose";
+    if (!CopiesPermuted(names) && !(permutes && AreEdges(bound, node.inputs[0]))) continue;
+    copies.push_back(permutes ? CopyBehind(bound, id) : CopyOfView(bound, id, node.inputs[0]));
   }
   return copies;
 }

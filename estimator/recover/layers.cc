@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/module_names.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
@@ -230,13 +231,27 @@ bool IsSpelledProduct(const BoundGraph& bound, NodeId product) {
   return bound.metadata().TargetOf(product) == "aten.matmul.default";
 }
 
+// "x @ table.weight.T + self.bias" to TorchScript's exporter, which writes the bias first of a
+// linear layer (linear in torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py, pytorch
+// v2.11.0); so older ones do not, whose weight and bias are of one module.
+bool IsSpelledSum(const BoundGraph& bound, NodeId add) {
+  const Node& node = bound.At(add);
+  if (node.op_type != "Add" || !IsNamedByTorchScript(node)) return false;
+  const NodeId product = bound.Inner(node.inputs[0], "MatMul");
+  const NodeId transpose =
+      product == kNoNode ? kNoNode : bound.Inner(bound.At(product).inputs[1], "Transpose");
+  if (transpose == kNoNode || !bound.IsStored(node.inputs[1], 1)) return false;
+  const std::string_view weight = bound.NameOf(bound.At(transpose).inputs[0]);
+  return ParentOf(weight) != ParentOf(bound.NameOf(node.inputs[1]));
+}
+
 // torch.nn.Linear on more than two dimensions: x · w + b.
 std::optional<Rewritten> FindLinear(const BoundGraph& bound, NodeId add) {
   const Node& node = bound.At(add);
   const size_t side = bound.InnerSide(node, "MatMul");
   if (side > 1 || !bound.IsStored(node.inputs[1 - side], 1)) return std::nullopt;
   const NodeId product = bound.Inner(node.inputs[side], "MatMul");
-  if (IsSpelledProduct(bound, product)) return std::nullopt;
+  if (IsSpelledProduct(bound, product) || IsSpelledSum(bound, add)) return std::nullopt;
   const std::vector<ValueId>& factors = bound.At(product).inputs;
   Rewritten linear = {
       "linear", {factors[0], factors[1], node.inputs[1 - side]}, add, {product, add}};
@@ -262,7 +277,9 @@ std::optional<Rewritten> FindProduct(const BoundGraph& bound, NodeId product) {
     return Rewritten{"linear", {factors[0], factors[1]}, product, {product}};
   }
   const NodeId transpose = bound.Inner(factors[1], "Transpose");
-  const bool is_spelled = IsSpelledProduct(bound, product) || IsProductOf(bound, product);
+  const std::span<const NodeId> readers = bound.ReadersOf(bound.At(product).outputs[0]);
+  const bool is_spelled = IsSpelledProduct(bound, product) || IsProductOf(bound, product) ||
+                          (readers.size() == 1 && IsSpelledSum(bound, readers[0]));
   if (transpose == kNoNode || is_spelled) return std::nullopt;
   const ValueId weight = bound.At(transpose).inputs[0];
   const bool is_weight = bound.IsStored(weight, 2) &&

@@ -62,10 +62,12 @@ bool IsOfMask(const NodeLines& lines) {
 }
 
 // Whether `condition` is, in a file without lines, of transformers' mask for all positions, "q_idx
-// >= 0", as nobody else writes it (bidirectional_mask_function of masking_utils.py, 5.17).
+// >= 0", as nobody else writes it (bidirectional_mask_function of masking_utils.py, 5.17), or made
+// of that alone: "torch.all(~attention_mask, dim=2)".
 bool IsOfAllPositions(const BoundGraph& bound, ValueId condition, int depth = 0) {
-  constexpr std::string_view kPassed[] = {"Expand", "And", "Cast", "Unsqueeze"};
-  constexpr int kMost = 6;  // nodes in front of one another
+  constexpr std::string_view kPassed[] = {"Expand", "And",       "Cast",   "Unsqueeze",
+                                          "Not",    "ReduceSum", "Greater"};
+  constexpr int kMost = 12;  // nodes in front of one another
   const NodeId maker =
       condition == kNoValue ? kNoNode : bound.graph().values[Index(condition)].producer;
   if (maker == kNoNode || depth > kMost || !IsNamedByTorchScript(bound.At(maker))) return false;

@@ -95,24 +95,45 @@ bool IsShown(const BoundGraph& bound, std::string_view line) {
          });
 }
 
+std::set<std::string> PathsOf(const ExporterMetadata& metadata) {
+  std::set<std::string> paths;
+  for (const NodeOrigin& origin : metadata.origins) {
+    paths.insert(metadata.modules.PathOf(origin.module));
+  }
+  return paths;
+}
+
+// Of the forward around `node` that a row is of, by its class, or by what it runs further on.
+std::optional<size_t> LevelOfZeros(const ExporterMetadata& metadata, const UnreadZerosRow& row,
+                                   NodeId node, const std::set<std::string>& paths) {
+  const std::vector<std::string>& classes = metadata.ClassesOf(node);
+  for (size_t level = 0; level < classes.size(); ++level) {
+    if (classes[level].ends_with(row.in_class)) return level;
+  }
+  const ModuleId module = metadata.ModuleOf(node);
+  for (size_t level = 0; classes.empty() && level < metadata.modules.DepthOf(module); ++level) {
+    const ModuleId caller = metadata.modules.AtLevel(module, level);
+    if (paths.contains(metadata.modules.PathOf(caller) + "." + std::string(row.runs))) return level;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
   std::vector<UnreadTensorOfZeros> found;
   const ModuleTree& modules = bound.metadata().modules;
+  const std::set<std::string> paths = PathsOf(bound.metadata());
   for (const UnreadZerosRow& row : UnreadZeros()) {
     if (IsShown(bound, row.line)) continue;
     std::set<ModuleId> callers;  // each makes them once
     for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const std::vector<std::string>& classes = bound.metadata().ClassesOf(node);
-      const auto type = std::ranges::find_if(
-          classes, [&](const std::string& name) { return name.ends_with(row.in_class); });
-      const auto level = static_cast<size_t>(type - classes.begin());
       const ModuleId module = bound.metadata().ModuleOf(node);
-      if (type == classes.end() || level + 1 >= modules.DepthOf(module)) continue;
-      if (ChildOf(modules.NameAt(module, level + 1)) != row.before) continue;
-      const bool is_first = callers.insert(modules.AtLevel(module, level)).second;
-      if (is_first) found.push_back({node, level, &row});
+      const std::optional<size_t> level = LevelOfZeros(bound.metadata(), row, node, paths);
+      if (!level.has_value() || *level + 1 >= modules.DepthOf(module)) continue;
+      if (ChildOf(modules.NameAt(module, *level + 1)) != row.before) continue;
+      const bool is_first = callers.insert(modules.AtLevel(module, *level)).second;
+      if (is_first) found.push_back({node, *level, &row});
     }
   }
   return found;
@@ -203,6 +224,7 @@ CallPlace UnreadRunWriter::PlaceOf(NodeId node, size_t level, std::string_view l
   Program& program = recovery_.writer.program();
   CallPlace place = places_.Of(node);
   const StatementId front = FrameAt(program.modules, place, level);
+  const bool shows_lines = !place.frames.empty();
   place.frames.resize(std::min(place.frames.size(), level));
   place.module = program.modules.AtLevel(place.module, level);
   place.written_in_place = std::nullopt;
@@ -212,7 +234,7 @@ CallPlace UnreadRunWriter::PlaceOf(NodeId node, size_t level, std::string_view l
     const std::string file = before.file;
     own = program.source.Read(before.line + below, line, file);
   }
-  place.frames.push_back(own);
+  if (shows_lines) place.frames.push_back(own);
   return place;
 }
 
