@@ -101,15 +101,15 @@ TEST_CASE("numbers are cast to the type of what a line names") {
       flat = MatMul (x, w) i = Greater (flat, x) y = Cast <to = 1> (i) })";
   const auto calls = [&](const char* line) {
     const std::vector<Said> says = {
-        {FxText("flat", "mm.default", "%x, %w"), {"flat = x @ w"}, "['', 'm', 'flat']"},
+        {FxText("flat", "matmul.default", "%x, %w"), {"flat = x @ w"}, "['', 'm', 'flat']"},
         {FxText("i", "gt.Tensor", "%flat, %x"), {line}, "['', 'm', 'i']"},
         {FxText("y", "_to_copy.default", "%i"), {line}, "['', 'm', 'y']"}};
     return Calls(one_hot, says, "m.py", Precision::kAmpBf16);
   };
-  CHECK(calls("y = (flat > x).to(flat.dtype)") == "mm gt type_as ");
-  CHECK(calls("y = (flat > x).type_as(flat)") == "mm gt type_as ");
-  CHECK(calls("y = (flat > x).to(other.dtype)") == "mm gt to ");
-  CHECK(calls("y = (flat > x).float()") == "mm gt to ");
+  CHECK(calls("y = (flat > x).to(flat.dtype)") == "matmul gt type_as ");
+  CHECK(calls("y = (flat > x).type_as(flat)") == "matmul gt type_as ");
+  CHECK(calls("y = (flat > x).to(other.dtype)") == "matmul gt to ");
+  CHECK(calls("y = (flat > x).float()") == "matmul gt to ");
 }
 
 TEST_CASE("noise of a given type has that of what it is added to") {

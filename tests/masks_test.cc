@@ -89,21 +89,6 @@ TEST_CASE("what the library's mask would fill is left as it is") {
   CHECK(is_filled("-1"));
 }
 
-TEST_CASE("what is filled where such a mask hides all is left out") {
-  const auto is_filled = [](const std::string& op) {
-    const BoundModel model(ParseGraph(R"(net (float[2, 4] x) => (float[2, 4] y) {
-      none = Constant <value = int64 {0}> () zero = Constant <value = float {0.0}> ()
-      positions = Constant <value = int64[4] {0, 1, 2, 3}> () size = Shape (x)
-      ["/)" + op + R"("] g = )" + op + R"( (positions, none) ["/Expand"] shown = Expand (g, size)
-      ["/Not"] hidden = Not (shown) s = Neg (x)
-      ["/Where"] t = Where (hidden, zero, s) y = Softmax (t) })"));
-    const auto& calls = model.found.rewrites;
-    return std::ranges::find(calls, kNoCall, &Rewritten::aten) == calls.end();
-  };
-  CHECK_FALSE(is_filled("GreaterOrEqual"));
-  CHECK(is_filled("Greater"));  // hides the first
-}
-
 TEST_CASE("what a mask would be made of is made all the same") {
   const auto arguments = [](const std::string& given, const std::string& mask) {
     const BoundModel model(Model("transformers/models/bert.py", given, mask));

@@ -132,7 +132,7 @@ bool SpellsFloat32(const UnitWriter& unit, const Node& node) {
 }
 
 // "flat" of "x = one_hot(y).to(flat.dtype)" and "one_hot(y).type_as(flat)"; "" of others.
-std::string_view TypedLike(std::string_view line) {
+std::string_view TypedAs(std::string_view line) {
   constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {{".to(", ".dtype)"},
                                                                           {".type_as(", ")"}};
   for (const auto& [before, behind] : kSpellings) {
@@ -164,7 +164,7 @@ NameId GiverToCast(const UnitWriter& unit, const Node& cast) {
   const bool makes_float = IsFloat(unit.TypeOf(cast.outputs[0]).dtype);
   if (!makes_float || IsFloat(unit.TypeOf(cast.inputs[0]).dtype)) return kNoName;
   const NodeId node = unit.bound().IdOf(cast);
-  const std::string_view variable = TypedLike(unit.bound().metadata().LinesOf(node).innermost);
+  const std::string_view variable = TypedAs(unit.bound().metadata().LinesOf(node).innermost);
   return variable.empty() ? kNoName : BoundBefore(unit, node, variable);
 }
 

@@ -138,10 +138,12 @@ void LowerGather(UnitWriter& unit, const Node& node, std::string_view) {
                        {axis < 0 ? axis + rank : axis});
     }
   }
-  // x[[1, 2]]: to TorchScript's exporter a list is a constant.
+  // x[[1, 2]] and x[:, [1]]: to TorchScript's exporter a list is a constant, but so is the tensor
+  // of x.index_select(1, tensor).
+  const Dims& places = unit.TypeOf(indices).dims;
   const bool is_list = IsNamedByTorchScript(node) &&
-                       unit.bound().Maker(indices, "Constant") != kNoNode &&
-                       unit.TypeOf(indices).dims.size() == 1;
+                       unit.bound().Maker(indices, "Constant") != kNoNode && places.size() == 1 &&
+                       (IntAttribute(node, "axis", 0) == 0 || places[0] == 1);
   if (is_list && !unit.values().IsParameter(data)) return LowerList(unit, node);
   LowerAll(unit, node, could_embed ? "embedding" : "index_select");
 }
