@@ -219,7 +219,7 @@ bool AddsResized(const BoundGraph& bound, NodeId add) {
 
 // nn.LeakyReLU(0.2), unlike nn.ReLU(inplace=True), is as often written as PyTorch makes it by
 // default, and takes more so.
-bool IsLeaky(const Node& node) { return node.op_type == "LeakyRelu" && IsNamedByTorchScript(node); }
+bool IsLeaky(const Node& node) { return node.op_type == "LeakyRelu"; }
 
 // Activations among what else a module's forward does are functions, "F.relu(x)", which work out of
 // place unless they are told to; a module such as torch.nn.ReLU has nothing else in it.  None in a
