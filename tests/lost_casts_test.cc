@@ -184,6 +184,16 @@ TEST_CASE("weights are cast to the type of what their line names") {
   CHECK(like("w = F.softmax(s.float(), dim=-1).to(value_states.dtype)") == "v");
 }
 
+// "to s type_as w ": operators, and what they cast.
+std::string LostCastsOf(const Graph& graph) {
+  const BoundModel model(graph);
+  std::string text;
+  for (const LostCall& call : FindLostCasts(model.bound)) {
+    text += fmt::format("{} {} ", call.op, model.bound.NameOf(call.input));
+  }
+  return text;
+}
+
 TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module are known to") {
   const auto casts = [](const char* query, const char* module = "attentions.0") {
     const Graph graph = ParseGraph(fmt::format(
@@ -192,12 +202,7 @@ TEST_CASE("TorchScript's softmax runs in fp32 where the children of its module a
           ["/{1}/v_lin/Neg"] v = Neg (x) ["/{1}/Add"] s = Add (q, k)
           ["/{1}/Softmax"] w = Softmax (s) ["/{1}/Mul"] y = Mul (w, v) }})",
         query, module));
-    const BoundModel model(graph);
-    std::string text;
-    for (const LostCall& call : FindLostCasts(model.bound)) {
-      text += fmt::format("{} {} ", call.op, model.bound.NameOf(call.input));
-    }
-    return text;
+    return LostCastsOf(graph);
   };
   CHECK(casts("q_lin") == "to.inline s type_as.inline w ");
   CHECK(casts("query").empty());
@@ -209,12 +214,7 @@ TEST_CASE("TorchScript's softmax has the casts that did nothing behind it") {
     const Graph graph = ParseGraph(R"(n (float[2, 2] s, float[2, 2] v) => (float[2, 2] y) {
         ["/Softmax"] w = Softmax (s) )" +
                                    behind + R"( ["/MatMul"] y = MatMul (c, v) })");
-    const BoundModel model(graph);
-    std::string text;
-    for (const LostCall& call : FindLostCasts(model.bound)) {
-      text += fmt::format("{} {} ", call.op, model.bound.NameOf(call.input));
-    }
-    return text;
+    return LostCastsOf(graph);
   };
   CHECK(casts("a = Cast <to = 1> (w) c = Cast <to = 1> (a)") == "to.inline s type_as.inline w ");
   CHECK(casts("c = Cast <to = 1> (w)") == "type_as.inline w ");

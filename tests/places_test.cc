@@ -252,7 +252,7 @@ TEST_CASE("a sum of what two gathers picked is written in place") {
   CHECK(summed(five + "f = Add (e, two) y = Add (g, f)").empty());
 }
 
-TEST_CASE("sums with what was resized and leaky activations of TorchScript's work out of place") {
+TEST_CASE("sums with what was resized and leaky activations work out of place") {
   const Graph graph =
       ParseGraph(R"(n (float[1, 4, 4, 4] x, float[1, 4, 2, 2] t) => (float[1, 4, 4, 4] y)
       < float[4, 4, 1, 1] w = ["location": "none"] > {
