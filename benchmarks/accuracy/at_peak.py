@@ -11,7 +11,7 @@ size alone).  A difference that lives.py shows as well is one that matters here.
 import sys
 from collections import defaultdict
 
-from events import Event, argument_parser, both_sides
+from events import Event, run
 
 SHOWN = 12  # sizes
 PLACES = 6  # of a size
@@ -76,17 +76,5 @@ def check():
     assert at_peak([]) == ({}, 0, "")
 
 
-def main():
-    parser = argument_parser(__doc__)
-    args, flags = parser.parse_known_args()
-    if args.check:
-        return check()
-    if not args.recording:
-        parser.error("expected a model and a recording")
-    lines, same = report(*both_sides(args, flags))
-    print("\n".join(lines))
-    return 0 if same else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, check, report))

@@ -143,9 +143,6 @@ std::optional<Rewritten> FindPackedProjection(const BoundGraph& bound, NodeId la
 // scores + mask of attention that is written in its parts, where a library makes the mask and, but
 // while torch.export traces it, leaves out one that hides nothing.  `last` is the sum.
 std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last);
-// x.masked_fill(torch.all(~mask, dim=2), 0.0) of such a mask, which fills nothing.  `last` is the
-// Where.
-std::optional<Rewritten> FindUnfilled(const BoundGraph& bound, NodeId last);
 
 // "if attention_mask is not None: x = x.masked_fill(torch.all(~attention_mask, dim=2), 0.0)" of
 // such a mask (transformers 5.17, modeling_lasr.py and modeling_parakeet.py), in TorchScript's
