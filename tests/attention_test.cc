@@ -181,6 +181,27 @@ TEST_CASE("and where its name tells, or of what is permuted before it is cut int
   CHECK(maps("neck").find("+m:1024") == std::string::npos);
 }
 
+TEST_CASE("and windows of a series that its name says are") {
+  const auto patches = [](const std::string& module) {
+    const auto named = [&](const std::string& node) {
+      return "[\"/" + module + "/" + node + "\"] ";
+    };
+    return TraceText(
+        "n (float[2, 8, 7] x) => (float[2, 7, 2, 4] y) <int64[1] o = {0}, int64[1] h = "
+        "{4}, int64[1] e = {8}, int64[1] d = {-2}> { " +
+            named("Slice") + "a = Slice (x, o, h, d) " + named("Slice_1") +
+            "b = Slice (x, h, e, d) " + named("Transpose") +
+            "at = Transpose <perm = [0, 2, 1]> (a) " + named("Transpose_1") +
+            "bt = Transpose <perm = [0, 2, 1]> (b) " + named("Unsqueeze") +
+            "ar = Unsqueeze (at, d) " + named("Unsqueeze_1") + "br = Unsqueeze (bt, d) " +
+            named("Concat") + "w = Concat <axis = -2> (ar, br) " + named("Transpose_2") +
+            "t = Transpose <perm = [0, 2, 1, 3]> (w) [\"/Neg\"] y = Neg (t) }",
+        {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(patches("patching").find("+t:448") != std::string::npos);
+  CHECK(patches("windows").find("+t:448") == std::string::npos);
+}
+
 TEST_CASE("attention of a k that has its shape already, by either exporter") {
   constexpr char kDirect[] =
       "\n%y = scaled_dot_product_attention(%q, %k, %v, none; 0, 0)  # sdpa\n";

@@ -21,6 +21,8 @@ constexpr SeenIn kBartLayer = {kTransformers, "models/bart/modeling_bart.py",
                                "hidden_states, _ = self.self_attn("};
 constexpr SeenIn kW2v = {kTransformers, "models/wav2vec2_bert/modeling_wav2vec2_bert.py",
                          "distance = position_ids_r - position_ids_l"};
+constexpr SeenIn kPatches = {kTransformers, "models/patchtsmixer/modeling_patchtsmixer.py",
+                             "scaled_past_values, loc, scale = self.scaler(past_values"};
 constexpr SeenIn kSwin = {kTransformers, "models/donut/modeling_donut_swin.py",
                           "hidden_states_windows = window_partition(shifted_hidden_states"};
 
@@ -189,6 +191,10 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      true,
      {kTransformers, "models/perceiver/modeling_perceiver.py",
       "return embeddings, None, embeddings_without_pos"}},
+    // PatchTSMixerModel.
+    {{"scaler", "patching", "encoder"}, "constant", "observed_mask", {}, false, kPatches},
+    {{"scaler", "patching", "encoder"}, "scaler", "scaled_past_values", {}, false, kPatches},
+    {{"scaler", "patching", "encoder"}, "patching", "patched_x", {}, false, kPatches},
     // Aimv2EncoderLayer, Aimv2VisionModel.
     {{"rms_norm1", "attention", "rms_norm2"},
      "rms_norm1",

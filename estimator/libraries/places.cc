@@ -203,7 +203,7 @@ constexpr InPlaceChildren kInPlaceModules[] = {
 // "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by names of the module: its
 // children's and its own.
 struct PermutedCopy {
-  std::string_view names[2];
+  std::string_view names[2];  // "" beside one that is enough
   SeenIn seen;
 };
 constexpr PermutedCopy kPermutedCopies[] = {
@@ -215,6 +215,9 @@ constexpr PermutedCopy kPermutedCopies[] = {
     {{"backbone", "head"},
      {kTransformers, "models/vitpose/modeling_vitpose.py",
       "sequence_output.reshape(batch_size, -1, patch_height, patch_width).contiguous()"}},
+    {{"patching"},
+     {kTransformers, "models/patchtsmixer/modeling_patchtsmixer.py",
+      "output = output.transpose(-2, -3).contiguous()"}},
     {{"patch_embeds", "pos_block"},
      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };
@@ -251,7 +254,8 @@ ActivationUse ActivationsOf(std::string_view holder) {
 
 bool CopiesPermuted(const std::set<std::string_view>& names) {
   return std::ranges::any_of(kPermutedCopies, [&](const PermutedCopy& row) {
-    return std::ranges::all_of(row.names, [&](auto name) { return names.contains(name); });
+    return std::ranges::all_of(row.names,
+                               [&](auto name) { return name.empty() || names.contains(name); });
   });
 }
 

@@ -84,6 +84,10 @@ Error DanglingName(std::string where, std::string_view what, std::string_view na
 
 // --- What is done to a model before it is built --------------------------------
 
+// Scalars of int64 that the graph has, and lists of one, by name.  Views of `graph`.
+using KnownPlaces = std::unordered_map<std::string_view, int64_t>;
+KnownPlaces KnownPlacesIn(const onnx::GraphProto& graph);
+
 // Model-local functions: their calls become the nodes of their bodies.  `model` has none
 // afterwards; those for another opset
 // than the model's stay calls (of unknown operators) and are told in `notes`.
@@ -95,6 +99,14 @@ void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes);
 // TorchScript's exporter writes the axes of x.permute(0, -2, -1, 1) as they are, which ONNX counts
 // from the front.  O(nodes).
 void CountPermutationsFromFront(onnx::ModelProto& model);
+
+// x.unfold (-2, size, step), whose windows TorchScript's exporter joins at -2 of the result, which
+// has a dimension more than x: the file computes another tensor than the model, and often nothing
+// at all, since a layer behind takes no such features.  Joined where PyTorch has them.  Of slices
+// and axes that a model's code has, the exporter counts from the front.  O(nodes).
+// Source: unfold and unsqueeze of torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py,
+// torch 2.11.  (scripted_windows.cc)
+void CountWindowsFromFront(onnx::ModelProto& model);
 
 // For files that name their weights and do not hold them (torch.onnx's include_initializers=False):
 // each name that nodes read and nothing makes becomes an initializer without contents, of the

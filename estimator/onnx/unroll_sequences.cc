@@ -36,9 +36,6 @@ void AddList(const onnx::NodeProto& node, Lists& lists) {
   if (is_list) lists[node.output(0)].assign(node.input().begin(), node.input().end());
 }
 
-// Scalars of int64 that the graph has, by name.
-using KnownPlaces = std::unordered_map<std::string_view, int64_t>;
-
 void AddPlace(std::string_view name, const onnx::TensorProto& tensor, KnownPlaces& places) {
   const bool is_scalar =
       tensor.data_type() == onnx::TensorProto::INT64 &&
@@ -46,18 +43,6 @@ void AddPlace(std::string_view name, const onnx::TensorProto& tensor, KnownPlace
   if (!is_scalar || !HasContents(tensor)) return;
   const std::optional<HostTensor> known = FromProto(tensor, nullptr);
   if (known) places[name] = known->integers()[0];
-}
-
-KnownPlaces KnownPlacesIn(const onnx::GraphProto& graph) {
-  KnownPlaces places;
-  for (const auto& tensor : graph.initializer()) AddPlace(tensor.name(), tensor, places);
-  for (const auto& node : graph.node()) {
-    const onnx::AttributeProto* value = FindAttribute(node, "value");
-    const bool is_constant = node.op_type() == "Constant" && node.output_size() == 1;
-    if (is_constant && value != nullptr && value->has_t())
-      AddPlace(node.output(0), value->t(), places);
-  }
-  return places;
 }
 
 // The node that reads the elements of a list in place of one that reads the list; nullopt for
@@ -115,6 +100,18 @@ std::vector<std::vector<std::string>> ElementsOf(const onnx::NodeProto& node, co
 }
 
 }  // namespace
+
+KnownPlaces KnownPlacesIn(const onnx::GraphProto& graph) {
+  KnownPlaces places;
+  for (const auto& tensor : graph.initializer()) AddPlace(tensor.name(), tensor, places);
+  for (const auto& node : graph.node()) {
+    const onnx::AttributeProto* value = FindAttribute(node, "value");
+    const bool is_constant = node.op_type() == "Constant" && node.output_size() == 1;
+    if (is_constant && value != nullptr && value->has_t())
+      AddPlace(node.output(0), value->t(), places);
+  }
+  return places;
+}
 
 Graph UnrollSequences(Graph graph) {
   const onnx::ModelProto& old = graph.model->proto;

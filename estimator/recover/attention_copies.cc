@@ -104,6 +104,13 @@ bool MakesMaps(const BoundGraph& bound, NodeId id) {
   return maker != kNoNode && IsPermutedTo(bound, maker, {0, 2, 1});
 }
 
+// x.unfold (-2, size, step).transpose (-2, -3), the windows joined by TorchScript's exporter.
+bool SwapsWindows(const BoundGraph& bound, NodeId id) {
+  if (!IsPermutedTo(bound, id, {0, 2, 1, 3})) return false;
+  const NodeId windows = bound.Maker(bound.At(id).inputs[0], "Concat");
+  return windows != kNoNode && FindUnfold(bound, windows).has_value();
+}
+
 }  // namespace
 
 bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key) {
@@ -166,14 +173,14 @@ std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
   for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
     const Node& node = bound.graph().nodes[i];
     const auto id = static_cast<NodeId>(i);
-    const bool makes_maps = IsPermutedTo(bound, id, {0, 3, 1, 2}) || MakesMaps(bound, id);
+    const bool makes_maps =
+        IsPermutedTo(bound, id, {0, 3, 1, 2}) || MakesMaps(bound, id) || SwapsWindows(bound, id);
     if (!makes_maps || !IsNamedByTorchScript(node)) continue;
-    const auto module = children.find(bound.metadata().PathOf(id));
+    const std::string_view path = bound.metadata().PathOf(id);
+    const auto module = children.find(path);
     std::set<std::string_view> names;
-    if (module != children.end()) {
-      names = module->second;
-      names.insert(ChildOf(module->first));
-    }
+    if (module != children.end()) names = module->second;
+    if (!path.empty()) names.insert(ChildOf(path));
     const bool permutes = node.op_type == "Transpose";
     if (!CopiesPermuted(names) && !(permutes && AreEdges(bound, node.inputs[0]))) continue;
     copies.push_back(permutes ? CopyBehind(bound, id) : CopyOfView(bound, id, node.inputs[0]));
