@@ -73,6 +73,18 @@ TEST_CASE("source lines tell of an RMS norm's casts") {
   }
 }
 
+TEST_CASE("of a norm in a helper, whose lines no file has, all code is taken to cast") {
+  const std::string line = "h = self.rms(x, self.norms[0])";
+  CHECK(LostCasts(line, line) == "to x before p; type_as n w before v; ");
+  std::string weight_behind = kNorm;
+  weight_behind.replace(weight_behind.find("Mul (w, n)"), 10, "Mul (n, w)");
+  CHECK(LostCasts(line, line, weight_behind.c_str()) ==
+        "to x before p; to x before n; type_as n x before v; ");
+  CHECK(LostCasts(line, "x = x * self.weight").empty());
+  const std::string whole = "x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w";
+  CHECK(LostCasts(whole, whole).empty());
+}
+
 // Gemma's norms multiply with 1 + weight, which an exporter may have computed.
 TEST_CASE("a norm's weight is cast, too, where its line says so") {
   const char* const squaring = "return self._norm(x.float())";

@@ -193,10 +193,13 @@ class LostCastFinder {
     if (AddWithinLine(norm) || norm.scaled == kNoNode) return;
     const std::string squaring = WithFloat32(LineOf(bound_, norm.pow));
     const std::string scaling = WithFloat32(LineOf(bound_, norm.scaled));
-    const bool squares_cast = Has(squaring, ".to(torch.float32)");
+    const bool is_helped = IsInHelper(norm);
+    const bool squares_cast =
+        Has(squaring, ".to(torch.float32)") || (is_helped && IsWeightFirst(norm));
     const bool takes_float = Has(LinesOf(bound_, norm.pow), ".float()");
     const bool casts_result = CastsProduct(scaling);
-    const bool returns_cast = Has(scaling, ".to(") || Has(LinesOf(bound_, norm.pow), "type_as");
+    const bool returns_cast =
+        is_helped || Has(scaling, ".to(") || Has(LinesOf(bound_, norm.pow), "type_as");
     if (!squares_cast && !takes_float && !returns_cast) return;
     const ValueId x = bound_.At(norm.pow).inputs[0];
     AddToFloat(norm.pow, x);
@@ -343,6 +346,21 @@ class LostCastFinder {
   ValueId WeightOf(const Norm& norm) const {
     const std::vector<ValueId>& factors = bound_.At(norm.scaled).inputs;
     return factors[factors[0] == ResultOf(norm.product) ? 1 : 0];
+  }
+
+  // Of a function or method, whose lines the file does not show, a caller's line alone tells: as
+  // all that transformers and Llama's first code have, it is taken to compute in fp32.
+  bool IsInHelper(const Norm& norm) const {
+    const std::string_view line = LineOf(bound_, norm.pow);
+    const auto is_spelled = [&](std::string_view part) { return Has(line, part); };
+    constexpr std::string_view kParts[] = {"rsqrt", "sqrt", "pow(", "**", "square", "rms_norm("};
+    return !line.empty() && LineOf(bound_, norm.scaled) == line &&
+           std::ranges::none_of(kParts, is_spelled);
+  }
+
+  // "weight * (x * rsqrt(variance)).to(weight.dtype)", where x is cast for its squares alone (T5).
+  bool IsWeightFirst(const Norm& norm) const {
+    return bound_.At(norm.scaled).inputs[1] == ResultOf(norm.product);
   }
 
   std::string NameOf(ValueId value, std::string_view suffix) const {
