@@ -110,22 +110,58 @@ def answering(function, answer):
     return ask
 
 
-def showing_all(function):
-    """Does what `function` does, and answers that its mask hides no token."""
-    def ask(padding_mask, kv_length, local_attention_size=None):
-        function(padding_mask, kv_length, local_attention_size)
-        return local_attention_size is None or kv_length < local_attention_size
-    return ask
+class Shown:
+    """What a program asks of the values of masks: whether one hides no token.
+
+    A host that has run the program answers, in the order of its questions; without one, all show.
+    """
+    def __init__(self):
+        self.answers, self.next, self.is_host = [], 0, False
+
+    def ask_host(self, work):
+        """The answers that `work`, which runs the program where there are values, gets."""
+        self.answers, self.is_host = [], True
+        try:
+            work()
+        finally:
+            self.is_host = False
+        return self.answers
+
+    def take(self, answers):
+        self.answers, self.next = answers, 0
+
+    def answering(self, function):
+        """`function`, with its own answer on a host, and there that of the host."""
+        def ask(padding_mask, kv_length, local_attention_size=None):
+            answer = bool(function(padding_mask, kv_length, local_attention_size))
+            if self.is_host:
+                self.answers.append(answer)
+                return answer
+            if self.answers:
+                self.next += 1
+                return self.answers[(self.next - 1) % len(self.answers)]
+            return local_attention_size is None or kv_length < local_attention_size
+        return ask
+
+
+SHOWN = Shown()
+
+
+def every_place(mask):
+    """torch.nonzero of a mask that is true everywhere: those of the batches here choose all."""
+    return torch.empty(mask.dim(), mask.numel(), dtype=torch.long, device=mask.device).t()
 
 
 def compute_nothing():
     """For a runtime whose kernels do nothing: no cuDNN, and the branches that a card takes."""
     LIBRARY.impl("convolution", convolution, "CUDA")
     LIBRARY.impl("convolution_backward", convolution_backward, "CUDA")
+    LIBRARY.impl("nonzero", every_place, "CUDA")
     torch.backends.cuda.enable_cudnn_sdp(False)
     masking.find_packed_sequence_indices = answering(masking.find_packed_sequence_indices, None)
     masking.fast_all = answering(masking.fast_all, True)  # no token is padding
-    masking._ignore_bidirectional_mask_sdpa = showing_all(masking._ignore_bidirectional_mask_sdpa)
+    masking._ignore_bidirectional_mask_sdpa = SHOWN.answering(
+        masking._ignore_bidirectional_mask_sdpa)
 
 
 def make_optimizer(name, model):

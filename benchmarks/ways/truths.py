@@ -77,7 +77,8 @@ def figures(family, way, target, batch, precision):
     model = named(way.model)(model) if way.model else on_device(model)
     optimizer = named(way.optimizer)(model)
     scaler = torch.amp.GradScaler("cuda", enabled=False)
-    (_, *shape), is_whole = target
+    (_, *shape), is_whole, shown = target
+    reference.SHOWN.take(shown)
     autocasts = precision == "amp-bf16"
     if way.loop:
         scaler = named(way.loop)(model, optimizer, precision)

@@ -41,14 +41,6 @@ RECORDED_STEPS = 2
 
 # --- One run -----------------------------------------------------------------------------------
 
-def with_values(batch):
-    """Random ones where inputs are numbers; ids are zero, which every vocabulary has."""
-    for tensor in batch.values():
-        if tensor.is_floating_point():
-            tensor.normal_()
-    return batch
-
-
 class Runner:
     """The reference loop (estimator/eager/training.h) of one family, each run of a copy."""
 
@@ -65,7 +57,7 @@ class Runner:
         return model.to("cuda").train(mode == "train")
 
     def inputs(self, batch, dtype):
-        return with_values(self.family.inputs(batch, "cuda", dtype))
+        return truths.with_values(self.family.inputs(batch, "cuda", dtype))
 
     def find_target(self):
         """The shape behind the batch, and whether it has classes."""

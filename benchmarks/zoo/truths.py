@@ -49,25 +49,52 @@ def asking_no_device():
 
 
 def target_of(family, batch):
-    """Where one process runs the model, another's figures are not touched: (shape, is whole)."""
+    """Where one process runs the model, another's figures are not touched.
+
+    (shape, is whole, what masks show)
+    """
     reading, writing = os.pipe()
 
     def ask():
+        shown = shown_on_host(family)
+        reference.SHOWN.take(shown)
         model = family.build().to("cuda")
         with torch.no_grad():
             output = Loop(family).forward(model, family.inputs(batch, "cuda", torch.float32))
         target = target_like(output, family.loss)
-        os.write(writing, json.dumps([list(target.shape), target.dtype == torch.long]).encode())
+        os.write(writing, json.dumps(
+            [list(target.shape), target.dtype == torch.long, shown]).encode())
     done = reference.in_own_process(ask)
     os.close(writing)
     with os.fdopen(reading) as answer:
         return json.load(answer) if done else None
 
 
+def with_values(batch):
+    """Random ones where inputs are numbers; ids are zero, which every vocabulary has."""
+    for tensor in batch.values():
+        if tensor.is_floating_point():
+            tensor.normal_()
+    return batch
+
+
+def shown_on_host(family):
+    """What the family's masks show (reference.SHOWN), of a batch with values; [] of what fails."""
+    def work():
+        with torch.no_grad():
+            Loop(family).forward(family.build(),
+                                 with_values(family.inputs(2, "cpu", torch.float32)))
+    try:
+        return reference.SHOWN.ask_host(work)
+    except Exception:  # what a host cannot run asks nothing
+        return []
+
+
 def figures(family, target, batch, precision, optimizer_name, mode):
     loop = Loop(family)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    (_, *shape), is_whole = target
+    (_, *shape), is_whole, shown = target
+    reference.SHOWN.take(shown)
     model = family.build()
     if precision == "bf16":  # .to(torch.float32) would make real numbers of complex ones
         model = model.to(dtype)
