@@ -183,7 +183,14 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      true,
      {kTransformers, "models/big_bird/modeling_big_bird.py",
       "return context_layer, attention_probs"}},
-    // PerceiverTextPreprocessor.
+    // PerceiverModel, PerceiverTextPreprocessor.
+    {{"input_preprocessor", "embeddings", "encoder", "decoder"},
+     "where",
+     "attention_mask",
+     {},
+     false,
+     {kTransformers, "models/perceiver/modeling_perceiver.py",
+      "attention_mask = create_bidirectional_mask("}},
     {{"embeddings", "position_embeddings", "!layer_norm_emb"},
      "embeddings",
      "embeddings_without_pos",

@@ -96,6 +96,15 @@ constexpr HelperFrame kHelperFrames[] = {
      "return attn_output, attn_weights",
      {kTransformers, "models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
       "attn_scores = torch.zeros("}},
+    // XLNetRelativeAttention.
+    {"self.rel_attn_core(",
+     "ac = bmm\n"
+     "bd = bmm\n"
+     "bd = index_select\n"
+     "attn_score = mul.Scalar\n"
+     "attn_prob = softmax\n"
+     "attn_vec = bmm\n",
+     {kTransformers, "models/xlnet/modeling_xlnet.py", "def rel_attn_core("}},
     // LiteMLA.
     {"self._attn(q, k, v)",
      "q = to\n"

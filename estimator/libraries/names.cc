@@ -162,6 +162,9 @@ constexpr NameFact kReturnedLines[] = {
      {kTransformers, "models/clip/modeling_clip.py", "image_embeds=image_embeds,"}},
     {"text_embeds = text_embeds / ",
      {kTransformers, "models/clip/modeling_clip.py", "text_embeds=text_embeds,"}},
+    {"embeddings_without_pos = self.embeddings(",
+     {kTransformers, "models/perceiver/modeling_perceiver.py",
+      "return embeddings, None, embeddings_without_pos"}},
 };
 constexpr NameFact kReturnedWhole[] = {
     {"text_outputs: BaseModelOutputWithPooling = ",
