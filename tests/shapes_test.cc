@@ -74,22 +74,27 @@ TEST_CASE("a permutation that counts from the back is one all the same") {
 }
 
 TEST_CASE("windows of a dimension counted from the back lie where PyTorch has them") {
-  const auto windows = [](const std::string& axis, const std::string& raised) {
-    return "g (float[2, 8, 7] x) => (float[a, b, c, d] y) <int64[1] s0 = {0}, int64[1] s4 = {4}, "
-           "int64[1] s8 = {8}, int64[1] d = {" +
-           axis + "}, int64[1] r = {" + raised +
-           "}> { a = Slice (x, s0, s4, d) b = Slice (x, s4, s8, d) "
-           "at = Transpose <perm = [0, 2, 1]> (a) bt = Transpose <perm = [0, 2, 1]> (b) "
-           "ar = Unsqueeze (at, r) br = Unsqueeze (bt, r) y = Concat <axis = " +
-           raised + "> (ar, br) }";
-  };
+  const std::string constants =
+      "g (float[2, 8, 7] x) => (float[a, b, c, d] y) <int64[1] s0 = {0}, int64[1] s4 = {4}, "
+      "int64[1] s8 = {8}, int64[1] d = {-2}> { ";
+  const std::string first = "[\"/Slice\"] a = Slice (x, s0, s4, d) ";
+  const std::string second = "[\"/Slice_1\"] b = Slice (x, s4, s8, d) ";
+  const std::string moved =
+      "[\"/Transpose\"] at = Transpose <perm = [0, 2, 1]> (a) "
+      "[\"/Unsqueeze\"] ar = Unsqueeze (at, d) ";
+  const std::string rest =
+      "[\"/Transpose_1\"] bt = Transpose <perm = [0, 2, 1]> (b) "
+      "[\"/Unsqueeze_1\"] br = Unsqueeze (bt, d) "
+      "[\"/Concat\"] y = Concat <axis = -2> (ar, br) }";
   const auto type_of_y = [](const std::string& text) {
     const std::string types = TypesText(text, {});
     return types.substr(types.find("\ny ") + 1);
   };
-  CHECK(type_of_y(windows("-2", "-2")) == "y float32[2, 2, 7, 4]\n");  // x.unfold (-2, 4, 4)
-  CHECK(type_of_y(windows("1", "1")) == "y float32[2, 2, 7, 4]\n");    // x.unfold (1, 4, 4)
-  CHECK(type_of_y(windows("1", "-2")) == "y float32[2, 7, 2, 4]\n");   // a code's own
+  const std::string unfold = constants + first + second + moved + rest;  // x.unfold (-2, 4, 4)
+  CHECK(type_of_y(unfold) == "y float32[2, 2, 7, 4]\n");
+  // torch.stack ([x.narrow (-2, i, 4).transpose (-1, -2) for i in (0, 4)], -2)
+  const std::string stacked = constants + first + moved + second + rest;
+  CHECK(type_of_y(stacked) == "y float32[2, 7, 2, 4]\n");
 }
 
 TEST_CASE("the batch is the dimension that is free first") {

@@ -267,7 +267,7 @@ Graph Finish(ReadFile read, const std::string& path, const std::string& name,
   if (read.model.has_graph()) {
     InlineFunctions(read.model, read.notes);
     CountPermutationsFromFront(read.model);
-    CountWindowsFromFront(read.model);
+    JoinWindowsInFront(read.model, read.notes);
     DeclareMissingInitializers(read.model, read.notes);
     ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
   }

@@ -85,6 +85,7 @@ Error DanglingName(std::string where, std::string_view what, std::string_view na
 // --- What is done to a model before it is built --------------------------------
 
 // Scalars of int64 that the graph has, and lists of one, by name.  Views of `graph`.
+// O(nodes + initializers).
 using KnownPlaces = std::unordered_map<std::string_view, int64_t>;
 KnownPlaces KnownPlacesIn(const onnx::GraphProto& graph);
 
@@ -102,11 +103,11 @@ void CountPermutationsFromFront(onnx::ModelProto& model);
 
 // x.unfold (-2, size, step), whose windows TorchScript's exporter joins at -2 of the result, which
 // has a dimension more than x: the file computes another tensor than the model, and often nothing
-// at all, since a layer behind takes no such features.  Joined where PyTorch has them.  Of slices
-// and axes that a model's code has, the exporter counts from the front.  O(nodes).
-// Source: unfold and unsqueeze of torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py,
-// torch 2.11.  (scripted_windows.cc)
-void CountWindowsFromFront(onnx::ModelProto& model);
+// at all, since a layer behind takes no such features.  Joined where PyTorch has them, with a note.
+// A code's own torch.stack ([x.narrow (-2, …).transpose (-1, -2) …], -2) has its slices one by one.
+// Source: unfold of torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py, torch 2.11.
+// O(nodes).  (scripted_windows.cc)
+void JoinWindowsInFront(onnx::ModelProto& model, std::vector<std::string>& notes);
 
 // For files that name their weights and do not hold them (torch.onnx's include_initializers=False):
 // each name that nodes read and nothing makes becomes an initializer without contents, of the
