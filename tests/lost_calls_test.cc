@@ -363,6 +363,11 @@ TEST_CASE("a maximum that is taken off in front of an exponential has no history
         "amax view- sub exp ");
   CHECK(calls(R"(["/ReduceMax"] m = ReduceMax (x, axes) ["/Sub"] s = Sub (m, x) y = Exp (s))") ==
         "max.dim sub exp ");
+  // Of another tensor, or in front of nothing that overflows, it is trained.
+  CHECK(calls(R"(["/Neg"] n = Neg (x) ["/ReduceMax"] m = ReduceMax (n, axes)
+                 ["/Sub"] s = Sub (x, m) y = Exp (s))") == "neg max.dim sub exp ");
+  CHECK(calls(R"(["/ReduceMax"] m = ReduceMax (x, axes) ["/Sub"] s = Sub (x, m) y = Tanh (s))") ==
+        "max.dim sub tanh ");
 }
 
 // y = a * b.detach() of b = relu(a), a = x * w, in each way that an export has it.

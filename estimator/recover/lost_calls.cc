@@ -411,38 +411,13 @@ std::vector<LostCall> FindStraightThrough(const Graph& graph) {
   return calls;
 }
 
-// "x - x.amax(-1, keepdim=True).detach()" in front of an exponential: the gradient is the same
-// without that of the maximum (denoising-diffusion-pytorch and performer-pytorch write so).
-void AddTakenOffMaxima(const Graph& graph, std::vector<LostCall>& calls) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& sub = graph.nodes[i];
-    if (sub.op_type != "Sub" || sub.inputs[1] == kNoValue) continue;
-    const Value& maximum = graph.values[Index(sub.inputs[1])];
-    if (maximum.producer == kNoNode) continue;
-    const Node& reduction = graph.nodes[Index(maximum.producer)];
-    const bool keeps_dims = IntAttribute(reduction, "keepdims", 1) != 0;
-    if (reduction.op_type != "ReduceMax" || !keeps_dims) continue;
-    calls.push_back({.before = static_cast<NodeId>(i),
-                     .input = sub.inputs[1],
-                     .name = std::string(maximum.name) + ".detach",
-                     .op = "detach"});
-  }
-}
-
-// In files that name no calls.
-std::vector<LostCall> FindDetached(const Graph& graph) {
-  std::vector<LostCall> calls = FindStraightThrough(graph);
-  AddTakenOffMaxima(graph, calls);
-  std::ranges::stable_sort(calls, {}, &LostCall::before);
-  return calls;
-}
-
 }  // namespace
 
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded) {
-  std::vector<LostCall> calls = metadata.groups.empty() ? FindDetached(graph) : operands.calls;
+  std::vector<LostCall> calls =
+      metadata.groups.empty() ? FindStraightThrough(graph) : operands.calls;
   if (IsTrainingExport(graph)) return calls;
   for (LostCall& gap : GapFinder(graph, metadata, operands.drops, folded).Find()) {
     calls.push_back(std::move(gap));

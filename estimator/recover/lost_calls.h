@@ -48,8 +48,7 @@ struct LostOperands {
 // with equal weights, whose own no call reads.  O(nodes).
 LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metadata);
 
-// These; in files that name no calls, the detach() of a straight-through estimator, x + (q - x),
-// and of a maximum that is taken off, x - x.amax(-1, keepdim=True);
+// These; in files that name no calls, the detach() of a straight-through estimator, x + (q - x);
 // dropouts of files exported for inference that left a gap in the indices of a Sequential:
 // "classifier.0" missing before "classifier.1", which neither such a clone nor a folded batch norm
 // explains (one at the end of a Sequential, or outside of one, is not seen); and those that a
@@ -57,6 +56,14 @@ LostOperands FindLostOperands(const Graph& graph, const ExporterMetadata& metada
 std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& metadata,
                                     const LostOperands& operands,
                                     const std::vector<FoldedBatchNorm>& folded);
+
+// Whether the maximum m that a node of TorchScript's makes is read as exp(x - m) or softmax(x - m)
+// alone, x being what it is of: x.amax(dim, keepdim=True).detach(), which its file does not tell
+// from x.max(dim, keepdim=True), whose gradient would change nothing.  (Performers' kernels of
+// softmax and denoising diffusion models' attention spell "torch.amax(…, keepdim=True).detach()".)
+bool IsTakenOffMaximum(const BoundGraph& bound, NodeId maximum);
+// The detach() of each.  In the order of nodes.  O(nodes).  (detached_maxima.cc)
+std::vector<LostCall> FindDetachedMaxima(const BoundGraph& bound);
 
 // Whether there are such, which are then all that the model has.  O(nodes).
 bool NamesDropouts(const Graph& graph);

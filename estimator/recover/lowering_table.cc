@@ -215,16 +215,6 @@ void LowerDiv(UnitWriter& unit, const Node& node, std::string_view aten) {
   unit.Emit("mul.Scalar", {inverse}, {result});
 }
 
-// x - x.amax(dim, keepdim=True).detach(), so that no exponential is too large.
-bool IsTakenOff(const UnitWriter& unit, const Node& node) {
-  const auto takes_off = [&](NodeId reader) {
-    const Node& sub = unit.bound().At(reader);
-    return sub.op_type == "Sub" && sub.inputs[1] == node.outputs[0];
-  };
-  return IntAttribute(node, "keepdims", 1) != 0 &&
-         std::ranges::all_of(unit.bound().ReadersOf(node.outputs[0]), takes_off);
-}
-
 // x.max(dim) or x.amax(dim): TorchScript writes both alike; x.max() names no dimension.
 void LowerReduceMax(UnitWriter& unit, const Node& node, std::string_view aten) {
   const bool has_list = FindAttribute(node, "axes") != nullptr;
@@ -232,8 +222,9 @@ void LowerReduceMax(UnitWriter& unit, const Node& node, std::string_view aten) {
     return LowerUnary(unit, node, node.op_type == "ReduceMin" ? "min" : "max");
   }
   const bool is_of_all = has_list && IntsAttribute(node, "axes").empty();  // x.amax ()
-  const bool has_places =
-      !unit.TargetOf(node).starts_with("aten.am") && !is_of_all && !IsTakenOff(unit, node);
+  const NodeId maker = unit.bound().graph().values[Index(node.outputs[0])].producer;
+  const bool has_places = !unit.TargetOf(node).starts_with("aten.am") && !is_of_all &&
+                          !IsTakenOffMaximum(unit.bound(), maker);
   if (has_places) return LowerUnary(unit, node, aten);
   LowerUnary(unit, node, node.op_type == "ReduceMin" ? "amin" : "amax");
 }

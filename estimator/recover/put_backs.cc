@@ -85,6 +85,7 @@ class PutBackFinder {
   // Those that leave a trace, and dropouts of transformers, where they are likely or told.
   std::vector<LostCall> LostCalls() {
     std::vector<LostCall> calls = FindLostCalls(graph_, metadata_, file_.operands, roles_.folded);
+    for (LostCall& call : FindDetachedMaxima(bound_)) calls.push_back(std::move(call));
     calls.insert(calls.end(), file_.casts.begin(), file_.casts.end());
     // 1 + weight.float(): what is made of a weight comes behind its cast.
     std::stable_partition(calls.begin(), calls.end(), [&](const LostCall& call) {
