@@ -10,13 +10,17 @@ namespace onnxfit {
 void HeldAttributes::Note(NameId value, size_t module, const Statement& statement, size_t place) {
   const std::string& target = statement.targets[place];
   if (value == kNoName || !target.starts_with("self.")) return;
-  const std::string path = program_.modules.PathOf(runs_.all()[module].module);
-  values_[path.substr(0, path.find('@')) + target][statement.last] = value;
+  values_[PathOf(static_cast<int32_t>(module)) + target][statement.last] = value;
 }
 
 void HeldAttributes::Note(NameId value, int64_t maker, const std::string& target) {
-  const std::string& path = program_.modules.PathOf(runs_.all()[Index(runs_.RunOf(maker))].module);
-  values_[path.substr(0, path.find('@')) + target][maker] = value;
+  values_[PathOf(runs_.RunOf(maker)) + target][maker] = value;
+}
+
+std::string HeldAttributes::PathOf(int32_t run) const {
+  if (run < 0) return "";  // the model itself
+  const std::string& path = program_.modules.PathOf(runs_.all()[Index(run)].module);
+  return path.substr(0, path.find('@'));
 }
 
 std::vector<NameId> HeldAttributes::Follow(ValueLives& lives) const {

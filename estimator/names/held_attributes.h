@@ -30,6 +30,9 @@ class HeldAttributes {
   std::vector<NameId> Follow(ValueLives& lives) const;
 
  private:
+  // Of the module that runs, before its attributes' names.
+  std::string PathOf(int32_t run) const;
+
   const Program& program_;
   const ModuleRuns& runs_;
   // By module and name: by the call behind which it is bound.

@@ -60,9 +60,10 @@ class NamedCastFinder {
   // What it makes is read by other lines alone.
   bool IsLastOfLine(NodeId node) const {
     const NodeLines& lines = bound_.metadata().LinesOf(node);
-    return std::ranges::none_of(
-        bound_.AllReadersOf(bound_.At(node).outputs[0]),
-        [&](NodeId reader) { return bound_.metadata().LinesOf(reader).text == lines.text; });
+    return HasResult(bound_.At(node)) &&
+           std::ranges::none_of(
+               bound_.AllReadersOf(bound_.At(node).outputs[0]),
+               [&](NodeId reader) { return bound_.metadata().LinesOf(reader).text == lines.text; });
   }
 
   // What the last line of the forward around `node` has bound to `variable` before.

@@ -107,9 +107,9 @@ bool ReadsFromHost(const BoundGraph& bound, const NodePattern::Match& match, Rew
 // Of places that are counted in both dimensions, in which the exporter puts windows last.
 bool AreWindows(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
   const std::vector<int64_t> perm = {0, 1, 2, 4, 3, 5};
-  const NodeId moved = bound.Maker(match.At('t'), "Transpose");
-  return bound.Known(match.At('h')) != nullptr && bound.Known(match.At('w')) != nullptr &&
-         IntsAttribute(bound.At(moved), "perm") == perm;
+  const NodeId moved = bound.Maker(match.At('t'), "Transpose");  // not where a cast is between
+  return moved != kNoNode && bound.Known(match.At('h')) != nullptr &&
+         bound.Known(match.At('w')) != nullptr && IntsAttribute(bound.At(moved), "perm") == perm;
 }
 
 // x[:, i, j]: constants of the exporter are lists of Python's, which stay on the host.
