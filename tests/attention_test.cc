@@ -172,7 +172,7 @@ TEST_CASE("and where its name tells, or of what is permuted before it is cut int
   CHECK(stage("stage").find("+t:1024") == std::string::npos);
   const auto maps = [](const std::string& child) {
     return TraceText(R"(n (float[2, 16, 8] x) => (float[2, 8, 4, 4] y) {
-        s = Constant <value = int64[4] {2, 8, 4, 4}> () ["/backbone/Neg"] a = Neg (x)
+        s = Constant <value = int64[4] {2, 8, 4, 4}> () ["/backbone/embeddings/Neg"] a = Neg (x)
         ["/Transpose"] t = Transpose <perm = [0, 2, 1]> (a) ["/Reshape"] m = Reshape (t, s)
         ["/)" + child + R"(/Abs"] y = Abs (m) })",
                      {.mode = Mode::kEval, .steps = 1});

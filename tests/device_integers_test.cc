@@ -115,6 +115,7 @@ TEST_CASE("layers that read one layer's buffer have equal ones") {
   CHECK(buffers("/h.1/attn/Add") == "h.0.attn.mask h.1.attn.mask ");
   CHECK(buffers("/h.0/attn/Add") == "h.0.attn.mask ");
   CHECK(buffers("/g.1/attn/Add") == "h.0.attn.mask ");
+  CHECK(buffers("/h.1/Add") == "h.0.attn.mask ");  // which is passed the mask: it has no "attn"
 }
 
 TEST_CASE("frequencies of a step that the run is given are no buffer") {

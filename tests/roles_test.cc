@@ -290,6 +290,15 @@ TEST_CASE("what is computed of a parameter stands for it") {
               "t_1") == "norm.weight ");
 }
 
+TEST_CASE("and two of them that one product reads") {
+  Graph graph = ParseGraph(R"(net (float[4, 4] x) => (float[4, 4] y)
+      < float[4, 2] "t_1" = ["location": "none"], float[2, 4] "t_2" = ["location": "none"] > {
+        a = MatMul ("t_1", "t_2") y = MatMul (x, a) })");
+  graph.metadata.emplace_back("graph_signature",
+                              "p_U: PARAMETER target='U'\np_V: PARAMETER target='V'\n");
+  CHECK(Names(Build(graph, {}).roles.parameters) == "U V ");
+}
+
 // pos_emb = self.wpe(torch.arange(3)), of a table as long as the triangle of the mask.
 TEST_CASE("a plain tensor of a module is none of its own") {
   const auto roles = [](const std::string& kind) {

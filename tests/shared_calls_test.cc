@@ -36,8 +36,8 @@ TEST_CASE("an activation of what several blocks are passed is made by each of th
         ["/up/t/t.2/Abs"] o = Abs (r) ["/up/t/t.0/Sigmoid"] s = Sigmoid ()" +
                                       passed + R"()
         ["/up/t/t.1/Neg"] a = Neg (s) ["/Add"] b = Add (a, o) [")" +
-                                      reader + R"("] c = Neg (s)
-        ["/Add_1"] y = Add (b, c) })",
+                                      reader + R"("] c = Neg (s) ["/mid/t/t.1/Neg"] d = Neg (s)
+        ["/Add_1"] e = Add (b, c) ["/Add_2"] y = Add (e, d) })",
                                   {.mode = Mode::kEval})
                                 .program;
     std::string text;
@@ -46,8 +46,8 @@ TEST_CASE("an activation of what several blocks are passed is made by each of th
     }
     return text;
   };
-  CHECK(modules("/down/t/t.1/Neg", "r") == "up.t.0 down.t.0 ");
-  CHECK(modules("/down/head/Neg", "r") == "up.t.0 ");
+  CHECK(modules("/down/t/t.1/Neg", "r") == "up.t.0 down.t.0 mid.t.0 ");
+  CHECK(modules("/head/Neg", "r") == "up.t.0 ");  // a chain, each of which reads the one before
   CHECK(modules("/down/t/t.1/Neg", "o") == "up.t.0 ");  // which nobody passed
 }
 

@@ -146,7 +146,7 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      false,
      kBartLayer},
     // Wav2Vec2BertFeatureProjection; _apply_relative_key_position_encoding.
-    {{"layer_norm", "projection"},
+    {{"@feature_projection", "layer_norm", "projection"},
      "layer_norm",
      "norm_hidden_states",
      {},

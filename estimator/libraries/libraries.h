@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -110,9 +111,13 @@ struct InPlaceChildren {
 };
 std::span<const InPlaceChildren> InPlaceModules();
 
-// Whether the forward of a module with those names, its children's and its own, copies what it
-// permutes to [n, c, h, w].
-bool CopiesPermuted(const std::set<std::string_view>& names);
+// x.permute (0, 3, 1, 2), x.permute (0, 2, 1).reshape (n, c, h, w), and what x.unfold (-2, …) makes
+// with its last but one dimension in front.
+enum class PermutedBy : uint8_t { kPermute, kReshape, kWindows };
+// Whether a module of that name is what permutes, its child, or, as "a/b", a child of its child.
+using HasName = std::function<bool(std::string_view)>;
+// Whether the forward of a module that has those names copies what it permutes so.
+bool CopiesPermuted(PermutedBy by, const HasName& has);
 
 // Whether an attention that scales queries before it takes them apart by heads, and has a layer for
 // keys of that name, without a bias, copies all heads.
@@ -268,7 +273,8 @@ std::string_view CloneOfBuffer();
 
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
-  // Those that it has, and, with "!", has not; "attention/self" one that has another.
+  // Those that it has, and, with "!", has not; "attention/self" one that has another; "@block" is
+  // its own name.
   std::string_view children[4];
   // One of them, "blocks.*" of a list, or an operator; "pad>view": the first view behind a pad;
   // "<norm": what that one was given; "+stage": what each layer of a list in that one makes.

@@ -200,25 +200,31 @@ constexpr InPlaceChildren kInPlaceModules[] = {
     {{"features.*.0", "features.*.conv.0"}, "features.*", true, kSums, false, kMobileNetV2},
 };
 
-// "….permute(0, 3, 1, 2).contiguous()" of forwards and their methods, by names of the module: its
-// children's and its own.
+// Copies of what a forward or its method permutes, by the module's children and its own name.
 struct PermutedCopy {
-  std::string_view names[2];  // "" beside one that is enough
+  PermutedBy by;
+  std::string_view names[2];  // "" beside one that is enough; "backbone/embeddings" a grandchild
   SeenIn seen;
 };
 constexpr PermutedCopy kPermutedCopies[] = {
-    {{"patch_embed1", "serial_blocks1"}, {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
+    {PermutedBy::kPermute,
+     {"patch_embed1", "serial_blocks1"},
+     {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
     // DPT's and ZoeDepth's, too.
-    {{"reassemble_stage", "layers"},
+    {PermutedBy::kPermute,
+     {"reassemble_stage", "layers"},
      {kTransformers, "models/depth_anything/modeling_depth_anything.py",
       "hidden_state = hidden_state.permute(0, 3, 1, 2).contiguous()"}},
-    {{"backbone", "head"},
+    {PermutedBy::kReshape,
+     {"backbone/embeddings", "head"},
      {kTransformers, "models/vitpose/modeling_vitpose.py",
       "sequence_output.reshape(batch_size, -1, patch_height, patch_width).contiguous()"}},
-    {{"patching"},
+    {PermutedBy::kWindows,
+     {"patching"},
      {kTransformers, "models/patchtsmixer/modeling_patchtsmixer.py",
       "output = output.transpose(-2, -3).contiguous()"}},
-    {{"patch_embeds", "pos_block"},
+    {PermutedBy::kPermute,
+     {"patch_embeds", "pos_block"},
      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };
 
@@ -252,10 +258,11 @@ ActivationUse ActivationsOf(std::string_view holder) {
   return row == std::end(kActivationRows) ? kNotKnown : row->use;
 }
 
-bool CopiesPermuted(const std::set<std::string_view>& names) {
+bool CopiesPermuted(PermutedBy by, const HasName& has) {
   return std::ranges::any_of(kPermutedCopies, [&](const PermutedCopy& row) {
-    return std::ranges::all_of(row.names,
-                               [&](auto name) { return name.empty() || names.contains(name); });
+    return row.by == by && std::ranges::all_of(row.names, [&](std::string_view name) {
+             return name.empty() || has(name);
+           });
   });
 }
 

@@ -216,7 +216,7 @@ class KnownNameFinder {
       if (!step.is_child || IsListed(step.key)) continue;
       const std::string pattern = NumberPattern(step.key);
       const auto known = named.find(pattern);
-      if (known == named.end() || 2 * known->second < alike[pattern] || known->second < 2) continue;
+      if (known == named.end() || 2 * known->second <= alike[pattern]) continue;
       for (const NameId value : At(step.last).outputs) {
         if (value != kNoName && !IsKnown(value))
           names_.push_back({value, forward.last, "its like"});

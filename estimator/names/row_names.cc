@@ -73,14 +73,21 @@ class RowNameFinder {
  private:
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
 
-  // Of a row's children, "!" before one that is not there, "attention/self" one that has another.
+  // Of a row's children, "!" before one that is not there, "attention/self" one that has another,
+  // "@block" the module itself.
   bool Has(std::string_view child) const {
     if (child.empty()) return true;
+    if (TakeOff(child, '@')) return IsCalled(child);
     const bool is_barred = TakeOff(child, '!');
     return is_barred != std::ranges::any_of(steps_, [&](const ForwardStep& step) {
              const bool is_it = step.is_child && child.starts_with(step.key);
              return is_it && Runs(step, child.substr(step.key.size()));
            });
+  }
+
+  bool IsCalled(std::string_view name) const {
+    return forward_.level > 0 &&
+           modules_.NameAt(At(steps_[0].first).module, forward_.level - 1) == name;
   }
 
   // Whether the child that the step is runs one of its own that has that path, "/self/query".

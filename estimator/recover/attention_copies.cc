@@ -1,4 +1,6 @@
 // Copies that contiguous() makes and no node stands for.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -111,6 +113,28 @@ bool SwapsWindows(const BoundGraph& bound, NodeId id) {
   return windows != kNoNode && FindUnfold(bound, windows).has_value();
 }
 
+std::optional<PermutedBy> HowPermuted(const BoundGraph& bound, NodeId id) {
+  if (IsPermutedTo(bound, id, {0, 3, 1, 2})) return PermutedBy::kPermute;
+  if (MakesMaps(bound, id)) return PermutedBy::kReshape;
+  if (SwapsWindows(bound, id)) return PermutedBy::kWindows;
+  return std::nullopt;
+}
+
+// Whether the module at `path` is called so, or has such a child ("a/b": a grandchild).
+bool HasModule(const std::map<std::string_view, std::set<std::string_view>>& children,
+               const std::string& path, std::string_view name) {
+  const size_t slash = name.find('/');
+  if (slash != name.npos) {
+    const std::string inner = path.empty() ? std::string(name.substr(0, slash))
+                                           : fmt::format("{}.{}", path, name.substr(0, slash));
+    return HasModule(children, inner, name.substr(slash + 1)) &&
+           HasModule(children, path, name.substr(0, slash));
+  }
+  if (!path.empty() && ChildOf(path) == name) return true;
+  const auto module = children.find(path);
+  return module != children.end() && module->second.contains(name);
+}
+
 }  // namespace
 
 bool CopiesHeads(const BoundGraph& bound, ValueId q, ValueId key) {
@@ -170,19 +194,14 @@ std::vector<Rewritten> FindHeadCopies(const BoundGraph& bound) {
 std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
   const auto children = ChildrenOfModules(bound);
   std::vector<Rewritten> copies;
-  for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
-    const Node& node = bound.graph().nodes[i];
-    const auto id = static_cast<NodeId>(i);
-    const bool makes_maps =
-        IsPermutedTo(bound, id, {0, 3, 1, 2}) || MakesMaps(bound, id) || SwapsWindows(bound, id);
-    if (!makes_maps || !IsNamedByTorchScript(node)) continue;
-    const std::string_view path = bound.metadata().PathOf(id);
-    const auto module = children.find(path);
-    std::set<std::string_view> names;
-    if (module != children.end()) names = module->second;
-    if (!path.empty()) names.insert(ChildOf(path));
+  for (NodeId id = 0; id < std::ssize(bound.graph().nodes); ++id) {
+    const Node& node = bound.At(id);
+    const std::optional<PermutedBy> by = HowPermuted(bound, id);
+    if (!by.has_value() || !IsNamedByTorchScript(node)) continue;
+    const std::string& path = bound.metadata().PathOf(id);
+    const auto has = [&](std::string_view name) { return HasModule(children, path, name); };
     const bool permutes = node.op_type == "Transpose";
-    if (!CopiesPermuted(names) && !(permutes && AreEdges(bound, node.inputs[0]))) continue;
+    if (!CopiesPermuted(*by, has) && !(permutes && AreEdges(bound, node.inputs[0]))) continue;
     copies.push_back(permutes ? CopyBehind(bound, id) : CopyOfView(bound, id, node.inputs[0]));
   }
   return copies;

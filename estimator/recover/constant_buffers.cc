@@ -125,15 +125,27 @@ std::set<std::string> OtherOwners(const BoundGraph& bound, const std::string& ow
   return owners;
 }
 
+// The paths of modules that make a call, or of which a child does.
+std::set<std::string> ModulesThatRun(const ExporterMetadata& metadata) {
+  std::set<std::string> paths;
+  for (const NodeOrigin& origin : metadata.origins) {
+    std::string_view path = metadata.modules.PathOf(origin.module);
+    while (paths.emplace(path).second && path.find('.') != path.npos) path = ParentOf(path);
+  }
+  return paths;
+}
+
 // A buffer of one layer that others of its list read: each has its own, register_buffer ("mask",
 // mask), and the exporter keeps one where they are equal.
 void AddEqualBuffers(const BoundGraph& bound, const std::vector<ModuleTensor>& buffers,
                      std::vector<LostTensor>& lost) {
+  const std::set<std::string> modules = ModulesThatRun(bound.metadata());
   for (const ModuleTensor& buffer : buffers) {
     const std::string_view name = ChildOf(buffer.name);
     if (buffer.value == kNoValue || name.starts_with(kConstantBuffer)) continue;
     for (const std::string& owner :
          OtherOwners(bound, std::string(ParentOf(buffer.name)), buffer.value)) {
+      if (!modules.contains(owner)) continue;  // a mask that the layer is passed
       lost.push_back({Role::kBuffer, fmt::format("{}.{}", owner, name), buffer.type});
     }
   }

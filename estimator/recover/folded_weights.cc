@@ -240,16 +240,16 @@ std::map<std::string_view, std::vector<std::string_view>> LostParameters(
 std::map<ValueId, std::string_view> FindFoldedParameters(const BoundGraph& bound,
                                                          const TensorUses& uses) {
   auto lost = LostParameters(bound.graph(), bound.metadata());
-  std::map<NodeId, const Initializer*> by_reader;
+  std::map<std::pair<NodeId, size_t>, const Initializer*> by_reader;  // and its input
   for (const Initializer& initializer : bound.graph().initializers) {
     const auto use = uses.first.find(initializer.value);
     if (use == uses.first.end()) continue;
     if (MayBeOfParameter(initializer, bound.NameOf(initializer.value)))
-      by_reader.emplace(use->second.node, &initializer);
+      by_reader.emplace(std::pair(use->second.node, use->second.input), &initializer);
   }
   std::map<ValueId, std::string_view> found;
   for (const auto& [reader, initializer] : by_reader) {
-    std::vector<std::string_view>& names = lost[bound.metadata().PathOf(reader)];
+    std::vector<std::string_view>& names = lost[bound.metadata().PathOf(reader.first)];
     if (names.empty()) continue;
     found.emplace(initializer->value, names.back());
     names.pop_back();

@@ -101,7 +101,8 @@ class LostCastFinder {
   void AddSoftmax(NodeId softmax) {
     const ValueId x = bound_.At(softmax).inputs[0];
     const int casts_behind = CastsBehind(softmax);
-    if (casts_behind == 1) return AddBackInLine(softmax, ValuesOf(softmax, x));
+    const bool is_for_product = ValuesOf(softmax, kNoValue) != kNoValue;
+    if (casts_behind == 1 && is_for_product) return AddBackInLine(softmax, ValuesOf(softmax, x));
     if (RunsInFloat(softmax) || IsToldFloat(softmax) || casts_behind == 2) {
       AddInLine(softmax, x, ResultOf(softmax));
       return AddBackInLine(softmax, ValuesOf(softmax, x));
@@ -230,7 +231,8 @@ class LostCastFinder {
   }
 
   // Casts that do nothing, of which TorchScript's files have each: the first of two is that of
-  // "softmax(x, dtype=torch.float32).to(q.dtype)", one alone that of "weights.type(v.dtype)".
+  // "softmax(x, dtype=torch.float32).to(q.dtype)", one alone that of "weights.type(v.dtype)", which
+  // a product reads, or of "softmax(x, dtype=torch.float32)", as routers of experts have it.
   int CastsBehind(NodeId softmax) const {
     int casts = 0;
     if (!IsNamedByTorchScript(bound_.At(softmax))) return casts;

@@ -152,6 +152,7 @@ std::optional<Rewritten> FindUnmasked(const BoundGraph& bound, NodeId last) {
 std::optional<Rewritten> FindUnfilled(const BoundGraph& bound, NodeId last) {
   const std::vector<ValueId>& inputs = bound.At(last).inputs;
   if (!bound.IsNumber(inputs[1]) || !IsMadeOfNoMask(bound, inputs[0])) return std::nullopt;
+  if (bound.DimsOf(inputs[2]) != bound.DimsOf(bound.At(last).outputs[0])) return std::nullopt;
   return Rewritten{.aten = kNoCall, .inputs = {inputs[2]}, .last = last, .nodes = {last}};
 }
 

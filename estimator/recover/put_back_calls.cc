@@ -268,6 +268,18 @@ bool AreNamedAlike(const ModuleTree& modules, ModuleId a, ModuleId b) {
          WithoutNumbers(modules.NameOf(a)) == WithoutNumbers(modules.NameOf(b));
 }
 
+// Whether more than one other module of the name of `caller` reads `value`: in a chain each passes
+// its activation on to the next alone.
+bool HasLikeReaders(const UnitWriter& unit, ValueId value, ModuleId caller) {
+  const ExporterMetadata& metadata = unit.bound().metadata();
+  std::set<ModuleId> readers;
+  for (const NodeId node : unit.bound().ReadersOf(value)) {
+    const ModuleId reader = metadata.modules.CallerOf(metadata.ModuleOf(node));
+    if (AreNamedAlike(metadata.modules, caller, reader)) readers.insert(reader);
+  }
+  return readers.size() > 1;
+}
+
 }  // namespace
 
 // A layer reads integers that its twin has made of what both were passed: masks and positions,
@@ -287,9 +299,9 @@ void PutBackWriter::WriteShared(UnitWriter& unit, NodeId node) {
   }
 }
 
-// The module that made `value` of what its caller was passed, where another module of the same name
-// has passed that to its equal child, SiLU()(time) of each block: kOutside of others.  What the
-// module of `reader` was passed itself it does not make.
+// The module that made `value` of what its caller was passed, where other modules of the same name
+// have passed that to their equal children, SiLU()(time) of each block: kOutside of others.  What
+// the module of `reader` was passed itself it does not make.
 ModuleId PutBackWriter::MergedMakerOf(const UnitWriter& unit, ValueId value,
                                       ModuleId reader) const {
   const ExporterMetadata& metadata = unit.bound().metadata();
@@ -309,7 +321,8 @@ ModuleId PutBackWriter::MergedMakerOf(const UnitWriter& unit, ValueId value,
   const NodeId passed = source == kNoValue ? kNoNode : unit.graph().values[Index(source)].producer;
   const bool is_passed = passed != kNoNode && !is_in_caller(passed);
   const bool is_own = std::ranges::any_of(unit.bound().ReadersOf(value), is_in_caller);
-  return is_passed && is_own ? module : kOutside;
+  const bool is_shared = is_own && HasLikeReaders(unit, value, caller);
+  return is_passed && is_shared ? module : kOutside;
 }
 
 void PutBackWriter::WriteMerged(UnitWriter& unit, NodeId node) {
