@@ -492,6 +492,15 @@ TEST_CASE("a layer of windows holds what it cuts up and puts together") {
         std::string::npos);
 }
 
+TEST_CASE("timm's linear attention divides what its second product has made") {
+  const std::string found = Known(R"(none = Constant <value = int64[6] {0, 0, 0, 0, 0, 1}> ()
+      ["/m/qkv/Neg"] a = Neg (x) ["/m/aggreg.0/Abs"] b = Abs (a) ["/m/Pad"] v = Pad (b, none)
+      ["/m/Transpose"] t = Transpose <perm = [0, 2, 1]> (b) ["/m/MatMul"] w = MatMul (t, v)
+      ["/m/MatMul_1"] o = MatMul (b, w) ["/m/Exp"] e = Exp (o) ["/m/proj/Neg"] y = Neg (e))");
+  CHECK(found.find("w until /m/proj/Neg as kv; ") != std::string::npos);
+  CHECK(found.find("o until") == std::string::npos);
+}
+
 TEST_CASE("a model that asks for the states of all layers holds them") {
   const auto known = [](const std::string& projection) {
     return Known(R"(["/m/embeddings/Neg"] e = Neg (x)

@@ -37,7 +37,7 @@ constexpr KnownNameRow kRowsOfStages[] = {
     {{"qkv", "aggreg.0", "proj"}, "kernel_func_1", "k", {}, false, kLiteMla},
     {{"qkv", "aggreg.0", "proj"}, "pad", "v", {}, false, kLiteMla},
     {{"qkv", "aggreg.0", "proj"}, "to", "q, k, v", {"type_as"}, false, kLiteMla},
-    {{"qkv", "aggreg.0", "proj"}, "matmul", "kv", {"type_as"}, false, kLiteMla},
+    {{"qkv", "aggreg.0", "proj"}, "pad>matmul", "kv", {"type_as"}, false, kLiteMla},
     {{"qkv", "aggreg.0", "proj"}, "cat", "multi_scale_qkv", {}, false, kLiteMla},
     // EfficientAdditiveAttention.
     {{"to_query", "to_key", "final"}, "div", "query", {}, false, kAdditive},
