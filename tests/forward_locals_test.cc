@@ -501,6 +501,19 @@ TEST_CASE("timm's linear attention divides what its second product has made") {
   CHECK(found.find("o until") == std::string::npos);
 }
 
+TEST_CASE("timm's EfficientViM holds the features that its head pools") {
+  const std::string found = Known(R"(["/patch_embed/Neg"] p = Neg (x)
+      ["/stages.0/Abs"] s = Abs (p) ["/norm.0/Neg"] n = Neg (s) ["/stages.1/Abs"] t = Abs (s)
+      last = Constant <value = int64[1] {-1}> ()
+      ["/ReduceMean"] m = ReduceMean (n, last) ["/heads.0/Abs"] h = Abs (m)
+      ["/Mul"] w = Mul (h, t) ["/Exp"] y = Exp (w))");
+  CHECK(found.find("s until /stages.1/Abs as x, h; ") != std::string::npos);
+  CHECK(found.find("t until /stages.1/Abs as x, h; ") != std::string::npos);
+  CHECK(found.find("n until /Exp as features; ") != std::string::npos);
+  CHECK(found.find("m until /Exp as x; ") != std::string::npos);
+  CHECK(found.find("w until /Exp as logits; ") != std::string::npos);
+}
+
 TEST_CASE("a model that asks for the states of all layers holds them") {
   const auto known = [](const std::string& projection) {
     return Known(R"(["/m/embeddings/Neg"] e = Neg (x)

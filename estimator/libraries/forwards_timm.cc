@@ -16,6 +16,8 @@ constexpr SeenIn kHrnetHead = {kTimm, "models/hrnet.py", "y = incre(yl[i]) + dow
 constexpr SeenIn kCoat = {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"};
 constexpr SeenIn kCoatParallel = {kTimm, "models/coat.py", "cur2 = self.norm12(x2)"};
 constexpr SeenIn kCoatPositions = {kTimm, "models/coat.py", "EV_hat = q_img * conv_v_img"};
+constexpr SeenIn kPooledStages = {kTimm, "models/efficientvim.py",
+                                  "logits = [weights[i] * head(x[i])"};
 
 constexpr KnownNameRow kRowsOfStages[] = {
     // "x = torch.cat(…)" of a method that is given x.
@@ -56,6 +58,17 @@ constexpr KnownNameRow kRowsOfStages[] = {
      {"blocks.*"},
      true,
      {kTimm, "models/efficientvim.py", "x_out = x"}},
+    // EfficientViM, whose forward holds the features that forward_head pools and weighs.
+    {{"patch_embed", "norm.0", "heads.0"},
+     "stages.*",
+     "x, h",
+     {"stages.*", "<mean"},
+     false,
+     kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "norm.*", "features", {}, true, kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "mean", "x", {}, true, kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "softmax", "weights", {}, true, kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "mul", "logits", {}, true, kPooledStages},
     // SwinTransformerV2CrBlock, whose method attends.
     {{"attn", "norm1", "mlp"},
      "pad",
