@@ -514,6 +514,15 @@ TEST_CASE("timm's EfficientViM holds the features that its head pools") {
   CHECK(found.find("w until /Exp as logits; ") != std::string::npos);
 }
 
+TEST_CASE("timm's MViT holds distances and products until its function has added them") {
+  const std::string found = Known(R"(["/m/pool_q/Neg"] p = Neg (x) ["/m/norm_q/Abs"] q = Abs (p)
+      ["/m/norm_k/Exp"] k = Exp (x) ["/m/Sub"] a = Sub (q, k) ["/m/Add"] d = Add (a, q)
+      ["/m/Einsum"] r = Einsum <equation = "bij,bkj->bik"> (d, k)
+      ["/m/Softmax"] s = Softmax (r) ["/m/MatMul"] y = MatMul (s, k))");
+  CHECK(found.find("d until /m/Einsum as dist_h, dist_w; ") != std::string::npos);
+  CHECK(found.find(" until /m/Einsum as rel_h, rel_w; ") != std::string::npos);
+}
+
 TEST_CASE("a model that asks for the states of all layers holds them") {
   const auto known = [](const std::string& projection) {
     return Known(R"(["/m/embeddings/Neg"] e = Neg (x)

@@ -18,6 +18,7 @@ constexpr SeenIn kCoatParallel = {kTimm, "models/coat.py", "cur2 = self.norm12(x
 constexpr SeenIn kCoatPositions = {kTimm, "models/coat.py", "EV_hat = q_img * conv_v_img"};
 constexpr SeenIn kPooledStages = {kTimm, "models/efficientvim.py",
                                   "logits = [weights[i] * head(x[i])"};
+constexpr SeenIn kRelative = {kTimm, "models/mvitv2.py", "def cal_rel_pos_type("};
 
 constexpr KnownNameRow kRowsOfStages[] = {
     // "x = torch.cat(…)" of a method that is given x.
@@ -69,6 +70,9 @@ constexpr KnownNameRow kRowsOfStages[] = {
     {{"patch_embed", "norm.0", "heads.0"}, "mean", "x", {}, true, kPooledStages},
     {{"patch_embed", "norm.0", "heads.0"}, "softmax", "weights", {}, true, kPooledStages},
     {{"patch_embed", "norm.0", "heads.0"}, "mul", "logits", {}, true, kPooledStages},
+    // MultiScaleAttention, whose function cal_rel_pos_type adds in place.
+    {{"pool_q", "norm_q", "norm_k"}, "sub>add", "dist_h, dist_w", {"<softmax"}, false, kRelative},
+    {{"pool_q", "norm_q", "norm_k"}, "bmm", "rel_h, rel_w", {"<softmax"}, false, kRelative},
     // SwinTransformerV2CrBlock, whose method attends.
     {{"attn", "norm1", "mlp"},
      "pad",
