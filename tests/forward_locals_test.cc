@@ -100,6 +100,14 @@ TEST_CASE("an activation of a forward's own is in the statement of the child bef
   CHECK(known("/m/act/Tanh").empty());
 }
 
+TEST_CASE("and so is what F.normalize divides by its norm") {
+  CHECK(Known(R"(tiny = Constant <value = float {0.000001}> () size = Shape (x)
+      axes = Constant <value = int64[1] {-1}> () ["/m/a/Neg"] a = Neg (x)
+      ["/m/b/Abs"] b = Abs (a) ["/m/ReduceL2"] l = ReduceL2 (b, axes) ["/m/Clip"] c = Clip (l, tiny)
+      ["/m/Expand"] e = Expand (c, size) ["/m/Div"] n = Div (b, e) ["/m/Exp"] y = Exp (n))")
+            .find("a until /m/Div as x; ") != std::string::npos);
+}
+
 TEST_CASE("a statement goes on with children until one is of the kind that began it") {
   CHECK(Known(R"(["/m/Exp"] a = Exp (x) ["/m/b/Abs"] b = Abs (a) ["/m/Tanh"] c = Tanh (b)
                  ["/m/d/Sin"] y = Sin (c))") == "a until /m/d/Sin as x; ");

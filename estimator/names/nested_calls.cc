@@ -45,15 +45,16 @@ class NestedCallFinder {
     for (size_t i = 0; i + 1 < steps_.size(); ++i) {
       if (IsActivationOf(steps_[i], steps_[i + 1])) {
         const size_t first = BeginOfStatement(begin, i);
+        const size_t end = EndOfFunction(i + 1);
         const bool goes_on =
-            i + 2 < steps_.size() && GoesOn(steps_[first], steps_[i + 1], steps_[i + 2]);
-        const int64_t last = steps_[goes_on ? i + 2 : i + 1].last;
+            end + 1 < steps_.size() && GoesOn(steps_[first], steps_[end], steps_[end + 1]);
+        const int64_t last = steps_[goes_on ? end + 1 : end].last;
         for (int64_t call = steps_[first].first; call <= steps_[first].last; ++call) {
           for (const NameId value : At(call).inputs) {
             if (made.contains(value)) names.push_back({value, last, "x"});
           }
         }
-        begin = goes_on ? i + 3 : i + 2;
+        begin = goes_on ? end + 2 : end + 1;
       }
       const std::vector<NameId>& results = At(steps_[i].last).outputs;
       made.insert(results.begin(), results.end());
@@ -66,8 +67,20 @@ class NestedCallFinder {
   // Whether `next` is an activation of the forward's own, which reads what `child` has made.
   bool IsActivationOf(const ForwardStep& child, const ForwardStep& next) const {
     constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
-    return child.is_child && !next.is_child && ReadsFirst(calls_, child, next) &&
-           std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
+    const bool is_function = std::ranges::find(kFunctions, next.key) != std::end(kFunctions) ||
+                             EndOfFunction(static_cast<size_t>(&next - steps_.data())) >
+                                 static_cast<size_t>(&next - steps_.data());
+    return child.is_child && !next.is_child && is_function && ReadsFirst(calls_, child, next);
+  }
+
+  // The last step of the function that step `i` begins: itself, but of F.normalize, which divides
+  // by a norm.
+  size_t EndOfFunction(size_t i) const {
+    constexpr std::string_view kNormalize[] = {"linalg_vector_norm", "clamp_min", "expand", "div"};
+    for (size_t k = 0; k < std::size(kNormalize); ++k) {
+      if (i + k >= steps_.size() || steps_[i + k].key != kNormalize[k]) return i;
+    }
+    return i + std::size(kNormalize) - 1;
   }
 
   // Whether only the next step reads what `step` makes.
