@@ -1,0 +1,134 @@
+#include "estimator/names/read_later.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <span>
+#include <string>
+
+#include "estimator/base/index.h"
+#include "estimator/base/numbered_names.h"
+#include "estimator/program/modules.h"
+
+namespace onnxfit {
+namespace {
+
+bool IsView(const ForwardStep& step) {
+  constexpr std::string_view kViews[] = {"slice", "view", "permute", "select", "expand"};
+  return !step.is_child && std::ranges::find(kViews, step.key) != std::end(kViews);
+}
+
+class ReadLaterFinder {
+ public:
+  // All must outlive it.
+  ReadLaterFinder(const std::vector<AtenCall>& calls, const ForwardRun& forward, const std::vector<ForwardStep>& steps, size_t known,
+                  std::vector<KnownName>& names)
+      : calls_(calls), forward_(forward), steps_(steps), known_(known), names_(names) {
+    for (size_t i = 0; i < steps_.size(); ++i) ReadStep(i);
+  }
+
+  // What is read after another child has run has a name of its own, unless a sum or product of it
+  // takes the name, "x = x + y".  Names in loops are bound anew.
+  void Find() {
+    std::map<std::string, size_t> named;  // by what their makers have in common
+    for (const auto& [value, reads] : reads_) {
+      const size_t maker = makers_[value];
+      const std::span between = std::span(steps_).subspan(maker + 1, reads.last - maker - 1);
+      const bool is_later = std::ranges::any_of(between, &ForwardStep::is_child);
+      if (!is_later || !HasName(reads, value) || IsKnown(value)) continue;
+      const size_t next = NextTurnOf(steps_, maker);
+      const bool is_bound_anew = next < steps_.size() && next > reads.last;
+      names_.push_back(
+          {value, is_bound_anew ? steps_[next].last : forward_.last, "what is read later"});
+      if (!is_bound_anew) ++named[NumberPattern(steps_[maker].key)];
+    }
+    FindLikeNamed(named);
+  }
+
+ private:
+  struct Reads {
+    size_t last = 0;                   // the step
+    std::set<std::string_view> turns;  // layers of loops
+  };
+
+  const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
+
+  void ReadStep(size_t i) {
+    const ForwardStep& step = steps_[i];
+    for (int64_t call = step.first; call <= step.last; ++call) {
+      for (const NameId value : At(call).inputs) {
+        if (!makers_.contains(value)) continue;
+        Reads& reads = reads_[value];
+        reads.last = i;
+        if (step.is_child && IsListed(step.key)) reads.turns.insert(step.key);
+      }
+    }
+    if (IsListed(step.key) || !step.is_child) return;
+    for (const NameId value : At(step.last).outputs) {
+      if (value != kNoName) makers_[value] = i;
+    }
+  }
+
+  bool HasName(const Reads& reads, NameId value) const {
+    const ForwardStep& last = steps_[reads.last];
+    const bool is_of_loop = reads.turns.contains(last.key) && !AreTurns(reads.turns);
+    return !is_of_loop && !TakesName(last, value);
+  }
+
+  // x = x + y
+  bool TakesName(const ForwardStep& step, NameId value) const {
+    const std::vector<NameId>& inputs = At(step.first).inputs;
+    const bool is_other = step.is_child || step.key == "cat" || IsView(step);
+    return !is_other && inputs.size() <= 2 && inputs[0] == value;
+  }
+
+  // "x1 = self.down1(x); x2 = self.down2(x1); …" where most are read later: each has a name, or all
+  // are in a list.
+  void FindLikeNamed(const std::map<std::string, size_t>& named) {
+    std::map<std::string, size_t> alike;
+    for (const ForwardStep& step : steps_) {
+      if (step.is_child && !IsListed(step.key)) ++alike[NumberPattern(step.key)];
+    }
+    for (const ForwardStep& step : steps_) {
+      if (!step.is_child || IsListed(step.key)) continue;
+      const std::string pattern = NumberPattern(step.key);
+      const auto known = named.find(pattern);
+      if (known == named.end() || 2 * known->second < alike[pattern] || known->second < 2) continue;
+      for (const NameId value : At(step.last).outputs) {
+        if (value != kNoName && !IsKnown(value))
+          names_.push_back({value, forward_.last, "its like"});
+      }
+    }
+  }
+
+  // Whether a row says until when a name of the forward holds it.
+  bool IsKnown(NameId value) const {
+    return std::any_of(names_.begin() + static_cast<std::ptrdiff_t>(known_), names_.end(),
+                       [=](const KnownName& name) { return name.value == value; });
+  }
+
+  const std::vector<AtenCall>& calls_;
+  const ForwardRun& forward_;
+  const std::vector<ForwardStep>& steps_;
+  size_t known_;  // where those of the forward at hand begin
+  std::vector<KnownName>& names_;
+  std::map<NameId, size_t> makers_;  // of what children make: the step
+  std::map<NameId, Reads> reads_;
+};
+
+}  // namespace
+
+// Of "for block, res in zip(self.blocks, self.res)" those of one turn have one number.
+bool AreTurns(const std::set<std::string_view>& layers) {
+  const auto number = [](std::string_view layer) { return layer.substr(layer.rfind('.') + 1); };
+  return std::ranges::any_of(
+      layers, [&](std::string_view layer) { return number(layer) != number(*layers.begin()); });
+}
+
+void FindReadLater(const Program& program, const ModuleRuns& runs, const ForwardRun& forward,
+                   const std::vector<ForwardStep>& steps, size_t known,
+                   std::vector<KnownName>& names) {
+  ReadLaterFinder(program.calls, forward, steps, known, names).Find();
+}
+
+}  // namespace onnxfit
