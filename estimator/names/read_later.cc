@@ -21,9 +21,10 @@ bool IsView(const ForwardStep& step) {
 class ReadLaterFinder {
  public:
   // All must outlive it.
-  ReadLaterFinder(const std::vector<AtenCall>& calls, const ForwardRun& forward, const std::vector<ForwardStep>& steps, size_t known,
+  ReadLaterFinder(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+                  const ForwardRun& forward, const std::vector<ForwardStep>& steps, size_t known,
                   std::vector<KnownName>& names)
-      : calls_(calls), forward_(forward), steps_(steps), known_(known), names_(names) {
+      : calls_(calls), runs_(runs), forward_(forward), steps_(steps), known_(known), names_(names) {
     for (size_t i = 0; i < steps_.size(); ++i) ReadStep(i);
   }
 
@@ -35,7 +36,7 @@ class ReadLaterFinder {
       const size_t maker = makers_[value];
       const std::span between = std::span(steps_).subspan(maker + 1, reads.last - maker - 1);
       const bool is_later = std::ranges::any_of(between, &ForwardStep::is_child);
-      if (!is_later || !HasName(reads, value) || IsKnown(value)) continue;
+      if (!is_later || !HasName(maker, reads, value) || IsKnown(value)) continue;
       const size_t next = NextTurnOf(steps_, maker);
       const bool is_bound_anew = next < steps_.size() && next > reads.last;
       names_.push_back(
@@ -48,6 +49,7 @@ class ReadLaterFinder {
  private:
   struct Reads {
     size_t last = 0;                   // the step
+    size_t steps = 0;                  // how many
     std::set<std::string_view> turns;  // layers of loops
   };
 
@@ -59,20 +61,22 @@ class ReadLaterFinder {
       for (const NameId value : At(call).inputs) {
         if (!makers_.contains(value)) continue;
         Reads& reads = reads_[value];
+        if (reads.steps == 0 || reads.last != i) ++reads.steps;
         reads.last = i;
         if (step.is_child && IsListed(step.key)) reads.turns.insert(step.key);
       }
     }
-    if (IsListed(step.key) || !step.is_child) return;
+    if (IsListed(step.key) || !(step.is_child || IsViewOfPart(step))) return;
     for (const NameId value : At(step.last).outputs) {
       if (value != kNoName) makers_[value] = i;
     }
   }
 
-  bool HasName(const Reads& reads, NameId value) const {
+  bool HasName(size_t maker, const Reads& reads, NameId value) const {
     const ForwardStep& last = steps_[reads.last];
     const bool is_of_loop = reads.turns.contains(last.key) && !AreTurns(reads.turns);
-    return !is_of_loop && !TakesName(last, value);
+    return !is_of_loop && !TakesName(last, value) && !IsJoinedAtOnce(maker, reads) &&
+           reads.last > RebindingOf(maker, value);
   }
 
   // x = x + y
@@ -80,6 +84,46 @@ class ReadLaterFinder {
     const std::vector<NameId>& inputs = At(step.first).inputs;
     const bool is_other = step.is_child || step.key == "cat" || IsView(step);
     return !is_other && inputs.size() <= 2 && inputs[0] == value;
+  }
+
+  // flat = self.encoder(x).flatten(1): in the outermost forward, a view of what a module with
+  // modules of its own has made, which is a line; of a layer it may be a part of one.
+  bool IsViewOfPart(const ForwardStep& step) const {
+    const bool is_view = step.key == "view" || step.key == "permute";
+    if (forward_.level > 0 || !is_view) return false;
+    const auto base = makers_.find(At(step.first).inputs[0]);
+    return base != makers_.end() && runs_.DepthAt(steps_[base->second].last) > 1;
+  }
+
+  // torch.cat([self.users(user), self.items(item)], dim=-1) of the outermost forward, which may
+  // give no names to what is embedded.
+  bool IsJoinedAtOnce(size_t maker, const Reads& reads) const {
+    const ForwardStep& step = steps_[maker];
+    const bool embeds = step.first == step.last && At(step.last).op == "embedding";
+    return forward_.level == 0 && embeds && reads.steps == 1 && steps_[reads.last].key == "cat";
+  }
+
+  // "for layer in self.layers: y = layer(x); x = torch.cat([x, y], dim=-1)": the step that binds
+  // anew the name by which a layer of a list reads `value`, as the next layer reads its result; 0
+  // where none does.
+  size_t RebindingOf(size_t maker, NameId value) const {
+    size_t turn = maker + 1;
+    while (turn < steps_.size() && !IsLayerOf(steps_[turn], value)) ++turn;
+    for (size_t i = turn + 1; i + 1 < steps_.size(); ++i) {
+      const bool is_next =
+          !steps_[i].is_child && IsLayerOf(steps_[i + 1], At(steps_[i].last).outputs[0]);
+      if (is_next && ParentOf(steps_[i + 1].key) == ParentOf(steps_[turn].key)) return i;
+    }
+    return 0;
+  }
+
+  // Whether the step is a layer of a list that reads `value`.
+  bool IsLayerOf(const ForwardStep& step, NameId value) const {
+    const auto reads = [=](const AtenCall& call) {
+      return std::ranges::find(call.inputs, value) != call.inputs.end();
+    };
+    return step.is_child && IsListed(step.key) &&
+           std::any_of(calls_.begin() + step.first, calls_.begin() + step.last + 1, reads);
   }
 
   // "x1 = self.down1(x); x2 = self.down2(x1); …" where most are read later: each has a name, or all
@@ -108,6 +152,7 @@ class ReadLaterFinder {
   }
 
   const std::vector<AtenCall>& calls_;
+  const ModuleRuns& runs_;
   const ForwardRun& forward_;
   const std::vector<ForwardStep>& steps_;
   size_t known_;  // where those of the forward at hand begin
@@ -128,7 +173,7 @@ bool AreTurns(const std::set<std::string_view>& layers) {
 void FindReadLater(const Program& program, const ModuleRuns& runs, const ForwardRun& forward,
                    const std::vector<ForwardStep>& steps, size_t known,
                    std::vector<KnownName>& names) {
-  ReadLaterFinder(program.calls, forward, steps, known, names).Find();
+  ReadLaterFinder(program.calls, runs, forward, steps, known, names).Find();
 }
 
 }  // namespace onnxfit
