@@ -14,6 +14,7 @@
 #include "estimator/names/forward_steps.h"
 #include "estimator/names/loop_names.h"
 #include "estimator/names/nested_calls.h"
+#include "estimator/names/ordered_names.h"
 #include "estimator/names/read_later.h"
 #include "estimator/names/row_names.h"
 #include "estimator/program/like.h"
@@ -71,6 +72,7 @@ class KnownNameFinder {
     }
     FindVariance(forward, steps);
     FindResponse(forward, steps);
+    if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
 
   void Bind(const ForwardStep& step, int64_t until, std::string_view name) {
