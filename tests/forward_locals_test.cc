@@ -572,5 +572,26 @@ TEST_CASE("a model holds what its backbone returns") {
             .find("a until /m/Exp as outputs; ") != std::string::npos);
 }
 
+TEST_CASE("nor does one whose weight a parametrization norms") {
+  const auto known = [](const std::string& v) {
+    const Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
+        < float[8, 1] g = ["location": "none"], float[8, 8] ")" +
+                                      v + R"(" = ["location": "none"] > {
+        ones = Constant <value = int64[1] {1}> () l = ReduceL2 (")" +
+                                      v + R"(", ones)
+        d = Div (")" + v + R"(", l) ["/m/encoder/weight/Mul"] w = Mul (d, g)
+        ["/m/encoder/MatMul"] e = MatMul (x, w) ["/m/decoder/Abs"] a = Abs (e)
+        ["/Exp"] y = Exp (a) })",
+                                  {.mode = Mode::kEval})
+                                .program;
+    std::string names;
+    for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), 3)) {
+      names += name.name + " ";
+    }
+    return names;
+  };
+  CHECK(known("original1").find("encoder_outputs") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::forward_locals_test
