@@ -43,7 +43,7 @@ class NestedCallFinder {
     std::set<NameId> made;
     size_t begin = 0;  // of the statement
     for (size_t i = 0; i + 1 < steps_.size(); ++i) {
-      if (IsActivationOf(steps_[i], steps_[i + 1])) {
+      if (IsActivation(i + 1)) {
         const size_t first = BeginOfStatement(begin, i);
         const size_t end = EndOfFunction(i + 1);
         const bool goes_on =
@@ -64,13 +64,14 @@ class NestedCallFinder {
  private:
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
 
-  // Whether `next` is an activation of the forward's own, which reads what `child` has made.
-  bool IsActivationOf(const ForwardStep& child, const ForwardStep& next) const {
+  // Whether step `i` begins a function of the forward's own, which reads what a child has just
+  // made.
+  bool IsActivation(size_t i) const {
     constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
-    const bool is_function = std::ranges::find(kFunctions, next.key) != std::end(kFunctions) ||
-                             EndOfFunction(static_cast<size_t>(&next - steps_.data())) >
-                                 static_cast<size_t>(&next - steps_.data());
-    return child.is_child && !next.is_child && is_function && ReadsFirst(calls_, child, next);
+    const bool is_function = std::ranges::find(kFunctions, steps_[i].key) != std::end(kFunctions) ||
+                             EndOfFunction(i) > i;
+    return steps_[i - 1].is_child && !steps_[i].is_child && is_function &&
+           ReadsFirst(calls_, steps_[i - 1], steps_[i]);
   }
 
   // The last step of the function that step `i` begins: itself, but of F.normalize, which divides
