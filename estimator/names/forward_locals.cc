@@ -15,6 +15,7 @@
 #include "estimator/names/loop_names.h"
 #include "estimator/names/nested_calls.h"
 #include "estimator/names/ordered_names.h"
+#include "estimator/names/own_loops.h"
 #include "estimator/names/read_later.h"
 #include "estimator/names/row_names.h"
 #include "estimator/program/like.h"
@@ -72,6 +73,7 @@ class KnownNameFinder {
     }
     FindVariance(forward, steps);
     FindResponse(forward, steps);
+    FindOwnLoops(calls_, forward, steps, known_, names_);
     if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
 
