@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "estimator/base/index.h"
 #include "estimator/base/numbered_names.h"
@@ -18,7 +20,9 @@ class OrderedNameFinder {
       : program_(program), calls_(program.calls), steps_(steps) {
     for (size_t i = 0; i < steps_.size(); ++i) {
       for (const NameId value : ReadBy(steps_[i])) readers_[value].push_back(i);
+      keys_.push_back(NumberPattern(steps_[i].key));
     }
+    for (size_t i = 0; i <= steps_.size(); ++i) ++neighbours_[{KeyOf(i - 1), KeyOf(i)}];
   }
 
   // Those that the forward holds until its last call.
@@ -55,20 +59,19 @@ class OrderedNameFinder {
     const auto begin = steps_.begin() + static_cast<std::ptrdiff_t>(maker);
     const auto end = steps_.begin() + static_cast<std::ptrdiff_t>(reader) + 1;
     const bool is_other = steps_[reader].is_child || steps_[reader].key == "cat";
-    return !is_other && std::none_of(begin, end, Attends) && !MayTakeName(reader, value) &&
-           IsNamedBetween(maker, reader, value);
+    return !is_other && IsNamedBetween(maker, reader, value) && !MayTakeName(reader, value) &&
+           std::none_of(begin, end, Attends);
+  }
+
+  // "" of none.
+  std::string_view KeyOf(size_t step) const {
+    return step < keys_.size() ? std::string_view(keys_[step]) : "";
   }
 
   // Whether the forward makes the same elsewhere, before or behind the same.
   bool IsRepeated(size_t i) const {
-    const auto key = [&](size_t step) -> std::string {
-      return step < steps_.size() ? NumberPattern(steps_[step].key) : "";
-    };
-    for (size_t j = 0; j < steps_.size(); ++j) {
-      if (j == i || key(j) != key(i)) continue;
-      if (key(j - 1) == key(i - 1) || key(j + 1) == key(i + 1)) return true;
-    }
-    return false;
+    return neighbours_.at({KeyOf(i - 1), KeyOf(i)}) > 1 ||
+           neighbours_.at({KeyOf(i), KeyOf(i + 1)}) > 1;
   }
 
   // Python evaluates operands from left to right: between what step `maker` makes and the step that
@@ -106,6 +109,8 @@ class OrderedNameFinder {
   const std::vector<AtenCall>& calls_;
   const std::vector<ForwardStep>& steps_;
   std::map<NameId, std::vector<size_t>> readers_;  // by value: the steps that read it
+  std::vector<std::string> keys_;                  // of the steps, without numbers
+  std::map<std::pair<std::string_view, std::string_view>, int> neighbours_;  // how many there are
 };
 
 }  // namespace

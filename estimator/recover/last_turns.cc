@@ -75,9 +75,10 @@ class LastTurnFinder {
     const auto has = [&](int64_t number) {
       return names_.contains(InTurn(std::string(name), turn, number));
     };
-    bool are_before = turn.number + 1 >= kFewestTurns && names_.contains(name);
-    for (int64_t i = 0; i < turn.number && are_before; ++i) are_before = has(i);
-    return are_before && !has(turn.number + 1);
+    if (turn.number + 1 < kFewestTurns || !has(turn.number) || has(turn.number + 1)) return false;
+    int64_t before = 0;
+    while (before < turn.number && has(before)) ++before;
+    return before == turn.number;
   }
 
   static std::string_view ListOf(std::string_view name, const Turn& turn) {
@@ -115,7 +116,8 @@ class LastTurnFinder {
   ValueId InNextTurn(const Branch& branch) const {
     const NodeId maker = bound_.graph().values[Index(branch.value)].producer;
     const Node& node = bound_.At(maker);
-    const auto next = nodes_.find(InTurn(std::string(node.name), branch.turn, branch.turn.number + 1));
+    const auto next =
+        nodes_.find(InTurn(std::string(node.name), branch.turn, branch.turn.number + 1));
     if (next == nodes_.end() || next->second == maker) return kNoValue;
     const auto place = std::ranges::find(node.outputs, branch.value) - node.outputs.begin();
     const std::vector<ValueId>& made = bound_.At(next->second).outputs;
@@ -141,7 +143,8 @@ class LastTurnFinder {
 
   // "Conv in layers.11.skip", also of the one in "layers.10.skip".
   std::string KeyOf(NodeId node, const Turn& turn) const {
-    return std::string(bound_.At(node).op_type) + " in " + InTurn(PathOf(node), turn, turn.number + 1);
+    return std::string(bound_.At(node).op_type) + " in " +
+           InTurn(PathOf(node), turn, turn.number + 1);
   }
 
   std::string PathOf(NodeId node) const {
