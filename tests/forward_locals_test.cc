@@ -149,6 +149,26 @@ TEST_CASE("what the outermost forward pools for its last layer has a name") {
               "/fc/Neg") == "h until /ReduceMean as x; ");
 }
 
+// "x[:2] = y; return x + z"
+TEST_CASE("the outermost forward's last line holds what lines have written into") {
+  const auto known = [](const std::string& last) {
+    return Known(R"(zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+      two = Constant <value = int64 {2}> () three = Constant <value = int64 {3}> ()
+      eight = Constant <value = int64 {8}> () size = Constant <value = int64[3] {2, 3, 8}> ()
+      up = Constant <value = int64[3] {2, 1, 1}> () mid = Constant <value = int64[2] {3, 1}> ()
+      ends = Constant <value = int64[1] {3}> ()
+      ["Range_1"] i = Range (zero, two, one) ["Range_2"] j = Range (zero, three, one)
+      ["Range_3"] k = Range (zero, eight, one)
+      r = Reshape (i, up) t = Reshape (j, mid) a = Expand (r, size) b = Expand (t, size)
+      c = Expand (k, size) d = Unsqueeze (a, ends) e = Unsqueeze (b, ends) f = Unsqueeze (c, ends)
+      ["/Concat"] p = Concat <axis = -1> (d, e, f) ["/Neg"] n = Neg (x) ["/Exp"] v = Exp (x)
+      ["/ScatterND"] s = ScatterND (n, p, v) )" +
+                 last);
+  };
+  CHECK(known(R"(["/Add"] g = Add (s, x) ["/Abs"] y = Abs (g))") == "s until /Abs as x; ");
+  CHECK(known(R"(["/f/Abs"] g = Abs (s) ["/Add"] y = Add (g, x))").empty());
+}
+
 // torch.export shows no line of the caller's for what it made a graph of.
 TEST_CASE("what a generated graph returns to layers is a local of its caller") {
   Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) {

@@ -11,6 +11,8 @@
 namespace onnxfit {
 namespace {
 
+constexpr std::string_view kWrite = "copy_slice";  // x[:, i] = y
+
 // Whether `next` reads first what `step` makes.
 bool ReadsFirst(const std::vector<AtenCall>& calls, const ForwardStep& step,
                 const ForwardStep& next) {
@@ -146,6 +148,30 @@ size_t LastNorm(const std::vector<AtenCall>& calls, const std::vector<ForwardSte
   return is_norm ? last - 1 : steps.size();
 }
 
+// The step that begins what the forward returns: its own calls at its end, each of which reads
+// first what the one before makes.
+size_t BeginOfReturned(const std::vector<AtenCall>& calls, const std::vector<ForwardStep>& steps) {
+  size_t first = steps.size() - 1;
+  const auto goes_on = [&](const ForwardStep& before) {
+    return !before.is_child && before.key != kWrite && ReadsFirst(calls, before, steps[first]);
+  };
+  while (first > 0 && goes_on(steps[first - 1])) --first;
+  return first;
+}
+
+// What step `returned` reads that lines have written into.
+std::vector<NameId> WrittenFor(const std::vector<AtenCall>& calls,
+                               const std::vector<ForwardStep>& steps, size_t returned) {
+  std::vector<NameId> written;
+  const std::vector<NameId>& read = calls[Index(steps[returned].first)].inputs;
+  for (size_t i = 0; i < returned; ++i) {
+    if (steps[i].is_child || steps[i].key != kWrite) continue;
+    const NameId value = calls[Index(steps[i].last)].outputs[0];
+    if (std::ranges::find(read, value) != read.end()) written.push_back(value);
+  }
+  return written;
+}
+
 }  // namespace
 
 void FindNestedNames(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
@@ -157,6 +183,9 @@ void FindLastLine(const std::vector<AtenCall>& calls, const ForwardRun& forward,
                   const std::vector<ForwardStep>& steps, size_t known,
                   std::vector<KnownName>& names) {
   if (forward.level > 0 || steps.empty()) return;
+  for (const NameId value : WrittenFor(calls, steps, BeginOfReturned(calls, steps))) {
+    names.push_back({value, forward.last, "x"});
+  }
   const size_t begin = std::min(BeginOfPooling(calls, steps), LastNorm(calls, steps));
   if (begin == steps.size()) return;
   const NameId value = calls[Index(steps[begin].first)].inputs[0];
