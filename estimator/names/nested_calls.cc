@@ -167,7 +167,8 @@ std::vector<NameId> WrittenFor(const std::vector<AtenCall>& calls,
   for (size_t i = 0; i < returned; ++i) {
     if (steps[i].is_child || steps[i].key != kWrite) continue;
     const NameId value = calls[Index(steps[i].last)].outputs[0];
-    if (std::ranges::find(read, value) != read.end()) written.push_back(value);
+    const bool is_read = std::ranges::find(read, value) != read.end();
+    if (value != kNoName && is_read) written.push_back(value);
   }
   return written;
 }

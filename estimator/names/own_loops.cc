@@ -75,29 +75,40 @@ class OwnLoopFinder {
     return calls_[Index(steps_[loop.first + turn * loop.size + place].last)];
   }
 
-  std::set<NameId> NamedBy(const OwnLoop& loop) const {
-    std::map<NameId, size_t> readers;                    // of what the loop does not make: turns
-    std::map<NameId, std::pair<size_t, size_t>> makers;  // of what it makes: the turn, its place
-    std::set<NameId> named;
+  using Makers = std::map<NameId, std::pair<size_t, size_t>>;  // by value: the turn, its place
+
+  Makers MakersIn(const OwnLoop& loop) const {
+    Makers makers;
     for (size_t turn = 0; turn < loop.turns; ++turn) {
-      std::set<NameId> read;
       for (size_t place = 0; place < loop.size; ++place) {
-        const AtenCall& call = At(loop, turn, place);
-        read.insert(call.inputs.begin(), call.inputs.end());
-        for (const NameId value : call.outputs) makers[value] = {turn, place};
-      }
-      for (const NameId value : read) {
-        const auto maker = makers.find(value);
-        if (maker == makers.end()) {
-          ++readers[value];
-        } else if (maker->second.first < turn) {
-          const AtenCall& last = At(loop, loop.turns - 1, maker->second.second);
-          named.insert(last.outputs.begin(), last.outputs.end());
-        }
+        for (const NameId value : At(loop, turn, place).outputs) makers[value] = {turn, place};
       }
     }
-    for (const auto& [value, turns] : readers) {
-      if (turns == loop.turns) named.insert(value);
+    return makers;
+  }
+
+  std::set<NameId> ReadIn(const OwnLoop& loop, size_t turn) const {
+    std::set<NameId> read;
+    for (size_t place = 0; place < loop.size; ++place) {
+      const std::vector<NameId>& inputs = At(loop, turn, place).inputs;
+      read.insert(inputs.begin(), inputs.end());
+    }
+    read.erase(kNoName);
+    return read;
+  }
+
+  std::set<NameId> NamedBy(const OwnLoop& loop) const {
+    const Makers makers = MakersIn(loop);
+    std::map<NameId, size_t> readers;  // of what the loop does not make: turns
+    std::set<NameId> named;
+    for (size_t turn = 0; turn < loop.turns; ++turn) {
+      for (const NameId value : ReadIn(loop, turn)) {
+        const auto maker = makers.find(value);
+        if (maker == makers.end() && ++readers[value] == loop.turns) named.insert(value);
+        if (maker == makers.end() || maker->second.first == turn) continue;
+        const AtenCall& last = At(loop, loop.turns - 1, maker->second.second);
+        named.insert(last.outputs.begin(), last.outputs.end());
+      }
     }
     named.erase(kNoName);
     return named;

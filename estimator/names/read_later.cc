@@ -110,8 +110,8 @@ class ReadLaterFinder {
     size_t turn = maker + 1;
     while (turn < steps_.size() && !IsLayerOf(steps_[turn], value)) ++turn;
     for (size_t i = turn + 1; i + 1 < steps_.size(); ++i) {
-      const bool is_next =
-          !steps_[i].is_child && IsLayerOf(steps_[i + 1], At(steps_[i].last).outputs[0]);
+      if (steps_[i].is_child || At(steps_[i].last).outputs.empty()) continue;
+      const bool is_next = IsLayerOf(steps_[i + 1], At(steps_[i].last).outputs[0]);
       if (is_next && ParentOf(steps_[i + 1].key) == ParentOf(steps_[turn].key)) return i;
     }
     return 0;
@@ -122,7 +122,7 @@ class ReadLaterFinder {
     const auto reads = [=](const AtenCall& call) {
       return std::ranges::find(call.inputs, value) != call.inputs.end();
     };
-    return step.is_child && IsListed(step.key) &&
+    return value != kNoName && step.is_child && IsListed(step.key) &&
            std::any_of(calls_.begin() + step.first, calls_.begin() + step.last + 1, reads);
   }
 
