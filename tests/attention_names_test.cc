@@ -101,6 +101,13 @@ TEST_CASE("what a product normalizes is normalized in its expression") {
   CHECK(found.find("n until") == std::string::npos);
 }
 
+// "torch.matmul(x, self.selectors.softmax(dim=0))"
+TEST_CASE("the softmax of a parameter is no attention") {
+  CHECK(NamesIn(R"(["/m/Softmax"] p = Softmax (weight) ["/m/MatMul"] s = MatMul (x, p)
+                   ["/m/out/Neg"] y = Neg (s))")
+            .empty());
+}
+
 TEST_CASE("what attends in the outermost forward is a method that ends with a projection") {
   CHECK(NamesIn(R"(["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
                    ["/MatMul"] s = MatMul (q, k) ["/Softmax"] p = Softmax (s)

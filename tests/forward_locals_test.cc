@@ -100,6 +100,14 @@ TEST_CASE("an activation of a forward's own is in the statement of the child bef
   CHECK(known("/m/act/Tanh").empty());
 }
 
+TEST_CASE("and so is what F.normalize divides by its norm") {
+  CHECK(Known(R"(tiny = Constant <value = float {0.000001}> () size = Shape (x)
+      axes = Constant <value = int64[1] {-1}> () ["/m/a/Neg"] a = Neg (x)
+      ["/m/b/Abs"] b = Abs (a) ["/m/ReduceL2"] l = ReduceL2 (b, axes) ["/m/Clip"] c = Clip (l, tiny)
+      ["/m/Expand"] e = Expand (c, size) ["/m/Div"] n = Div (b, e) ["/m/Exp"] y = Exp (n))")
+            .find("a until /m/Div as x; ") != std::string::npos);
+}
+
 TEST_CASE("a statement goes on with children until one is of the kind that began it") {
   CHECK(Known(R"(["/m/Exp"] a = Exp (x) ["/m/b/Abs"] b = Abs (a) ["/m/Tanh"] c = Tanh (b)
                  ["/m/d/Sin"] y = Sin (c))") == "a until /m/d/Sin as x; ");
@@ -139,6 +147,26 @@ TEST_CASE("what the outermost forward pools for its last layer has a name") {
   CHECK(known(R"(["/maxpool/Abs"] a = Abs (x) ["/stage4/Abs"] b = Abs (a)
                  ["/conv5/Abs"] h = Abs (b))",
               "/fc/Neg") == "h until /ReduceMean as x; ");
+}
+
+// "x[:2] = y; return x + z"
+TEST_CASE("the outermost forward's last line holds what lines have written into") {
+  const auto known = [](const std::string& last) {
+    return Known(R"(zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+      two = Constant <value = int64 {2}> () three = Constant <value = int64 {3}> ()
+      eight = Constant <value = int64 {8}> () size = Constant <value = int64[3] {2, 3, 8}> ()
+      up = Constant <value = int64[3] {2, 1, 1}> () mid = Constant <value = int64[2] {3, 1}> ()
+      ends = Constant <value = int64[1] {3}> ()
+      ["Range_1"] i = Range (zero, two, one) ["Range_2"] j = Range (zero, three, one)
+      ["Range_3"] k = Range (zero, eight, one)
+      r = Reshape (i, up) t = Reshape (j, mid) a = Expand (r, size) b = Expand (t, size)
+      c = Expand (k, size) d = Unsqueeze (a, ends) e = Unsqueeze (b, ends) f = Unsqueeze (c, ends)
+      ["/Concat"] p = Concat <axis = -1> (d, e, f) ["/Neg"] n = Neg (x) ["/Exp"] v = Exp (x)
+      ["/ScatterND"] s = ScatterND (n, p, v) )" +
+                 last);
+  };
+  CHECK(known(R"(["/Add"] g = Add (s, x) ["/Abs"] y = Abs (g))") == "s until /Abs as x; ");
+  CHECK(known(R"(["/f/Abs"] g = Abs (s) ["/Add"] y = Add (g, x))").empty());
 }
 
 // torch.export shows no line of the caller's for what it made a graph of.
@@ -492,6 +520,37 @@ TEST_CASE("a layer of windows holds what it cuts up and puts together") {
         std::string::npos);
 }
 
+TEST_CASE("timm's linear attention divides what its second product has made") {
+  const std::string found = Known(R"(none = Constant <value = int64[6] {0, 0, 0, 0, 0, 1}> ()
+      ["/m/qkv/Neg"] a = Neg (x) ["/m/aggreg.0/Abs"] b = Abs (a) ["/m/Pad"] v = Pad (b, none)
+      ["/m/Transpose"] t = Transpose <perm = [0, 2, 1]> (b) ["/m/MatMul"] w = MatMul (t, v)
+      ["/m/MatMul_1"] o = MatMul (b, w) ["/m/Exp"] e = Exp (o) ["/m/proj/Neg"] y = Neg (e))");
+  CHECK(found.find("w until /m/proj/Neg as kv; ") != std::string::npos);
+  CHECK(found.find("o until") == std::string::npos);
+}
+
+TEST_CASE("timm's EfficientViM holds the features that its head pools") {
+  const std::string found = Known(R"(["/patch_embed/Neg"] p = Neg (x)
+      ["/stages.0/Abs"] s = Abs (p) ["/norm.0/Neg"] n = Neg (s) ["/stages.1/Abs"] t = Abs (s)
+      last = Constant <value = int64[1] {-1}> ()
+      ["/ReduceMean"] m = ReduceMean (n, last) ["/heads.0/Abs"] h = Abs (m)
+      ["/Mul"] w = Mul (h, t) ["/Exp"] y = Exp (w))");
+  CHECK(found.find("s until /stages.1/Abs as x, h; ") != std::string::npos);
+  CHECK(found.find("t until /stages.1/Abs as x, h; ") != std::string::npos);
+  CHECK(found.find("n until /Exp as features; ") != std::string::npos);
+  CHECK(found.find("m until /Exp as x; ") != std::string::npos);
+  CHECK(found.find("w until /Exp as logits; ") != std::string::npos);
+}
+
+TEST_CASE("timm's MViT holds distances and products until its function has added them") {
+  const std::string found = Known(R"(["/m/pool_q/Neg"] p = Neg (x) ["/m/norm_q/Abs"] q = Abs (p)
+      ["/m/norm_k/Exp"] k = Exp (x) ["/m/Sub"] a = Sub (q, k) ["/m/Add"] d = Add (a, q)
+      ["/m/Einsum"] r = Einsum <equation = "bij,bkj->bik"> (d, k)
+      ["/m/Softmax"] s = Softmax (r) ["/m/MatMul"] y = MatMul (s, k))");
+  CHECK(found.find("d until /m/Einsum as dist_h, dist_w; ") != std::string::npos);
+  CHECK(found.find(" until /m/Einsum as rel_h, rel_w; ") != std::string::npos);
+}
+
 TEST_CASE("a model that asks for the states of all layers holds them") {
   const auto known = [](const std::string& projection) {
     return Known(R"(["/m/embeddings/Neg"] e = Neg (x)
@@ -531,6 +590,27 @@ TEST_CASE("a model holds what its backbone returns") {
   CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
                  ["/m/Exp"] y = Exp (b))")
             .find("a until /m/Exp as outputs; ") != std::string::npos);
+}
+
+TEST_CASE("nor does one whose weight a parametrization norms") {
+  const auto known = [](const std::string& v) {
+    const Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
+        < float[8, 1] g = ["location": "none"], float[8, 8] ")" +
+                                      v + R"(" = ["location": "none"] > {
+        ones = Constant <value = int64[1] {1}> () l = ReduceL2 (")" +
+                                      v + R"(", ones)
+        d = Div (")" + v + R"(", l) ["/m/encoder/weight/Mul"] w = Mul (d, g)
+        ["/m/encoder/MatMul"] e = MatMul (x, w) ["/m/decoder/Abs"] a = Abs (e)
+        ["/Exp"] y = Exp (a) })",
+                                  {.mode = Mode::kEval})
+                                .program;
+    std::string names;
+    for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), 3)) {
+      names += name.name + " ";
+    }
+    return names;
+  };
+  CHECK(known("original1").find("encoder_outputs") == std::string::npos);
 }
 
 }  // namespace

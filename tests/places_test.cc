@@ -313,6 +313,11 @@ TEST_CASE("sums of products are made anew, and so is what begins a module") {
             .find("+s:1152") != std::string::npos);
   CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x) ["/Neg"] y = Neg (s))")
             .find("+s:1152") == std::string::npos);
+  CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x)
+                 ["/Transpose"] u = Transpose <perm = [0, 2, 1]> (s)
+                 ["/Transpose_1"] v = Transpose <perm = [0, 2, 1]> (x)
+                 ["/Add_1"] t = Add (u, v) ["/Transpose_2"] y = Transpose <perm = [0, 2, 1]> (t))")
+            .find("+s:1152") != std::string::npos);
   CHECK(trace(R"(["/n/Neg"] r = Neg (h) ["/Add"] s = Add (r, x) ["/Add_1"] t = Add (s, x)
                  ["/Neg"] y = Neg (t))")
             .find("+t:1152") != std::string::npos);

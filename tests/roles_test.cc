@@ -82,6 +82,26 @@ TEST_CASE("what an initializer is to training") {
             y = Add (h, "onnx::Add_9")
           })",
        "parameters m.row buffers onnx::Add_9 "},
+      {"relative positions that layers project are computed",
+       R"(net (float[N, 3] x) => (float[N, 2] y)
+          < float[3, 4] pos = ["location": "none"], float[4, 2] "l.0.w" = ["location": "none"],
+            float[4, 2] "l.1.w" = ["location": "none"] > {
+            a = MatMul (pos, "l.0.w")
+            b = MatMul (pos, "l.1.w")
+            s = Add (a, b)
+            y = MatMul (x, s)
+          })",
+       "parameters l.0.w l.1.w buffers pos "},
+      {"a table of as many rows as there are tokens is learned",
+       R"(net (float[N, 4] x) => (float[N, 2] y)
+          < float[4, 4] pos = ["location": "none"], float[4, 2] "l.0.w" = ["location": "none"],
+            float[4, 2] "l.1.w" = ["location": "none"] > {
+            a = MatMul (pos, "l.0.w")
+            b = MatMul (pos, "l.1.w")
+            s = Add (a, b)
+            y = MatMul (x, s)
+          })",
+       "parameters pos l.0.w l.1.w buffers "},
       {"statistics of a batch norm are buffers, its count is put back",
        R"(net (float[N, 2, 4, 4] x) => (float[N, 2, 4, 4] y)
           < float[2] "bn.weight" = {1, 1}, float[2] "bn.bias" = {0, 0},

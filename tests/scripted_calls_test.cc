@@ -241,5 +241,23 @@ TEST_CASE("parts of size one that are squeezed are an unbind") {
         "\n%c, %d = unbind(%x; 0)  # /Squeeze_1\n%r = add(%c, %d)  # Add #5\n");
 }
 
+TEST_CASE("a weight that a parametrization norms is one call") {
+  const auto calls = [](const std::string& v) {
+    const Program program = Build(R"(n (float[2, 8] x) => (float[2, 8] y)
+        < float[2, 1] "c.original0" = {1, 2}, float[2, 8] ")" +
+                                      v + R"(" = ["location": "none"] > {
+        ones = Constant <value = int64[1] {1}> () l = ReduceL2 (")" +
+                                      v + R"(", ones) d = Div (")" + v + R"(", l)
+        ["/c/Mul"] w = Mul (d, "c.original0") ["/c/Add"] y = Add (x, w) })",
+                                  {.mode = Mode::kEval})
+                                .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) text += std::string(call.op) + " ";
+    return text;
+  };
+  CHECK(calls("c.original1") == "_weight_norm add ");
+  CHECK(calls("c.weight") == "linalg_vector_norm div mul add ");  // which somebody spells
+}
+
 }  // namespace
 }  // namespace onnxfit::scripted_calls_test

@@ -26,6 +26,13 @@ TEST_CASE("a mask that two layers share is made by each of them") {
                        "%n = logical_not(%g)  # /m/l.1/Where\n"
                        "%b = masked_fill(%a, %n)  # /m/l.1/Where\n"
                        "%y = masked_fill(%b, %n)  # /m/l.1/Where_1\n"));
+  // Of an encoder's layers and a decoder's.
+  CHECK(Lowered(R"(["/enc.0/l.0/Greater"] g = Greater (r, zero) ["/enc.0/l.0/Not"] n = Not (g)
+                   ["/enc.0/l.0/Where"] a = Where (n, zero, r)
+                   ["/dec.0/l.1/Where"] y = Where (n, zero, a))")
+            .ends_with("%g = gt(%r)  # /dec.0/l.1/Where\n"
+                       "%n = logical_not(%g)  # /dec.0/l.1/Where\n"
+                       "%y = masked_fill(%a, %n)  # /dec.0/l.1/Where\n"));
   CHECK(Lowered(first + R"(["/m/head/Where"] y = Where (n, zero, a))")
             .ends_with("# /m/l.0/Where\n%y = masked_fill(%a, %n)  # /m/head/Where\n"));
 }

@@ -37,6 +37,9 @@ TEST_CASE("parameters that a library makes untrained are known by those beside t
   CHECK(Untrained("m.embed_positions.weight", "m.value_embedding.value_projection.weight") == "10");
   CHECK(Untrained("m.embed_positions.weight", "n.conv2.weight") == "00");
   CHECK(Untrained("m.my_embed_positions.weight", "m.conv2.weight") == "00");
+  CHECK(Untrained("sub_mean.weight", "add_mean.weight") == "11");
+  CHECK(Untrained("m.add_mean.bias", "m.sub_mean.weight") == "10");
+  CHECK(Untrained("sub_mean.weight", "head.weight") == "00");
 }
 
 TEST_CASE("or by the class that reads them") {

@@ -16,6 +16,9 @@ constexpr SeenIn kHrnetHead = {kTimm, "models/hrnet.py", "y = incre(yl[i]) + dow
 constexpr SeenIn kCoat = {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"};
 constexpr SeenIn kCoatParallel = {kTimm, "models/coat.py", "cur2 = self.norm12(x2)"};
 constexpr SeenIn kCoatPositions = {kTimm, "models/coat.py", "EV_hat = q_img * conv_v_img"};
+constexpr SeenIn kPooledStages = {kTimm, "models/efficientvim.py",
+                                  "logits = [weights[i] * head(x[i])"};
+constexpr SeenIn kRelative = {kTimm, "models/mvitv2.py", "def cal_rel_pos_type("};
 
 constexpr KnownNameRow kRowsOfStages[] = {
     // "x = torch.cat(…)" of a method that is given x.
@@ -37,7 +40,7 @@ constexpr KnownNameRow kRowsOfStages[] = {
     {{"qkv", "aggreg.0", "proj"}, "kernel_func_1", "k", {}, false, kLiteMla},
     {{"qkv", "aggreg.0", "proj"}, "pad", "v", {}, false, kLiteMla},
     {{"qkv", "aggreg.0", "proj"}, "to", "q, k, v", {"type_as"}, false, kLiteMla},
-    {{"qkv", "aggreg.0", "proj"}, "matmul", "kv", {"type_as"}, false, kLiteMla},
+    {{"qkv", "aggreg.0", "proj"}, "pad>matmul", "kv", {"type_as"}, false, kLiteMla},
     {{"qkv", "aggreg.0", "proj"}, "cat", "multi_scale_qkv", {}, false, kLiteMla},
     // EfficientAdditiveAttention.
     {{"to_query", "to_key", "final"}, "div", "query", {}, false, kAdditive},
@@ -56,6 +59,20 @@ constexpr KnownNameRow kRowsOfStages[] = {
      {"blocks.*"},
      true,
      {kTimm, "models/efficientvim.py", "x_out = x"}},
+    // EfficientViM, whose forward holds the features that forward_head pools and weighs.
+    {{"patch_embed", "norm.0", "heads.0"},
+     "stages.*",
+     "x, h",
+     {"stages.*", "<mean"},
+     false,
+     kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "norm.*", "features", {}, true, kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "mean", "x", {}, true, kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "softmax", "weights", {}, true, kPooledStages},
+    {{"patch_embed", "norm.0", "heads.0"}, "mul", "logits", {}, true, kPooledStages},
+    // MultiScaleAttention, whose function cal_rel_pos_type adds in place.
+    {{"pool_q", "norm_q", "norm_k"}, "sub>add", "dist_h, dist_w", {"<softmax"}, false, kRelative},
+    {{"pool_q", "norm_q", "norm_k"}, "bmm", "rel_h, rel_w", {"<softmax"}, false, kRelative},
     // SwinTransformerV2CrBlock, whose method attends.
     {{"attn", "norm1", "mlp"},
      "pad",

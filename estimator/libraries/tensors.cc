@@ -32,6 +32,7 @@ constexpr NameFact kFloatBuffers[] = {
     {"attn_mask", {}},
 };
 
+constexpr SeenIn kMeanShift = {kEdsr, "src/model/common.py", "p.requires_grad = False"};
 constexpr UntrainedParameter kUntrainedParameters[] = {
     // WhisperEncoder's sinusoids, and those of its kin.
     {"embed_positions.weight",
@@ -62,6 +63,11 @@ constexpr UntrainedParameter kUntrainedParameters[] = {
      "",
      {kTransformers, "models/vit_mae/modeling_vit_mae.py",
       "self.decoder_pos_embed = nn.Parameter("}},
+    // MeanShift around super-resolution's bodies: EDSR's, RCAN's, and those built on them.
+    {"sub_mean.weight", "add_mean.weight", "", kMeanShift},
+    {"sub_mean.bias", "add_mean.weight", "", kMeanShift},
+    {"add_mean.weight", "sub_mean.weight", "", kMeanShift},
+    {"add_mean.bias", "sub_mean.weight", "", kMeanShift},
 };
 
 // FalconLinear, in FalconDecoderLayer; GPT-NeoX's and BLOOM's layers of these names have biases.

@@ -61,6 +61,7 @@ class AttentionNameFinder {
   AttentionNameFinder(const Program& program, const ModuleRuns& runs, int64_t last)
       : modules_(program.modules),
         calls_(program.calls),
+        parameters_(program.parameters),
         runs_(runs),
         last_(last),
         maker_(program.values.size(), kNoCall) {
@@ -99,7 +100,7 @@ class AttentionNameFinder {
     found.room = RoomOf(softmax);
     const NameId weights = calls_[Index(softmax)].outputs[0];
     const auto [context, value] = ProductOf(weights, softmax, found.room);
-    if (context == kNoCall) return {};
+    if (context == kNoCall || IsOfParameter(softmax)) return {};
     found.values = {kNoName, kNoName, OperandOf(value), CastOf(weights, softmax), kNoName, kNoName};
     ReadCasts(softmax, found);
     found.until = EndOf(found.room, context);
@@ -119,6 +120,11 @@ class AttentionNameFinder {
       if (row->returned_by == 2) found.weights_until = EndOfNextCaller(found.room);
     }
     return found;
+  }
+
+  // "x @ self.selectors.softmax(dim=0)" attends to nothing.
+  bool IsOfParameter(int64_t softmax) const {
+    return std::ranges::find(parameters_, calls_[Index(softmax)].inputs[0]) != parameters_.end();
   }
 
   // "attn = softmax(attn, dtype=torch.float32).to(q.dtype)", by what is cast in front and behind.
@@ -312,6 +318,7 @@ class AttentionNameFinder {
 
   const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
+  const std::vector<NameId>& parameters_;
   const ModuleRuns& runs_;
   int64_t last_;                // the model's
   std::vector<int64_t> maker_;  // by name: the call

@@ -4,18 +4,19 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/base/numbered_names.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/names/attention_names.h"
 #include "estimator/names/forward_steps.h"
 #include "estimator/names/loop_names.h"
 #include "estimator/names/nested_calls.h"
+#include "estimator/names/ordered_names.h"
+#include "estimator/names/own_loops.h"
+#include "estimator/names/read_later.h"
 #include "estimator/names/row_names.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
@@ -63,7 +64,7 @@ class KnownNameFinder {
     FindEmbedded(forward, steps);
     FindShared(forward, steps);
     FindNestedNames(calls_, last_reads_, steps, names_);
-    FindReadLater(forward, steps);
+    FindReadLater(program_, runs_, forward, steps, known_, names_);
     FindFeatures(forward, steps);
     FindLastLine(calls_, forward, steps, known_, names_);
     FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
@@ -72,6 +73,8 @@ class KnownNameFinder {
     }
     FindVariance(forward, steps);
     FindResponse(forward, steps);
+    FindOwnLoops(calls_, forward, steps, known_, names_);
+    if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
 
   void Bind(const ForwardStep& step, int64_t until, std::string_view name) {
@@ -154,14 +157,6 @@ class KnownNameFinder {
     }
   }
 
-  // Whether they are of more than one turn: of "for block, res in zip(self.blocks, self.res)" those
-  // of one turn have one number.
-  static bool AreTurns(const std::set<std::string_view>& layers) {
-    const auto number = [](std::string_view layer) { return layer.substr(layer.rfind('.') + 1); };
-    return std::ranges::any_of(
-        layers, [&](std::string_view layer) { return number(layer) != number(*layers.begin()); });
-  }
-
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export
   // made of a part, the rotary embedding under torch.no_grad().
   bool IsUnshown(const AtenCall& call) const {
@@ -169,74 +164,10 @@ class KnownNameFinder {
                              source_.At(call.frames.back()).is_generated);
   }
 
-  // x1 = self.stem(x): what is read after another child has run has a name of its own, unless a sum
-  // or product of it takes the name, "x = x + y".  Names in loops are bound anew.
-  void FindReadLater(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    std::map<NameId, size_t> makers;                     // of what children make: the step
-    std::map<NameId, size_t> readers;                    // the last step
-    std::map<NameId, std::set<std::string_view>> turns;  // layers of loops that read it
-    for (size_t i = 0; i < steps.size(); ++i) {
-      for (int64_t call = steps[i].first; call <= steps[i].last; ++call) {
-        for (const NameId value : At(call).inputs) {
-          if (!makers.contains(value)) continue;
-          readers[value] = i;
-          if (steps[i].is_child && IsListed(steps[i].key)) turns[value].insert(steps[i].key);
-        }
-      }
-      if (!steps[i].is_child || IsListed(steps[i].key)) continue;
-      for (const NameId value : At(steps[i].last).outputs) {
-        if (value != kNoName) makers[value] = i;
-      }
-    }
-    std::map<std::string, size_t> named;  // by what their makers have in common
-    for (const auto& [value, last] : readers) {
-      const std::span between =
-          std::span(steps).subspan(makers[value] + 1, last - makers[value] - 1);
-      const bool is_later = std::ranges::any_of(between, &ForwardStep::is_child);
-      const bool is_of_loop = turns[value].contains(steps[last].key) && !AreTurns(turns[value]);
-      if (!is_later || is_of_loop || TakesName(steps[last], value) || IsKnown(value)) continue;
-      const size_t next = NextTurnOf(steps, makers[value]);
-      const bool is_bound_anew = next < steps.size() && next > last;
-      names_.push_back(
-          {value, is_bound_anew ? steps[next].last : forward.last, "what is read later"});
-      if (!is_bound_anew) ++named[NumberPattern(steps[makers[value]].key)];
-    }
-    FindLikeNamed(forward, steps, named);
-  }
-
-  // "x1 = self.down1(x); x2 = self.down2(x1); …" where most are read later: each has a name, or all
-  // are in a list.
-  void FindLikeNamed(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
-                     const std::map<std::string, size_t>& named) {
-    std::map<std::string, size_t> alike;
-    for (const ForwardStep& step : steps) {
-      if (step.is_child && !IsListed(step.key)) ++alike[NumberPattern(step.key)];
-    }
-    for (const ForwardStep& step : steps) {
-      if (!step.is_child || IsListed(step.key)) continue;
-      const std::string pattern = NumberPattern(step.key);
-      const auto known = named.find(pattern);
-      if (known == named.end() || 2 * known->second <= alike[pattern]) continue;
-      for (const NameId value : At(step.last).outputs) {
-        if (value != kNoName && !IsKnown(value))
-          names_.push_back({value, forward.last, "its like"});
-      }
-    }
-  }
-
   // Whether a row says until when a name of the forward holds it.
   bool IsKnown(NameId value) const {
     return std::any_of(names_.begin() + static_cast<std::ptrdiff_t>(known_), names_.end(),
                        [=](const KnownName& name) { return name.value == value; });
-  }
-
-  // x = x + y
-  bool TakesName(const ForwardStep& step, NameId value) const {
-    const std::vector<NameId>& inputs = At(step.first).inputs;
-    constexpr std::string_view kViews[] = {"slice", "view", "permute", "select", "expand"};
-    const bool is_view = std::ranges::find(kViews, step.key) != std::end(kViews);
-    const bool is_other = step.is_child || step.key == "cat" || is_view;
-    return !is_other && inputs.size() <= 2 && inputs[0] == value;
   }
 
   // x = self.forward_features(x); x = self.forward_head(x)

@@ -22,8 +22,9 @@ struct KnownName {
 // Known of nearly all code:
 //   what an embedding returns is a local of the caller (but for `embed(x) * scale`, and in the
 //   outermost forward, which is somebody's own and may write one line), and so are the
-//   positions that it is given, q, k and v of attention, what the layers of a loop share and
-//   what is read after another child of the forward has run;
+//   positions that it is given, q, k and v of attention, what the layers of a loop share,
+//   what is read after another child of the forward has run and what Python's order of evaluation
+//   shows;
 // known of a library by the children of its modules: the rows of a table.
 // Nothing where the file shows source lines.  `last` is the model's last call.
 // O(calls × depth of modules × rows).

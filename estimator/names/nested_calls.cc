@@ -11,6 +11,8 @@
 namespace onnxfit {
 namespace {
 
+constexpr std::string_view kWrite = "copy_slice";  // x[:, i] = y
+
 // Whether `next` reads first what `step` makes.
 bool ReadsFirst(const std::vector<AtenCall>& calls, const ForwardStep& step,
                 const ForwardStep& next) {
@@ -43,17 +45,18 @@ class NestedCallFinder {
     std::set<NameId> made;
     size_t begin = 0;  // of the statement
     for (size_t i = 0; i + 1 < steps_.size(); ++i) {
-      if (IsActivationOf(steps_[i], steps_[i + 1])) {
+      if (IsActivation(i + 1)) {
         const size_t first = BeginOfStatement(begin, i);
+        const size_t end = EndOfFunction(i + 1);
         const bool goes_on =
-            i + 2 < steps_.size() && GoesOn(steps_[first], steps_[i + 1], steps_[i + 2]);
-        const int64_t last = steps_[goes_on ? i + 2 : i + 1].last;
+            end + 1 < steps_.size() && GoesOn(steps_[first], steps_[end], steps_[end + 1]);
+        const int64_t last = steps_[goes_on ? end + 1 : end].last;
         for (int64_t call = steps_[first].first; call <= steps_[first].last; ++call) {
           for (const NameId value : At(call).inputs) {
             if (made.contains(value)) names.push_back({value, last, "x"});
           }
         }
-        begin = goes_on ? i + 3 : i + 2;
+        begin = goes_on ? end + 2 : end + 1;
       }
       const std::vector<NameId>& results = At(steps_[i].last).outputs;
       made.insert(results.begin(), results.end());
@@ -63,11 +66,24 @@ class NestedCallFinder {
  private:
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
 
-  // Whether `next` is an activation of the forward's own, which reads what `child` has made.
-  bool IsActivationOf(const ForwardStep& child, const ForwardStep& next) const {
+  // Whether step `i` begins a function of the forward's own, which reads what a child has just
+  // made.
+  bool IsActivation(size_t i) const {
     constexpr std::string_view kFunctions[] = {"relu", "tanh", "sigmoid", "gelu", "silu"};
-    return child.is_child && !next.is_child && ReadsFirst(calls_, child, next) &&
-           std::ranges::find(kFunctions, next.key) != std::end(kFunctions);
+    const bool is_function = std::ranges::find(kFunctions, steps_[i].key) != std::end(kFunctions) ||
+                             EndOfFunction(i) > i;
+    return steps_[i - 1].is_child && !steps_[i].is_child && is_function &&
+           ReadsFirst(calls_, steps_[i - 1], steps_[i]);
+  }
+
+  // The last step of the function that step `i` begins: itself, but of F.normalize, which divides
+  // by a norm.
+  size_t EndOfFunction(size_t i) const {
+    constexpr std::string_view kNormalize[] = {"linalg_vector_norm", "clamp_min", "expand", "div"};
+    for (size_t k = 0; k < std::size(kNormalize); ++k) {
+      if (i + k >= steps_.size() || steps_[i + k].key != kNormalize[k]) return i;
+    }
+    return i + std::size(kNormalize) - 1;
   }
 
   // Whether only the next step reads what `step` makes.
@@ -132,6 +148,31 @@ size_t LastNorm(const std::vector<AtenCall>& calls, const std::vector<ForwardSte
   return is_norm ? last - 1 : steps.size();
 }
 
+// The step that begins what the forward returns: its own calls at its end, each of which reads
+// first what the one before makes.
+size_t BeginOfReturned(const std::vector<AtenCall>& calls, const std::vector<ForwardStep>& steps) {
+  size_t first = steps.size() - 1;
+  const auto goes_on = [&](const ForwardStep& before) {
+    return !before.is_child && before.key != kWrite && ReadsFirst(calls, before, steps[first]);
+  };
+  while (first > 0 && goes_on(steps[first - 1])) --first;
+  return first;
+}
+
+// What step `returned` reads that lines have written into.
+std::vector<NameId> WrittenFor(const std::vector<AtenCall>& calls,
+                               const std::vector<ForwardStep>& steps, size_t returned) {
+  std::vector<NameId> written;
+  const std::vector<NameId>& read = calls[Index(steps[returned].first)].inputs;
+  for (size_t i = 0; i < returned; ++i) {
+    if (steps[i].is_child || steps[i].key != kWrite) continue;
+    const NameId value = calls[Index(steps[i].last)].outputs[0];
+    const bool is_read = std::ranges::find(read, value) != read.end();
+    if (value != kNoName && is_read) written.push_back(value);
+  }
+  return written;
+}
+
 }  // namespace
 
 void FindNestedNames(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
@@ -143,6 +184,9 @@ void FindLastLine(const std::vector<AtenCall>& calls, const ForwardRun& forward,
                   const std::vector<ForwardStep>& steps, size_t known,
                   std::vector<KnownName>& names) {
   if (forward.level > 0 || steps.empty()) return;
+  for (const NameId value : WrittenFor(calls, steps, BeginOfReturned(calls, steps))) {
+    names.push_back({value, forward.last, "x"});
+  }
   const size_t begin = std::min(BeginOfPooling(calls, steps), LastNorm(calls, steps));
   if (begin == steps.size()) return;
   const NameId value = calls[Index(steps[begin].first)].inputs[0];

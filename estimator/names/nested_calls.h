@@ -17,7 +17,8 @@ void FindNestedNames(const std::vector<AtenCall>& calls, const std::vector<int64
                      const std::vector<ForwardStep>& steps, std::vector<KnownName>& names);
 
 // The same of the last line of the outermost forward, "return self.head(x.mean(dim=1))" and "return
-// self.head(self.norm(x))".  What `names` tell from `known` on is told by rows.  O(steps + names).
+// self.head(self.norm(x))", and of what lines have written into, "x[:, i] = y; return x + z".  What
+// `names` tell from `known` on is told by rows.  O(steps + names).
 void FindLastLine(const std::vector<AtenCall>& calls, const ForwardRun& forward,
                   const std::vector<ForwardStep>& steps, size_t known,
                   std::vector<KnownName>& names);

@@ -118,11 +118,13 @@ class RowNameFinder {
     return false;
   }
 
-  // A layer has no "encoder_outputs", but a tensor.
+  // A layer has no "encoder_outputs", but a tensor; a parametrization may make its weight.
   bool IsLeafCalledOutputs(const KnownNameRow& row, const ForwardStep& step) const {
     const size_t depth = forward_.level + 1;
-    return row.name.ends_with("outputs") && runs_.DepthAt(step.first) == depth &&
-           runs_.DepthAt(step.last) == depth && step.is_child;
+    const bool is_normed = At(step.first).op == "_weight_norm" && step.first + 1 == step.last;
+    const bool is_leaf = runs_.DepthAt(step.first) == depth || is_normed;
+    return row.name.ends_with("outputs") && is_leaf && runs_.DepthAt(step.last) == depth &&
+           step.is_child;
   }
 
   void Bind(NameId value, int64_t until, std::string_view name) {

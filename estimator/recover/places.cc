@@ -179,14 +179,18 @@ bool AddsToProduct(const BoundGraph& bound, NodeId add) {
   return product != kNoNode && metadata.ModuleOf(product) == metadata.ModuleOf(add);
 }
 
-// The sums that read `value` in the forward that makes it.
+// Whether a sum in the forward that makes `value` reads it, or what that permutes of it.
 bool IsAddedIn(const BoundGraph& bound, ModuleId module, ValueId value) {
   return std::ranges::any_of(bound.ReadersOf(value), [&](NodeId reader) {
-    return bound.At(reader).op_type == "Add" && bound.metadata().ModuleOf(reader) == module;
+    const Node& node = bound.At(reader);
+    if (bound.metadata().ModuleOf(reader) != module) return false;
+    return node.op_type == "Add" ||
+           (node.op_type == "Transpose" && IsAddedIn(bound, module, node.outputs[0]));
   });
 }
 
-// "a + b + c" of one forward is one expression, too, and so is "x = x + y" of a loop.
+// "a + b + c" and "(a + b).transpose(1, 2) + c" of one forward are one expression, too, and so is
+// "x = x + y" of a loop.
 bool IsOfLongSum(const BoundGraph& bound, NodeId add) {
   const Node& node = bound.At(add);
   if (node.op_type != "Add" || node.inputs[0] == kNoValue || node.inputs[1] == kNoValue)

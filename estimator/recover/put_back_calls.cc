@@ -280,6 +280,11 @@ bool HasLikeReaders(const UnitWriter& unit, ValueId value, ModuleId caller) {
   return readers.size() > 1;
 }
 
+// Attention of an encoder and of a decoder, too: "encoder.0.attns.0", "decoder.0.attns.1".
+bool MakesTheSame(const ModuleTree& modules, ModuleId a, ModuleId b) {
+  return AreTwins(modules, a, b) || AreNamedAlike(modules, a, b);
+}
+
 }  // namespace
 
 // A layer reads integers that its twin has made of what both were passed: masks and positions,
@@ -292,7 +297,8 @@ void PutBackWriter::WriteShared(UnitWriter& unit, NodeId node) {
     if (!is_made || IsFloat(unit.TypeOf(value).dtype)) continue;
     const NodeId maker = unit.graph().values[Index(value)].producer;
     const ModuleId module = unit.place().module;
-    if (maker == kNoNode || !AreTwins(metadata.modules, metadata.ModuleOf(maker), module)) continue;
+    if (maker == kNoNode || !MakesTheSame(metadata.modules, metadata.ModuleOf(maker), module))
+      continue;
     const auto [known, is_new] = in_module_.try_emplace({value, module}, kNoName);
     if (is_new) known->second = RepeatIn(unit, value, metadata.ModuleOf(maker));
     unit.values().Hide(value, known->second);

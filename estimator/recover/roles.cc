@@ -20,6 +20,7 @@
 #include "estimator/program/stored_type.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/findings.h"
+#include "estimator/recover/last_turns.h"
 #include "estimator/recover/places.h"
 
 namespace onnxfit {
@@ -308,7 +309,9 @@ class RoleFinder {
       names.insert(in_file.emplace(ranked.tensor.name, &ranked).first->first);
     }
     std::vector<Ranked> unread;
-    for (const UnreadTensor& tensor : FindUnreadTensors(names)) {
+    std::vector<UnreadTensor> found = FindUnreadTensors(names);
+    std::ranges::move(FindLastTurns(bound_, names), std::back_inserter(found));
+    for (const UnreadTensor& tensor : found) {
       int64_t rank = 0;
       for (const auto& [name, ranked] : in_file) {
         const bool is_in = name.starts_with(std::string(tensor.module) + ".");

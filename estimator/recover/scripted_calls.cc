@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/base/module_names.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/node_patterns.h"
@@ -68,6 +69,12 @@ bool SayDimension(const BoundGraph& bound, const NodePattern::Match& match, Rewr
 // addcmul's factor has one dimension there; a number that code spells has none.
 bool HasFactor(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
   return bound.IsNumber(match.At('k')) && bound.DimsOf(match.At('k')).size() == 1;
+}
+
+// torch.nn.utils.parametrizations.weight_norm's, or torch.nn.utils.weight_norm's before it.
+bool AreWeightNorms(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
+  const std::string_view child = ChildOf(bound.NameOf(match.At('v')));
+  return child == "original1" || child.ends_with("_v");
 }
 
 // Of the last two dimensions, in front of which the exporter moves the others.
@@ -171,6 +178,7 @@ std::span<const ScriptedCall> ScriptedCalls() {
        {},
        {},
        SayDimension},
+      {"_weight_norm", "vg", "Mul(Div(v, ReduceL2(v)), g)", {}, {}, AreWeightNorms},
       // at::norm (x1 - x2 + eps, p, -1)
       {"norm",
        "1",

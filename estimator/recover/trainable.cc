@@ -71,6 +71,22 @@ bool IsAddedToLogits(const Graph& graph, const Readers& readers, const Initializ
   return add.op_type == "Add" && graph.values[Index(add.outputs[0])].is_output;
 }
 
+// Relative positions from n - 1 to 1 - n, which each layer projects by a weight of its own, as in
+// Transformer-XL (Dai et al.) and conformers: sinusoids, which code computes once.  What is learned
+// is looked up by distance instead.
+bool IsProjectedByLayers(const Graph& graph, const Readers& readers, const Initializer& stored) {
+  const Dims& dims = stored.type.dims;
+  const bool is_table = dims.size() == 2 && dims[0] > 1 && dims[0] % 2 == 1 &&
+                        ChildOf(graph.values[Index(stored.value)].name) != "weight";
+  const auto found = readers.find(stored.value);
+  if (!is_table || found == readers.end() || found->second.size() < 2) return false;
+  return std::ranges::all_of(found->second, [&](NodeId reader) {
+    const Node& node = graph.nodes[Index(reader)];
+    const bool is_product = node.op_type == "MatMul" || node.op_type == "Gemm";
+    return is_product && node.inputs[0] == stored.value;
+  });
+}
+
 // --- Quantized models -----------------------------------------------------------------------
 
 // Of any domain.  Source: ONNX's Operators.md (opset 21); ONNX Runtime's docs/ContribOperators.md
@@ -274,6 +290,7 @@ std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
     const std::string_view name = ChildOf(path);
     const bool is_buffer = IsFloatBuffer(name) || frozen_norms.contains(ParentOf(path)) ||
                            IsOnlyCompared(graph, readers, initializer.value) ||
+                           IsProjectedByLayers(graph, readers, initializer) ||
                            IsAddedToLogits(graph, readers, initializer);
     if (is_buffer) buffers.insert(initializer.value);
   }

@@ -1,0 +1,167 @@
+#include "estimator/recover/last_turns.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/program/modules.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kFewestTurns = 3;
+constexpr int kMostSteps = 3;  // between what a layer makes and the child that reads it
+
+// "layers.10" of "layers.10.residual.weight".
+struct Turn {
+  std::string list;
+  int64_t number = 0;
+
+  std::string Text() const { return list + "." + std::to_string(number); }
+};
+
+// The first part of a path that is a number, and what is before it.
+std::optional<Turn> TurnOf(std::string_view path) {
+  for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
+    const std::string_view part = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
+    if (!IsNumbered(part)) continue;
+    Turn turn = {std::string(path.substr(0, dot))};
+    std::from_chars(part.data(), part.data() + part.size(), turn.number);
+    return turn;
+  }
+  return std::nullopt;
+}
+
+// `path` with the number of `turn` exchanged; itself where it has none such.
+std::string InTurn(std::string path, const Turn& turn, int64_t number) {
+  const std::string text = turn.Text();
+  const std::string other = Turn{turn.list, number}.Text();
+  for (size_t at = path.find(text); at != path.npos; at = path.find(text, at + other.size())) {
+    const size_t end = at + text.size();
+    const bool begins = at == 0 || path[at - 1] == '/' || path[at - 1] == '.';
+    const bool ends = end == path.size() || path[end] == '/' || path[end] == '.';
+    if (begins && ends) path.replace(at, text.size(), other);
+  }
+  return path;
+}
+
+class LastTurnFinder {
+ public:
+  LastTurnFinder(const BoundGraph& bound, const std::set<std::string_view>& names)
+      : bound_(bound), names_(names) {
+    for (const Node& node : bound.graph().nodes) nodes_.emplace(node.name, bound.IdOf(node));
+  }
+
+  std::vector<UnreadTensor> Find() const {
+    std::vector<UnreadTensor> found;
+    for (const Initializer& initializer : bound_.graph().initializers) {
+      const std::string_view name = bound_.NameOf(initializer.value);
+      const std::optional<Turn> turn = TurnOf(name);
+      if (!turn.has_value() || !EndsIn(*turn, name)) continue;
+      if (!IsLeftOut(initializer.value, *turn)) continue;
+      std::string lost = InTurn(std::string(name), *turn, turn->number + 1);
+      found.push_back({std::move(lost), ListOf(name, *turn), *names_.find(name)});
+    }
+    return found;
+  }
+
+ private:
+  // Whether each turn up to that one has the tensor, and the next one has not.
+  bool EndsIn(const Turn& turn, std::string_view name) const {
+    const auto has = [&](int64_t number) {
+      return names_.contains(InTurn(std::string(name), turn, number));
+    };
+    if (turn.number + 1 < kFewestTurns || !has(turn.number) || has(turn.number + 1)) return false;
+    int64_t before = 0;
+    while (before < turn.number && has(before)) ++before;
+    return before == turn.number;
+  }
+
+  static std::string_view ListOf(std::string_view name, const Turn& turn) {
+    return name.substr(0, turn.list.size());
+  }
+
+  // What a layer makes, and the node that reads it on the way to a child.
+  struct Branch {
+    ValueId value = kNoValue;
+    NodeId first = kNoNode;
+    Turn turn;  // of the layer, which may be of another list than the child
+  };
+
+  // From the only node that reads `tensor` back to what a layer of that number has made.
+  std::optional<Branch> BranchOf(ValueId tensor, int64_t number) const {
+    if (bound_.ReadersOf(tensor).size() != 1) return std::nullopt;
+    Branch branch;
+    branch.first = bound_.ReadersOf(tensor)[0];
+    for (int step = 0; step < kMostSteps; ++step) {
+      branch.value = bound_.At(branch.first).inputs[0];
+      if (branch.value == kNoValue || branch.value == tensor) return std::nullopt;
+      const NodeId maker = bound_.graph().values[Index(branch.value)].producer;
+      if (maker == kNoNode) return std::nullopt;
+      const std::optional<Turn> turn = TurnOf(PathOf(maker));
+      if (turn.has_value() && turn->number == number) {
+        branch.turn = *turn;
+        return branch;
+      }
+      branch.first = maker;
+    }
+    return std::nullopt;
+  }
+
+  // What the next turn makes as `branch` has its value; kNoValue where it does not.
+  ValueId InNextTurn(const Branch& branch) const {
+    const NodeId maker = bound_.graph().values[Index(branch.value)].producer;
+    const Node& node = bound_.At(maker);
+    const auto next =
+        nodes_.find(InTurn(std::string(node.name), branch.turn, branch.turn.number + 1));
+    if (next == nodes_.end() || next->second == maker) return kNoValue;
+    const auto place = std::ranges::find(node.outputs, branch.value) - node.outputs.begin();
+    const std::vector<ValueId>& made = bound_.At(next->second).outputs;
+    return place < std::ssize(made) ? made[Index(place)] : kNoValue;
+  }
+
+  // Whether nothing reads in the next turn what the child that has `tensor` reads, and all else
+  // does.
+  bool IsLeftOut(ValueId tensor, const Turn& turn) const {
+    const std::optional<Branch> branch = BranchOf(tensor, turn.number);
+    const ValueId next = branch.has_value() ? InNextTurn(*branch) : kNoValue;
+    if (next == kNoValue) return false;
+    std::multiset<std::string> readers = ReadersOf(branch->value, branch->turn);
+    readers.extract(KeyOf(branch->first, branch->turn));
+    return !readers.empty() && readers == ReadersOf(next, branch->turn);
+  }
+
+  std::multiset<std::string> ReadersOf(ValueId value, const Turn& turn) const {
+    std::multiset<std::string> keys;
+    for (const NodeId node : bound_.AllReadersOf(value)) keys.insert(KeyOf(node, turn));
+    return keys;
+  }
+
+  // "Conv in layers.11.skip", also of the one in "layers.10.skip".
+  std::string KeyOf(NodeId node, const Turn& turn) const {
+    return std::string(bound_.At(node).op_type) + " in " +
+           InTurn(PathOf(node), turn, turn.number + 1);
+  }
+
+  std::string PathOf(NodeId node) const {
+    const ExporterMetadata& metadata = bound_.metadata();
+    return metadata.modules.PathOf(metadata.ModuleOf(node));
+  }
+
+  const BoundGraph& bound_;
+  const std::set<std::string_view>& names_;
+  std::unordered_map<std::string_view, NodeId> nodes_;  // by name
+};
+
+}  // namespace
+
+std::vector<UnreadTensor> FindLastTurns(const BoundGraph& bound,
+                                        const std::set<std::string_view>& names) {
+  return LastTurnFinder(bound, names).Find();
+}
+
+}  // namespace onnxfit
