@@ -154,6 +154,9 @@ struct UnreadParameter {
   std::string_view like;  // beside it, of its size; "": a number
   SeenIn seen;
   std::string_view rows_of = {};  // one whose first size comes before those; "": none
+  // Sizes between both, as large as the library makes them by default; 0: no further.
+  std::array<int16_t, 4> sizes = {};
+  std::string_view runs = {};  // an operator of a module in it, "mlp.act/Tanh"; "": any
 };
 std::span<const UnreadParameter> UnreadParameters();
 
