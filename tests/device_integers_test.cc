@@ -226,6 +226,22 @@ TEST_CASE("equal frequencies and positions of two modules are a buffer of each")
         "m.b.rotary_emb.original_buffer_0 ");
 }
 
+TEST_CASE("offsets into a table are a buffer of the module that adds them") {
+  const auto buffers = [](const std::string& table) {
+    const PreparedRun built = Build(fmt::format(R"(net (int64[N, 3] ids) => (float[N, 3, 4] y)
+        < float[24, 4] "m.table" = ["location": "none"] > {{
+        f = Constant <value = int64[3] {{0, 8, 16}}> () ["/m/embeddings/Add"] i = Add (ids, f)
+        ["/m/embeddings/{}/Gather"] e = Gather ("m.table", i) ["/m/Relu"] y = Relu (e) }})",
+                                                table),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("embed") == "m.embeddings.buffer_0 ");
+  CHECK(buffers("other") == "");
+}
+
 // dim_t of positions in two dimensions, which both read: two constants.
 TEST_CASE("what a forward computes of numbers is not a buffer") {
   const auto buffers = [](const std::string& other) {

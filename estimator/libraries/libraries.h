@@ -238,6 +238,9 @@ struct UnreadMask {
   SeenIn seen;
 };
 std::span<const UnreadMask> UnreadMasks();
+// Whether integers that a module adds to what that child of its looks up are a buffer of its own,
+// where the parts of a table begin.
+bool ReadsByOffsets(std::string_view table);
 // Whether a module of that name is transformers' rotary embedding: the frequencies that it computes
 // once are a buffer, of which it has a clone.
 bool IsRotaryEmbedding(std::string_view module);

@@ -215,6 +215,24 @@ bool HasFrequencies(const BoundGraph& bound, const StoredConstant& constant) {
          IsRotaryEmbedding(ChildOf(constant.module));
 }
 
+// "self.embed(ids + self.offsets)" of several parts of one table.
+bool AreOffsets(const BoundGraph& bound, const StoredConstant& constant) {
+  const auto& [dtype, dims] = bound.TypeOf(constant.value);
+  const Node& reader = bound.At(constant.reader);
+  if (reader.op_type != "Add" || IsFloat(dtype) || dims.size() != 1) return false;
+  ValueId ids = reader.outputs[0];
+  const auto look_up = [&](NodeId id) {
+    const Node& node = bound.At(id);
+    return node.op_type == "Gather" && node.inputs[1] == ids &&
+           ReadsByOffsets(bound.metadata().PathOf(id));
+  };
+  for (const NodeId view : bound.AllReadersOf(ids)) {
+    const Node& node = bound.At(view);
+    if (node.op_type == "Reshape" && HasResult(node)) ids = node.outputs[0];
+  }
+  return std::ranges::any_of(bound.AllReadersOf(ids), look_up);
+}
+
 // position_ids [1, n], of which embeddings take the first.
 bool ArePositions(const BoundGraph& bound, const StoredConstant& constant) {
   const auto& [dtype, dims] = bound.TypeOf(constant.value);
@@ -263,7 +281,9 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
     if (reader == readers.end() || StandsForNone(bound, value)) continue;
     const StoredConstant constant = {value, ModuleOfConstant(bound, *reader), *reader};
     const bool is_spelled = Numel(bound.DimsOf(value)) <= kMostSpelled;
-    if (is_spelled && !HasFrequencies(bound, constant) && !ArePositions(bound, constant)) continue;
+    const bool is_buffer = HasFrequencies(bound, constant) || ArePositions(bound, constant) ||
+                           AreOffsets(bound, constant);
+    if (is_spelled && !is_buffer) continue;
     const bool is_float = IsFloat(bound.TypeOf(value).dtype);
     const bool is_padding = is_float && bound.At(*reader).op_type == "Concat";
     const bool is_made = is_float ? AreOfSteps(bound, value) : IndexesSeveral(bound, value);
