@@ -226,6 +226,30 @@ TEST_CASE("equal frequencies and positions of two modules are a buffer of each")
         "m.b.rotary_emb.original_buffer_0 ");
 }
 
+TEST_CASE("rotary embeddings of a list's layers are merged, and of other modules like theirs") {
+  const auto buffers = [](const std::string& other) {
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 4, 4] x) => (float[N, 4, 4] y)
+        < float[4, 4] "m.w" = ["location": "none"], int64[3] shape = {{1, 4, 4}} > {{
+        f = Constant <{}> () ["/m/layers.0/attn/rotary_emb/Expand"] e = Expand (f, shape)
+        ["/m/layers.0/attn/q/Mul"] p = Mul (x, e) ["/m/{}/attn/q/Mul"] q = Mul (p, e)
+        ["/m/MatMul"] y = MatMul (q, "m.w") }})",
+                                                kFrequencies, other),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  const std::string own =
+      "m.layers.0.attn.rotary_emb.buffer_0 m.layers.0.attn.rotary_emb.original_buffer_0 ";
+  CHECK(buffers("layers.1") == own +
+                                   "m.layers.1.attn.rotary_emb.buffer_0 "
+                                   "m.layers.1.attn.rotary_emb.original_buffer_0 ");
+  CHECK(buffers("cross.0") == own +
+                                  "m.cross.0.attn.rotary_emb.buffer_0 "
+                                  "m.cross.0.attn.rotary_emb.original_buffer_0 ");
+  CHECK(buffers("cross") == own);
+}
+
 TEST_CASE("offsets into a table are a buffer of the module that adds them") {
   const auto buffers = [](const std::string& table) {
     const PreparedRun built = Build(fmt::format(R"(net (int64[N, 3] ids) => (float[N, 3, 4] y)

@@ -18,6 +18,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/module_children.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
@@ -267,6 +268,23 @@ std::set<std::string> ModulesOfFrequencies(const BoundGraph& bound,
   return modules;
 }
 
+// The rotary embeddings like one inside of a layer, of other layers' modules that have the same
+// children otherwise: the exporter has merged what all compute.
+std::set<std::string> MergedRotary(const BoundGraph& bound, const std::string& rotary) {
+  const std::string owner(ParentOf(rotary));
+  std::set<std::string> merged;
+  if (NumberedLayer(owner + ".").empty()) return merged;
+  const std::map<std::string_view, std::set<std::string_view>> children = ChildrenOfModules(bound);
+  std::set<std::string_view> others = children.at(owner);
+  others.erase(ChildOf(rotary));
+  for (const auto& [path, names] : children) {
+    if (names == others && !NumberedLayer(fmt::format("{}.", path)).empty()) {
+      merged.insert(fmt::format("{}.{}", path, ChildOf(rotary)));
+    }
+  }
+  return merged;
+}
+
 // Constants that may be a module's, as numbers and sizes that code spells are not, nor floats that
 // it joins to others, torch.zeros(…).
 std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
@@ -329,7 +347,9 @@ std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
       copies.push_back({other + "." + name, kNoValue, bound.TypeOf(value)});
     }
     if (!HasFrequencies(bound, constant)) continue;
-    for (const std::string& rotary : ModulesOfFrequencies(bound, constant)) {
+    std::set<std::string> modules = ModulesOfFrequencies(bound, constant);
+    modules.merge(MergedRotary(bound, module));
+    for (const std::string& rotary : modules) {
       const TensorType& type = bound.TypeOf(value);
       if (rotary != module) copies.push_back({rotary + "." + name, kNoValue, type});
       copies.push_back({fmt::format("{}.{}{}", rotary, CloneOfBuffer(), name), kNoValue, type});
