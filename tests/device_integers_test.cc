@@ -266,6 +266,25 @@ TEST_CASE("offsets into a table are a buffer of the module that adds them") {
   CHECK(buffers("other") == "");
 }
 
+TEST_CASE("a mask of which a file has a slice is as large as a table of positions") {
+  const auto buffers = [](const std::string& attention) {
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 3, 4] x) => (float[N, 3, 4] y)
+        < float[24, 4] "m.position_embeds_layer.weight" = ["location": "none"],
+          int64[3] ids = {{0, 1, 2}} > {{
+        ["/m/position_embeds_layer/Gather"] p = Gather ("m.position_embeds_layer.weight", ids)
+        ["/m/Add"] a = Add (x, p) ["/m/layers.0/{}/Relu"] y = Relu (a) }})",
+                                                attention),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) {
+      names += fmt::format("{} {} ", buffer.name, Numel(buffer.type.dims));
+    }
+    return names;
+  };
+  CHECK(buffers("attn") == "ids 3 m.layers.0.attn.bias 576 ");
+  CHECK(buffers("mlp") == "ids 3 ");
+}
+
 // dim_t of positions in two dimensions, which both read: two constants.
 TEST_CASE("what a forward computes of numbers is not a buffer") {
   const auto buffers = [](const std::string& other) {

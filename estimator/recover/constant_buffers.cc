@@ -330,6 +330,31 @@ std::vector<StoredConstant> FindStoredConstants(const BoundGraph& bound) {
   return stored;
 }
 
+// Masks [n, n] of modules that run, of which a file has what was sliced of them: as large as the
+// table of positions of a module around them.
+void AddSlicedMasks(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters,
+                    std::vector<LostTensor>& lost) {
+  std::set<std::string> modules;
+  for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
+    modules.insert(bound.metadata().PathOf(node));
+  }
+  for (const UnreadMask& row : UnreadMasks()) {
+    const std::string_view module = ParentOf(row.buffer);
+    for (const std::string& path : modules) {
+      if (module.empty() || !path.ends_with(fmt::format(".{}", module))) continue;
+      std::string_view around = path;
+      for (int level = 0; level < row.up; ++level) around = ParentOf(around);
+      const auto table = std::ranges::find(parameters, fmt::format("{}.{}", around, row.table),
+                                           &ModuleTensor::name);
+      if (table == parameters.end() || table->type.dims.size() != 2) continue;
+      const int64_t positions = table->type.dims[0];
+      lost.push_back({Role::kBuffer,
+                      fmt::format("{}.{}", path, ChildOf(row.buffer)),
+                      {DType::kBool, {positions, positions}}});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
@@ -366,6 +391,7 @@ std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
   AddUnreadIds(parameters, buffers, lost);
   AddUncountedIds(bound, parameters, buffers, lost);
   AddEqualBuffers(bound, buffers, lost);
+  AddSlicedMasks(bound, parameters, lost);
   return lost;
 }
 
