@@ -250,6 +250,25 @@ TEST_CASE("rotary embeddings of a list's layers are merged, and of other modules
   CHECK(buffers("cross") == own);
 }
 
+TEST_CASE("coordinates of which a module's frequencies make sines are counted each time") {
+  const auto buffers = [](const std::string& second) {
+    const std::string numbers =
+        "value = float[2, 5, 2] {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}";
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 5, 4] x) => (float[2, 5, 4] y)
+        < float[2, 4] "m.w" = ["location": "none"] > {{
+        g = Constant <{}> () two = Constant <value = float {{2.0}}> ()
+        ["/m/MatMul"] p = MatMul (g, "m.w") ["/m/Mul"] q = Mul (p, two)
+        ["/m/Sin"] s = Sin (q) ["/m/{}"] c = {} (q) ["/m/Add"] y = Add (s, c) }})",
+                                                numbers, second, second),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("Cos") == "");
+  CHECK(buffers("Abs") == "m.buffer_0 ");
+}
+
 TEST_CASE("offsets into a table are a buffer of the module that adds them") {
   const auto buffers = [](const std::string& table) {
     const PreparedRun built = Build(fmt::format(R"(net (int64[N, 3] ids) => (float[N, 3, 4] y)

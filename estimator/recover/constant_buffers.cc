@@ -200,6 +200,26 @@ bool AreOfSteps(const BoundGraph& bound, ValueId value) {
   });
 }
 
+// Whether sines and cosines are taken of its product with frequencies of the module: coordinates
+// that the forward counts each time.
+bool AreCoordinates(const BoundGraph& bound, ValueId value) {
+  constexpr size_t kMostAxes = 3;
+  const Dims& dims = bound.DimsOf(value);
+  const bool has_axes = dims.size() > 2 && dims.back() <= static_cast<int64_t>(kMostAxes);
+  return has_axes && std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
+           const Node& product = bound.At(reader);
+           if (product.op_type != "MatMul" || !bound.IsStored(product.inputs[1], 2)) return false;
+           std::set<std::string_view> read_by;
+           for (const NodeId scale : bound.AllReadersOf(product.outputs[0])) {
+             if (bound.At(scale).op_type != "Mul") return false;
+             for (const NodeId id : bound.AllReadersOf(bound.At(scale).outputs[0])) {
+               read_by.insert(bound.At(id).op_type);
+             }
+           }
+           return read_by.contains("Sin") && read_by.contains("Cos");
+         });
+}
+
 struct StoredConstant {
   ValueId value = kNoValue;
   std::string module;  // whose forward reads it
@@ -304,7 +324,8 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
     if (is_spelled && !is_buffer) continue;
     const bool is_float = IsFloat(bound.TypeOf(value).dtype);
     const bool is_padding = is_float && bound.At(*reader).op_type == "Concat";
-    const bool is_made = is_float ? AreOfSteps(bound, value) : IndexesSeveral(bound, value);
+    const bool is_made = is_float ? AreOfSteps(bound, value) || AreCoordinates(bound, value)
+                                  : IndexesSeveral(bound, value);
     if (!is_padding && !is_made) found.push_back(constant);
   }
   return found;
