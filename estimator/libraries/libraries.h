@@ -207,7 +207,8 @@ struct NormedVectors {
 const NormedVectors& VectorsOfSpectralNorm();
 // What a forward makes of its states and returns, whoever reads it: a norm, then a pooler.
 struct UnreadRunRow {
-  std::string_view in_class;  // how the class of the module ends whose forward it is
+  std::string_view in_class;  // how the class of the module ends whose forward it is; in files
+                              // without classes what is lost tells the row, earlier rows win
   std::string_view behind;    // the child that makes the states
   std::string_view first;     // the line that takes the first of them; "": none does
   std::string_view norm;      // a child, "": none
