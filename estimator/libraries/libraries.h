@@ -393,6 +393,9 @@ bool CastsWeightsToValues(std::string_view file);
 // By the line that a call was made in, of the file `file`:
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;
 bool BuildsMask(std::string_view file, std::string_view line);
+// in files without lines, whether attention of that path, whose layers have no biases, is given a
+// mask that no run leaves out;
+bool MakesMaskAlways(std::string_view attention);
 // whether it solves triangular systems, whose inverse a trace has written out (traced_solves.h);
 bool SolvesTriangular(std::string_view file, std::string_view line);
 // whether it calls attention that is not causal where such a mask is left out;

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <span>
+#include <string>
 
+#include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/libraries/rows.h"
 
@@ -242,6 +244,12 @@ constexpr FunctionModule kFunctionModules[] = {
      {kTransformers, "models/bloom/modeling_bloom.py", "self.gelu_impl = BloomGelu()"}},
 };
 
+// FalconAttention.
+constexpr NameFact kMaskedAlways[] = {
+    {"h.*.self_attention",
+     {kTransformers, "models/falcon/modeling_falcon.py", "allow_is_causal_skip=False,"}},
+};
+
 bool IsFrom(std::string_view file, const TracedStatement& row) {
   return file.find(row.file) != std::string_view::npos;
 }
@@ -264,6 +272,12 @@ bool BeginsAny(std::string_view file, std::string_view line,
 
 bool BuildsMask(std::string_view file, std::string_view line) {
   return HasAny(file, line, kMaskBuilders) && !HasAny(file, line, kMasksAlwaysBuilt);
+}
+
+bool MakesMaskAlways(std::string_view attention) {
+  return std::ranges::any_of(kMaskedAlways, [&](const NameFact& row) {
+    return MatchesGlob(attention, std::string("*.") + std::string(row.name));
+  });
 }
 
 bool SolvesTriangular(std::string_view file, std::string_view line) {
