@@ -177,6 +177,13 @@ TEST_CASE("and where its name tells, or of what is permuted before it is cut int
         ["/)" + child + R"(/Abs"] y = Abs (m) })",
                      {.mode = Mode::kEval, .steps = 1});
   };
+  const std::string reshaped = TraceText(R"(n (float[2, 16, 8] x) => (float[2, 8, 4, 4] y) {
+        s = Constant <value = int64[4] {2, 8, 4, 4}> () ["/reassemble_stage/a/Neg"] a = Neg (x)
+        ["/reassemble_stage/Transpose"] t = Transpose <perm = [0, 2, 1]> (a)
+        ["/reassemble_stage/Reshape"] m = Reshape (t, s)
+        ["/reassemble_stage/layers.0/Abs"] y = Abs (m) })",
+                                         {.mode = Mode::kEval, .steps = 1});
+  CHECK(reshaped.find("+m:1024") == std::string::npos);
   CHECK(maps("head").find("+m:1024") != std::string::npos);
   CHECK(maps("neck").find("+m:1024") == std::string::npos);
 }

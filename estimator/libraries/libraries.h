@@ -111,8 +111,8 @@ struct InPlaceChildren {
 std::span<const InPlaceChildren> InPlaceModules();
 
 // Whether the forward of a module with those names, its children's and its own, copies what it
-// permutes to [n, c, h, w].
-bool CopiesPermuted(const std::set<std::string_view>& names);
+// permutes to [n, c, h, w], or `reshapes` to that behind a permutation.
+bool CopiesPermuted(const std::set<std::string_view>& names, bool reshapes);
 
 // Whether an attention that scales queries before it takes them apart by heads, and has a layer for
 // keys of that name, without a bias, copies all heads.

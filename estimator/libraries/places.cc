@@ -205,6 +205,7 @@ constexpr InPlaceChildren kInPlaceModules[] = {
 struct PermutedCopy {
   std::string_view names[2];
   SeenIn seen;
+  bool reshapes = false;
 };
 constexpr PermutedCopy kPermutedCopies[] = {
     {{"patch_embed1", "serial_blocks1"}, {kTimm, "models/coat.py", "x1_nocls = remove_cls(x1)"}},
@@ -214,7 +215,8 @@ constexpr PermutedCopy kPermutedCopies[] = {
       "hidden_state = hidden_state.permute(0, 3, 1, 2).contiguous()"}},
     {{"backbone", "head"},
      {kTransformers, "models/vitpose/modeling_vitpose.py",
-      "sequence_output.reshape(batch_size, -1, patch_height, patch_width).contiguous()"}},
+      "sequence_output.reshape(batch_size, -1, patch_height, patch_width).contiguous()"},
+     true},
     {{"patch_embeds", "pos_block"},
      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
 };
@@ -249,9 +251,10 @@ ActivationUse ActivationsOf(std::string_view holder) {
   return row == std::end(kActivationRows) ? kNotKnown : row->use;
 }
 
-bool CopiesPermuted(const std::set<std::string_view>& names) {
+bool CopiesPermuted(const std::set<std::string_view>& names, bool reshapes) {
   return std::ranges::any_of(kPermutedCopies, [&](const PermutedCopy& row) {
-    return std::ranges::all_of(row.names, [&](auto name) { return names.contains(name); });
+    return row.reshapes == reshapes &&
+           std::ranges::all_of(row.names, [&](auto name) { return names.contains(name); });
   });
 }
 

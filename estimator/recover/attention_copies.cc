@@ -175,7 +175,8 @@ std::vector<Rewritten> FindPermutedCopies(const BoundGraph& bound) {
       names.insert(ChildOf(module->first));
     }
     const bool permutes = node.op_type == "Transpose";
-    if (!CopiesPermuted(names) && !(permutes && AreEdges(bound, node.inputs[0]))) continue;
+    if (!CopiesPermuted(names, !permutes) && !(permutes && AreEdges(bound, node.inputs[0])))
+      continue;
     copies.push_back(permutes ? CopyBehind(bound, id) : CopyOfView(bound, id, node.inputs[0]));
   }
   return copies;
