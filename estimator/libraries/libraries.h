@@ -406,6 +406,8 @@ bool CastsToWeight(std::string_view file, std::string_view line, std::string_vie
 // whether it casts what it passes to a linear layer to the type of its weight first, where they
 // differ;
 bool CastsArgument(std::string_view file, std::string_view line);
+// the same of files without lines, by the layer's path;
+bool CastsArgument(std::string_view layer);
 // the name of what it passes to a convolution, in training or not, where a statement before it has
 // made that contiguous, of which an export says nothing if it was so already; "" of others;
 std::string_view ContiguousArgumentOf(std::string_view file, std::string_view line, bool trains);

@@ -112,6 +112,12 @@ constexpr TracedStatement kArgumentCasts[] = {
       "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
 };
 
+constexpr NameFact kLayersOfCasts[] = {
+    {"DenseReluDense.wo",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "hidden_states = hidden_states.to(self.wo.weight.dtype)"}},
+};
+
 // Which pass what a statement before them has made contiguous: no call where it was so already,
 // which depends on how the convolutions of the exporting device lie.
 struct ContiguousArgument {
@@ -298,6 +304,11 @@ bool CastsArgument(std::string_view file, std::string_view line) {
   return std::ranges::any_of(kArgumentCasts, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line == row.text;
   });
+}
+
+bool CastsArgument(std::string_view layer) {
+  return std::ranges::any_of(kLayersOfCasts,
+                             [&](const NameFact& row) { return EndsWithName(layer, row.name); });
 }
 
 std::string_view ContiguousArgumentOf(std::string_view file, std::string_view line, bool trains) {
