@@ -527,6 +527,17 @@ TEST_CASE("a layer holds the weights that its attention returns") {
   CHECK(known("norm2").find(" as _; ") == std::string::npos);
 }
 
+TEST_CASE("a turn of a loop binds anew what layers of another list have shared") {
+  const auto known = [](const std::string& other) {
+    return Known(R"(["/m/ups.0/Neg"] a = Neg (x) ["/m/blocks.0/Abs"] b = Abs (a)
+      ["/m/blocks.1/Exp"] c = Exp (a) ["/m/Add"] d = Add (b, c) ["/m/Sigmoid"] e = Sigmoid (d)
+      ["/m/)" + other +
+                 R"(/Tanh"] f = Tanh (e) ["/m/Sin"] y = Sin (f))");
+  };
+  CHECK(known("ups.1").find("a until /m/Sigmoid as what the layers share; ") != std::string::npos);
+  CHECK(known("post").find("a until /m/Sin as what the layers share; ") != std::string::npos);
+}
+
 TEST_CASE("a model holds what its backbone returns") {
   CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
                  ["/m/Exp"] y = Exp (b))")
