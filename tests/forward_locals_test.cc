@@ -538,6 +538,28 @@ TEST_CASE("a turn of a loop binds anew what layers of another list have shared")
   CHECK(known("post").find("a until /m/Sin as what the layers share; ") != std::string::npos);
 }
 
+TEST_CASE(
+    "an activation of what two layers are passed is made in each, though a file has it once") {
+  const auto calls = [](const std::string& other) {
+    const Program program =
+        Build(R"(net (float[2, 8] x) => (float[2, 8] y)
+            < float[8, 8] v = ["location": "none"], float[8, 8] w = ["location": "none"] > {
+            ["/m/up/Neg"] u = Neg (x) ["/m/blocks.0/Relu"] a = Relu (u)
+            ["/m/blocks.0/fc/MatMul"] b = MatMul (a, v) ["/m/)" +
+                  other + R"(/MatMul"] c = MatMul (a, w) ["/m/Add"] y = Add (b, c) })",
+              {.mode = Mode::kEval})
+            .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) {
+      if (call.op == "relu") text += program.modules.PathOf(call.module) + " ";
+    }
+    return text;
+  };
+  CHECK(calls("blocks.1/fc") == "m.blocks.0 m.blocks.1 ");
+  CHECK(calls("blocks.1/proj") == "m.blocks.0 ");
+  CHECK(calls("head/fc") == "m.blocks.0 ");
+}
+
 TEST_CASE("a model holds what its backbone returns") {
   CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
                  ["/m/Exp"] y = Exp (b))")
