@@ -560,6 +560,30 @@ TEST_CASE(
   CHECK(calls("head/fc") == "m.blocks.0 ");
 }
 
+TEST_CASE("rows bind what modules inside of a child make, and know operators in it") {
+  const auto flava = [](const std::string& tower) {
+    return Known(R"(["/m/)" + tower + R"(/embeddings/Neg"] a = Neg (x)
+      ["/m/)" + tower +
+                 R"(/encoder/layer.0/Exp"] b = Exp (a)
+      ["/m/image_to_mm_projection/Abs"] c = Abs (b) ["/m/text_model/Sin"] d = Sin (c)
+      ["/m/Tanh"] e = Tanh (d) ["/Cos"] y = Cos (e))");
+  };
+  CHECK(flava("image_model").find("a until /Cos as image_output; ") != std::string::npos);
+  CHECK(flava("other").find("image_output") == std::string::npos);
+  const auto esmc = [](const std::string& norm) {
+    return Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> ()
+      ["/m/embed_tokens/Neg"] a = Neg (x) ["/m/rotary_emb/Cos"] r = Cos (a)
+      ["/m/layers.0/self_attn/q_norm/Exp"] q = Exp (r)
+      ["/m/layers.0/norm/)" +
+                 norm + R"( ["/m/layers.1/Add"] s = Add (l, a)
+      ["/m/Tanh"] y = Tanh (s))");
+  };
+  CHECK(esmc("LayerNormalization\"] l = LayerNormalization (q, g)")
+            .find("a until /m/layers.0/norm/LayerNormalization as hidden_states; ") !=
+        std::string::npos);
+  CHECK(esmc("Abs\"] l = Abs (q)").find("as hidden_states; ") == std::string::npos);
+}
+
 TEST_CASE("a model holds what its backbone returns") {
   CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
                  ["/m/Exp"] y = Exp (b))")

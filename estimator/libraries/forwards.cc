@@ -469,7 +469,8 @@ constexpr NamedScores kNamedScores[] = {
 std::span<const KnownNameRow> KnownNameRows() {
   static const std::vector<KnownNameRow> rows = [] {
     std::vector<KnownNameRow> all(std::begin(kKnownNameRows), std::end(kKnownNameRows));
-    for (const std::span<const KnownNameRow> more : {NameRowsOfStages(), NameRowsOfLayers()}) {
+    for (const std::span<const KnownNameRow> more :
+         {NameRowsOfStages(), NameRowsOfLayers(), NameRowsOfModels()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

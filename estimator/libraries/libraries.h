@@ -275,10 +275,12 @@ std::string_view CloneOfBuffer();
 
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
-  // Those that it has, and, with "!", has not; "attention/self" one that has another.
+  // Those that it has, and, with "!", has not; "attention/self" one that has another, or runs such
+  // an operator.
   std::string_view children[4];
   // One of them, "blocks.*" of a list, or an operator; "pad>view": the first view behind a pad;
-  // "<norm": what that one was given; "+stage": what each layer of a list in that one makes.
+  // "<norm": what that one was given; "+stage": what each layer of a list in that one makes;
+  // "attn/softmax": what that operator or module in it makes.
   std::string_view made_by;
   std::string_view name;  // Python's
   // What makes what is bound next, whichever comes first, "<norm": before it; "": the forward's
