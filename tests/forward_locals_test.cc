@@ -584,6 +584,16 @@ TEST_CASE("rows bind what modules inside of a child make, and know operators in 
   CHECK(esmc("Abs\"] l = Abs (q)").find("as hidden_states; ") == std::string::npos);
 }
 
+TEST_CASE("a model replaces what an encoder with a head has made") {
+  const auto known = [](const std::string& child) {
+    return Known(R"(["/m/encoder/)" + child + R"(/Neg"] a = Neg (x) ["/m/Exp"] b = Exp (a)
+                    ["/m/decoder/conv/Abs"] y = Abs (b))");
+  };
+  CHECK(known("head").find("encoder_outputs") == std::string::npos);
+  CHECK(known("norm").find("a until /m/decoder/conv/Abs as encoder_outputs; ") !=
+        std::string::npos);
+}
+
 TEST_CASE("a model holds what its backbone returns") {
   CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
                  ["/m/Exp"] y = Exp (b))")

@@ -415,7 +415,14 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"reassemble_stage", "fusion_stage"}, "reassemble_stage", "hidden_states", {}, false, kNeck},
     {{"reassemble_stage", "fusion_stage"}, "convs.*", "features", {}, false, kNeck},
     {{"reassemble_stage", "fusion_stage"}, "+fusion_stage", "output", {}, true, kNeck},
-    // BrosModel.
+    // BrosBboxEmbeddings, BrosModel.
+    {{"bbox_sinusoid_emb", "bbox_projection"},
+     "<bbox_sinusoid_emb",
+     "bbox_pos",
+     {},
+     false,
+     {kTransformers, "models/bros/modeling_bros.py",
+      "bbox_pos_emb = self.bbox_sinusoid_emb(bbox_pos)"}},
     {{"bbox_embeddings", "encoder"},
      "mul.Scalar",
      "scaled_bbox",
@@ -424,7 +431,13 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {kTransformers, "models/bros/modeling_bros.py",
       "scaled_bbox = bbox * self.config.bbox_scale"}},
     // T5ForConditionalGeneration, BartModel.
-    {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
+    // But VibeVoiceAcousticTokenizerModel, which replaces what its encoder's head has made.
+    {{"encoder", "decoder", "!encoder/head"},
+     "encoder",
+     "encoder_outputs",
+     {},
+     true,
+     kEncoderDecoder},
     {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},
 };
 
