@@ -195,6 +195,14 @@ constexpr KnownNameRow kRowsOfModels[] = {
      {},
      false,
      kFlavaStates},
+    // SamVisionAttention, PPFormulaNetVisionAttention.
+    {{"qkv", "proj"},
+     "index.host>add>view",
+     "decomposed_rel_pos",
+     {},
+     false,
+     {kTransformers, "models/sam/modeling_sam.py",
+      "decomposed_rel_pos = decomposed_rel_pos.reshape_as(attn_weights)"}},
     // EsmcModel, EsmcLayer.
     {{"embed_tokens", "rotary_emb", "layers.0/self_attn/q_norm", "layers.0/layer_norm"},
      "embed_tokens",
