@@ -90,6 +90,20 @@ TEST_CASE("k that is scaled behind its transpose is scaled in the expression") {
             .find("d until /m/MatMul_1 as k; ") != std::string::npos);
 }
 
+TEST_CASE("q that is read again behind the product has not lost its name to a scaled one") {
+  const auto found = [](const std::string& again) {
+    return NamesIn(R"(two = Constant <value = float {2.0}> ()
+      ["/m/q/Neg"] q = Neg (x) ["/m/k/Abs"] k = Abs (x) ["/m/v/Tanh"] v = Tanh (x)
+      ["/m/Mul"] t = Mul (q, two) ["/m/Transpose"] kt = Transpose <perm = [0, 2, 1]> (k)
+      ["/m/MatMul"] s = MatMul (t, kt) ["/m/ReduceSum"] r = ReduceSum <keepdims = 1> ()" +
+                   again + R"() ["/m/Sub"] b = Sub (s, r)
+      ["/m/Softmax"] p = Softmax (b) ["/m/MatMul_1"] c = MatMul (p, v)
+      ["/m/out/Neg"] o = Neg (c) ["/Exp"] y = Exp (o))");
+  };
+  CHECK(found("q").starts_with("q until /m/out/Neg as q; "));
+  CHECK(found("t").starts_with("t until /m/out/Neg as q; "));
+}
+
 TEST_CASE("what a product normalizes is normalized in its expression") {
   const std::string found = NamesIn(R"(tiny = Constant <value = float {0.000001}> ()
       size = Shape (x) axes = Constant <value = int64[1] {-1}> () ["/m/q/Neg"] q = Neg (x)

@@ -177,6 +177,13 @@ TEST_CASE("and where its name tells, or of what is permuted before it is cut int
         ["/)" + child + R"(/Abs"] y = Abs (m) })",
                      {.mode = Mode::kEval, .steps = 1});
   };
+  const std::string reshaped = TraceText(R"(n (float[2, 16, 8] x) => (float[2, 8, 4, 4] y) {
+        s = Constant <value = int64[4] {2, 8, 4, 4}> () ["/reassemble_stage/a/Neg"] a = Neg (x)
+        ["/reassemble_stage/Transpose"] t = Transpose <perm = [0, 2, 1]> (a)
+        ["/reassemble_stage/Reshape"] m = Reshape (t, s)
+        ["/reassemble_stage/layers.0/Abs"] y = Abs (m) })",
+                                         {.mode = Mode::kEval, .steps = 1});
+  CHECK(reshaped.find("+m:1024") == std::string::npos);
   CHECK(maps("head").find("+m:1024") != std::string::npos);
   CHECK(maps("neck").find("+m:1024") == std::string::npos);
 }
@@ -448,6 +455,35 @@ TEST_CASE("a causal mask that the model's own lines make stays a tensor") {
   };
   CHECK(has_mask("mask = torch.ones(3, 3).tril().bool()"));
   CHECK_FALSE(has_mask("mask = create_causal_mask("));
+}
+
+TEST_CASE("without lines Falcon's attention tells that its mask is made") {
+  const auto has_mask = [](const std::string& bias) {
+    const BoundModel model(ParseGraph(R"(n (float[1, 2, 3, 4] q, float[1, 2, 3, 4] k,
+                                           float[1, 2, 3, 4] v) => (float[1, 2, 3, 4] y)
+      < float[4] ")" + bias + R"(" = ["location": "none"] > {
+        size = Constant <value = int64[2] {3, 3}> () one = Constant <value = float {1.0}> ()
+        zero = Constant <value = float {0.0}> () hidden = Constant <value = float {-inf}> ()
+        c = Constant <value = float {0.5}> ()
+        ones = Expand (one, size) low = Trilu <upper = 0> (ones) given = Cast <to = 9> (low)
+        ["/t/h.0/self_attention/Mul"] qc = Mul (q, c)
+        ["/t/h.0/self_attention/Transpose"] t = Transpose <perm = [0, 1, 3, 2]> (k)
+        ["/t/h.0/self_attention/Mul_1"] kc = Mul (t, c)
+        ["/t/h.0/self_attention/MatMul"] s = MatMul (qc, kc)
+        ["/t/h.0/self_attention/Where"] mask = Where (given, zero, hidden)
+        ["/t/h.0/self_attention/Add"] a = Add (s, mask)
+        ["/t/h.0/self_attention/Softmax"] w = Softmax (a)
+        ["/t/h.0/self_attention/MatMul_1"] p = MatMul (w, v)
+        ["/t/h.0/self_attention/Add_1"] y = Add (p, ")" +
+                                      bias + R"(") })"));
+    for (const Rewritten& call : model.found.rewrites) {
+      if (call.aten == "scaled_dot_product_attention") return call.inputs[3] != kNoValue;
+    }
+    FAIL("no attention");
+    return false;
+  };
+  CHECK(has_mask("t.h.0.self_attention.query_key_value.bias"));
+  CHECK_FALSE(has_mask("t.h.0.self_attention.dense.bias"));
 }
 
 }  // namespace

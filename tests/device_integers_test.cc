@@ -227,6 +227,84 @@ TEST_CASE("equal frequencies and positions of two modules are a buffer of each")
         "m.b.rotary_emb.original_buffer_0 ");
 }
 
+TEST_CASE("rotary embeddings of a list's layers are merged, and of other modules like theirs") {
+  const auto buffers = [](const std::string& other) {
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 4, 4] x) => (float[N, 4, 4] y)
+        < float[4, 4] "m.w" = ["location": "none"], int64[3] shape = {{1, 4, 4}} > {{
+        f = Constant <{}> () ["/m/layers.0/attn/rotary_emb/Expand"] e = Expand (f, shape)
+        ["/m/layers.0/attn/q/Mul"] p = Mul (x, e) ["/m/{}/attn/q/Mul"] q = Mul (p, e)
+        ["/m/MatMul"] y = MatMul (q, "m.w") }})",
+                                                kFrequencies, other),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  const std::string own =
+      "m.layers.0.attn.rotary_emb.buffer_0 m.layers.0.attn.rotary_emb.original_buffer_0 ";
+  CHECK(buffers("layers.1") == own +
+                                   "m.layers.1.attn.rotary_emb.buffer_0 "
+                                   "m.layers.1.attn.rotary_emb.original_buffer_0 ");
+  CHECK(buffers("cross.0") == own +
+                                  "m.cross.0.attn.rotary_emb.buffer_0 "
+                                  "m.cross.0.attn.rotary_emb.original_buffer_0 ");
+  CHECK(buffers("cross") == own);
+}
+
+TEST_CASE("coordinates of which a module's frequencies make sines are counted each time") {
+  const auto buffers = [](const std::string& second) {
+    const std::string numbers =
+        "value = float[2, 5, 2] {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20}";
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 5, 4] x) => (float[2, 5, 4] y)
+        < float[2, 4] "m.w" = ["location": "none"] > {{
+        g = Constant <{}> () two = Constant <value = float {{2.0}}> ()
+        ["/m/MatMul"] p = MatMul (g, "m.w") ["/m/Mul"] q = Mul (p, two)
+        ["/m/Sin"] s = Sin (q) ["/m/{}"] c = {} (q) ["/m/Add"] y = Add (s, c) }})",
+                                                numbers, second, second),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("Cos") == "");
+  CHECK(buffers("Abs") == "m.buffer_0 ");
+}
+
+TEST_CASE("offsets into a table are a buffer of the module that adds them") {
+  const auto buffers = [](const std::string& table) {
+    const PreparedRun built = Build(fmt::format(R"(net (int64[N, 3] ids) => (float[N, 3, 4] y)
+        < float[24, 4] "m.table" = ["location": "none"] > {{
+        f = Constant <value = int64[3] {{0, 8, 16}}> () ["/m/embeddings/Add"] i = Add (ids, f)
+        ["/m/embeddings/{}/Gather"] e = Gather ("m.table", i) ["/m/Relu"] y = Relu (e) }})",
+                                                table),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) names += buffer.name + " ";
+    return names;
+  };
+  CHECK(buffers("embed") == "m.embeddings.buffer_0 ");
+  CHECK(buffers("other") == "");
+}
+
+TEST_CASE("a mask of which a file has a slice is as large as a table of positions") {
+  const auto buffers = [](const std::string& attention) {
+    const PreparedRun built = Build(fmt::format(R"(net (float[N, 3, 4] x) => (float[N, 3, 4] y)
+        < float[24, 4] "m.position_embeds_layer.weight" = ["location": "none"],
+          int64[3] ids = {{0, 1, 2}} > {{
+        ["/m/position_embeds_layer/Gather"] p = Gather ("m.position_embeds_layer.weight", ids)
+        ["/m/Add"] a = Add (x, p) ["/m/layers.0/{}/Relu"] y = Relu (a) }})",
+                                                attention),
+                                    {});
+    std::string names;
+    for (const ModuleTensor& buffer : built.roles.buffers) {
+      names += fmt::format("{} {} ", buffer.name, Numel(buffer.type.dims));
+    }
+    return names;
+  };
+  CHECK(buffers("attn") == "ids 3 m.layers.0.attn.bias 576 ");
+  CHECK(buffers("mlp") == "ids 3 ");
+}
+
 // dim_t of positions in two dimensions, which both read: two constants.
 TEST_CASE("what a forward computes of numbers is not a buffer") {
   const auto buffers = [](const std::string& other) {

@@ -586,6 +586,73 @@ TEST_CASE("a layer holds the weights that its attention returns") {
   CHECK(known("norm2").find(" as _; ") == std::string::npos);
 }
 
+TEST_CASE("a turn of a loop binds anew what layers of another list have shared") {
+  const auto known = [](const std::string& other) {
+    return Known(R"(["/m/ups.0/Neg"] a = Neg (x) ["/m/blocks.0/Abs"] b = Abs (a)
+      ["/m/blocks.1/Exp"] c = Exp (a) ["/m/Add"] d = Add (b, c) ["/m/Sigmoid"] e = Sigmoid (d)
+      ["/m/)" + other +
+                 R"(/Tanh"] f = Tanh (e) ["/m/Sin"] y = Sin (f))");
+  };
+  CHECK(known("ups.1").find("a until /m/Sigmoid as what the layers share; ") != std::string::npos);
+  CHECK(known("post").find("a until /m/Sin as what the layers share; ") != std::string::npos);
+}
+
+TEST_CASE(
+    "an activation of what two layers are passed is made in each, though a file has it once") {
+  const auto calls = [](const std::string& other) {
+    const Program program =
+        Build(R"(net (float[2, 8] x) => (float[2, 8] y)
+            < float[8, 8] v = ["location": "none"], float[8, 8] w = ["location": "none"] > {
+            ["/m/up/Neg"] u = Neg (x) ["/m/blocks.0/Relu"] a = Relu (u)
+            ["/m/blocks.0/fc/MatMul"] b = MatMul (a, v) ["/m/)" +
+                  other + R"(/MatMul"] c = MatMul (a, w) ["/m/Add"] y = Add (b, c) })",
+              {.mode = Mode::kEval})
+            .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) {
+      if (call.op == "relu") text += program.modules.PathOf(call.module) + " ";
+    }
+    return text;
+  };
+  CHECK(calls("blocks.1/fc") == "m.blocks.0 m.blocks.1 ");
+  CHECK(calls("blocks.1/proj") == "m.blocks.0 ");
+  CHECK(calls("head/fc") == "m.blocks.0 ");
+}
+
+TEST_CASE("rows bind what modules inside of a child make, and know operators in it") {
+  const auto flava = [](const std::string& tower) {
+    return Known(R"(["/m/)" + tower + R"(/embeddings/Neg"] a = Neg (x)
+      ["/m/)" + tower +
+                 R"(/encoder/layer.0/Exp"] b = Exp (a)
+      ["/m/image_to_mm_projection/Abs"] c = Abs (b) ["/m/text_model/Sin"] d = Sin (c)
+      ["/m/Tanh"] e = Tanh (d) ["/Cos"] y = Cos (e))");
+  };
+  CHECK(flava("image_model").find("a until /Cos as image_output; ") != std::string::npos);
+  CHECK(flava("other").find("image_output") == std::string::npos);
+  const auto esmc = [](const std::string& norm) {
+    return Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> ()
+      ["/m/embed_tokens/Neg"] a = Neg (x) ["/m/rotary_emb/Cos"] r = Cos (a)
+      ["/m/layers.0/self_attn/q_norm/Exp"] q = Exp (r)
+      ["/m/layers.0/norm/)" +
+                 norm + R"( ["/m/layers.1/Add"] s = Add (l, a)
+      ["/m/Tanh"] y = Tanh (s))");
+  };
+  CHECK(esmc("LayerNormalization\"] l = LayerNormalization (q, g)")
+            .find("a until /m/layers.0/norm/LayerNormalization as hidden_states; ") !=
+        std::string::npos);
+  CHECK(esmc("Abs\"] l = Abs (q)").find("as hidden_states; ") == std::string::npos);
+}
+
+TEST_CASE("a model replaces what an encoder with a head has made") {
+  const auto known = [](const std::string& child) {
+    return Known(R"(["/m/encoder/)" + child + R"(/Neg"] a = Neg (x) ["/m/Exp"] b = Exp (a)
+                    ["/m/decoder/conv/Abs"] y = Abs (b))");
+  };
+  CHECK(known("head").find("encoder_outputs") == std::string::npos);
+  CHECK(known("norm").find("a until /m/decoder/conv/Abs as encoder_outputs; ") !=
+        std::string::npos);
+}
+
 TEST_CASE("a model holds what its backbone returns") {
   CHECK(Known(R"(["/m/backbone/norm/Neg"] a = Neg (x) ["/m/head/Abs"] b = Abs (a)
                  ["/m/Exp"] y = Exp (b))")

@@ -87,5 +87,35 @@ TEST_CASE("a clone of a buffer is as large as it") {
   CHECK(lost.tensors[0].type.dims == Dims{8});
 }
 
+TEST_CASE("a module that runs an operator tells of whom its tensors are") {
+  const auto found = [](const std::string& ran) {
+    const std::set<std::string> operators = {"m.bert." + ran};
+    std::string text;
+    for (const UnreadTensor& tensor :
+         FindUnreadTensors({"m.bert.encoder.layer.0.attention.self.query.bias",
+                            "m.bert.encoder.layer.0.attention.output.dense.bias"},
+                           operators)) {
+      text += tensor.name + " ";
+    }
+    return text;
+  };
+  CHECK(found("encoder.layer.0.attention.query/MatMul") == "m.bert.pooler.bias ");
+  CHECK(found("encoder.layer.0.attention.self.query/MatMul").empty());
+}
+
+TEST_CASE("sizes that are a library's defaults stand behind another one's rows") {
+  std::string text;
+  for (const UnreadTensor& tensor : FindUnreadTensors(
+           {"m.mask_decoder.iou_token.weight", "m.mask_decoder.mask_tokens.weight"})) {
+    text += tensor.name + " rows " + std::string(tensor.rows_of);
+    for (const int64_t size : tensor.sizes) text += " " + std::to_string(size);
+    text += "\n";
+  }
+  CHECK(text.find("m.mask_decoder.iou_prediction_head.proj_out.weight rows "
+                  "m.mask_decoder.mask_tokens.weight 256\n") != std::string::npos);
+  CHECK(text.find("iou_prediction_head.layers.0.weight rows  256 256\n") != std::string::npos);
+  CHECK(text.find("proj_in.weight") == std::string::npos);  // as wide as a tensor that is not there
+}
+
 }  // namespace
 }  // namespace onnxfit::lost_tensors_test

@@ -146,5 +146,25 @@ TEST_CASE("a distribution makes a variance beside the mean that is read") {
   CHECK(calls("mean = self.encode(x)") == "split ");
 }
 
+TEST_CASE("without lines the path of T5's second layer tells that its argument is cast") {
+  const auto calls = [](const std::string& layer) {
+    const Program program =
+        Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 4] y)
+              < float[4, 8] "m.DenseReluDense.wo.weight" = ["location": "none"] > {
+              ["/m/DenseReluDense/)" +
+                  layer +
+                  R"(/Transpose"] t = Transpose <perm = [1, 0]> ("m.DenseReluDense.wo.weight")
+              ["/m/DenseReluDense/)" +
+                  layer + R"(/MatMul"] y = MatMul (x, t) })",
+              {.mode = Mode::kEval})
+            .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) text += std::string(call.op) + " ";
+    return text;
+  };
+  CHECK(calls("wo") == "type_as linear ");
+  CHECK(calls("wi") == "linear ");
+}
+
 }  // namespace
 }  // namespace onnxfit::lowering_lines_test

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
 
 #include "estimator/fit/estimate.h"
@@ -68,6 +69,24 @@ TEST_CASE("their calls stand behind what they read") {
   CHECK(calls ==
         "mul vit.encoder; layer_norm vit.layernorm; select vit.pooler; "
         "linear vit.pooler.dense; tanh vit.pooler.activation; neg ; ");
+}
+
+TEST_CASE("in files without names what is lost tells the tower") {
+  const auto found = [](const std::set<std::string>& lost) {
+    const BoundModel model(ParseGraph(R"(n (float[2, 3, 4] x) => (float[2, 3, 4] y) {
+      ["/m/vit/encoder/Neg"] h = Neg (x) ["/m/Abs"] y = Abs (h) })"));
+    std::string text;
+    for (const UnreadRun& run : FindUnreadRuns(
+             model.bound, [&](const std::string& name) { return lost.contains(name); })) {
+      text += fmt::format("{}: {} {}; ", run.caller, run.row->norm, run.row->pooler);
+    }
+    return text;
+  };
+  CHECK(found({"m.vit.layernorm.weight"}) == "m.vit: layernorm ; ");
+  CHECK(found({"m.vit.layernorm.weight", "m.vit.pooler.dense.weight"}) ==
+        "m.vit: layernorm pooler; ");
+  CHECK(found({"m.vit.pooler.dense.weight"}) == "m.vit:  pooler; ");
+  CHECK(found({"m.layernorm.weight"}).empty());
 }
 
 // Words behind DeBERTa's embeddings, which have no table of types; `name` is what is given, too.

@@ -104,6 +104,12 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      true,
      {kTransformers, "models/bert/modeling_bert.py", "encoder_outputs = self.encoder("}},
+    {{"embeddings", "encoder", "pooler"},
+     "pooler",
+     "pooled_output",
+     {},
+     true,
+     {kTransformers, "models/bert/modeling_bert.py", "pooled_output = self.pooler("}},
     {{"embeddings", "layernorm"},
      "layernorm",
      "sequence_output",
@@ -409,7 +415,14 @@ constexpr KnownNameRow kKnownNameRows[] = {
     {{"reassemble_stage", "fusion_stage"}, "reassemble_stage", "hidden_states", {}, false, kNeck},
     {{"reassemble_stage", "fusion_stage"}, "convs.*", "features", {}, false, kNeck},
     {{"reassemble_stage", "fusion_stage"}, "+fusion_stage", "output", {}, true, kNeck},
-    // BrosModel.
+    // BrosBboxEmbeddings, BrosModel.
+    {{"bbox_sinusoid_emb", "bbox_projection"},
+     "<bbox_sinusoid_emb",
+     "bbox_pos",
+     {},
+     false,
+     {kTransformers, "models/bros/modeling_bros.py",
+      "bbox_pos_emb = self.bbox_sinusoid_emb(bbox_pos)"}},
     {{"bbox_embeddings", "encoder"},
      "mul.Scalar",
      "scaled_bbox",
@@ -418,7 +431,13 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {kTransformers, "models/bros/modeling_bros.py",
       "scaled_bbox = bbox * self.config.bbox_scale"}},
     // T5ForConditionalGeneration, BartModel.
-    {{"encoder", "decoder"}, "encoder", "encoder_outputs", {}, true, kEncoderDecoder},
+    // But VibeVoiceAcousticTokenizerModel, which replaces what its encoder's head has made.
+    {{"encoder", "decoder", "!encoder/head"},
+     "encoder",
+     "encoder_outputs",
+     {},
+     true,
+     kEncoderDecoder},
     {{"encoder", "decoder"}, "decoder", "decoder_outputs", {}, true, kEncoderDecoder},
 };
 
@@ -463,7 +482,8 @@ constexpr NamedScores kNamedScores[] = {
 std::span<const KnownNameRow> KnownNameRows() {
   static const std::vector<KnownNameRow> rows = [] {
     std::vector<KnownNameRow> all(std::begin(kKnownNameRows), std::end(kKnownNameRows));
-    for (const std::span<const KnownNameRow> more : {NameRowsOfStages(), NameRowsOfLayers()}) {
+    for (const std::span<const KnownNameRow> more :
+         {NameRowsOfStages(), NameRowsOfLayers(), NameRowsOfModels()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -159,6 +159,9 @@ struct UnreadParameter {
   std::string_view like;  // beside it, of its size; "": a number
   SeenIn seen;
   std::string_view rows_of = {};  // one whose first size comes before those; "": none
+  // Sizes between both, as large as the library makes them by default; 0: no further.
+  std::array<int16_t, 4> sizes = {};
+  std::string_view runs = {};  // an operator of a module in it, "mlp.act/Tanh"; "": any
 };
 std::span<const UnreadParameter> UnreadParameters();
 
@@ -209,7 +212,8 @@ struct NormedVectors {
 const NormedVectors& VectorsOfSpectralNorm();
 // What a forward makes of its states and returns, whoever reads it: a norm, then a pooler.
 struct UnreadRunRow {
-  std::string_view in_class;  // how the class of the module ends whose forward it is
+  std::string_view in_class;  // how the class of the module ends whose forward it is; in files
+                              // without classes what is lost tells the row, earlier rows win
   std::string_view behind;    // the child that makes the states
   std::string_view first;     // the line that takes the first of them; "": none does
   std::string_view norm;      // a child, "": none
@@ -240,6 +244,9 @@ struct UnreadMask {
   SeenIn seen;
 };
 std::span<const UnreadMask> UnreadMasks();
+// Whether integers that a module adds to what that child of its looks up are a buffer of its own,
+// where the parts of a table begin.
+bool ReadsByOffsets(std::string_view table);
 // Whether a module of that name is transformers' rotary embedding: the frequencies that it computes
 // once are a buffer, of which it has a clone.
 bool IsRotaryEmbedding(std::string_view module);
@@ -273,11 +280,12 @@ std::string_view CloneOfBuffer();
 
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
-  // Those that it has, and, with "!", has not; "attention/self" one that has another; "@block" is
-  // its own name.
+  // Those that it has, and, with "!", has not; "attention/self" one that has another, or runs such
+  // an operator; "@block" is its own name.
   std::string_view children[4];
   // One of them, "blocks.*" of a list, or an operator; "pad>view": the first view behind a pad;
-  // "<norm": what that one was given; "+stage": what each layer of a list in that one makes.
+  // "<norm": what that one was given; "+stage": what each layer of a list in that one makes;
+  // "attn/softmax": what that operator or module in it makes.
   std::string_view made_by;
   std::string_view name;  // Python's
   // What makes what is bound next, whichever comes first, "<norm": before it; "": the forward's
@@ -392,6 +400,9 @@ bool CastsWeightsToValues(std::string_view file);
 // By the line that a call was made in, of the file `file`:
 // whether it builds a mask that is left out of a run where it hides nothing or is causal;
 bool BuildsMask(std::string_view file, std::string_view line);
+// in files without lines, whether attention of that path, whose layers have no biases, is given a
+// mask that no run leaves out;
+bool MakesMaskAlways(std::string_view attention);
 // whether it solves triangular systems, whose inverse a trace has written out (traced_solves.h);
 bool SolvesTriangular(std::string_view file, std::string_view line);
 // whether it calls attention that is not causal where such a mask is left out;
@@ -402,6 +413,8 @@ bool CastsToWeight(std::string_view file, std::string_view line, std::string_vie
 // whether it casts what it passes to a linear layer to the type of its weight first, where they
 // differ;
 bool CastsArgument(std::string_view file, std::string_view line);
+// the same of files without lines, by the layer's path;
+bool CastsArgument(std::string_view layer);
 // the name of what it passes to a convolution, in training or not, where a statement before it has
 // made that contiguous, of which an export says nothing if it was so already; "" of others;
 std::string_view ContiguousArgumentOf(std::string_view file, std::string_view line, bool trains);

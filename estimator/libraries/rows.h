@@ -37,6 +37,8 @@ struct NameFact {
 std::span<const KnownNameRow> NameRowsOfStages();
 // The same (forwards_layers.cc).
 std::span<const KnownNameRow> NameRowsOfLayers();
+// The same (forwards_models.cc).
+std::span<const KnownNameRow> NameRowsOfModels();
 
 // Whether `path` is `tail`, or ends with it as a module's name.
 inline bool EndsWithName(std::string_view path, std::string_view tail) {

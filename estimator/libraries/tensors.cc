@@ -353,6 +353,12 @@ constexpr NameFact kRotaryEmbeddings[] = {
      {kTransformers, "models/llama/modeling_llama.py", "self.rotary_emb = LlamaRotaryEmbedding("}},
 };
 
+// DiaMultiChannelEmbedding's.
+constexpr NameFact kOffsetTables[] = {
+    {"embeddings.embed",
+     {kTransformers, "models/dia/modeling_dia.py", "self.offsets = nn.Buffer(offsets"}},
+};
+
 constexpr NameFact kEmbeddings[] = {
     {"embeddings",
      {kTransformers, "models/bert/modeling_bert.py", "self.embeddings = BertEmbeddings("}},
@@ -363,6 +369,11 @@ constexpr NameFact kEmbeddings[] = {
 bool HasOwnHead(std::string_view path) {
   return std::ranges::any_of(kOwnHeads,
                              [&](const NameFact& row) { return path.ends_with(row.name); });
+}
+
+bool ReadsByOffsets(std::string_view table) {
+  return std::ranges::any_of(kOffsetTables,
+                             [&](const NameFact& row) { return EndsWithName(table, row.name); });
 }
 
 bool IsFloatBuffer(std::string_view name) {

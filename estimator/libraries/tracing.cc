@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <span>
+#include <string>
 
+#include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/libraries/rows.h"
 
@@ -108,6 +110,12 @@ constexpr TracedStatement kArgumentCasts[] = {
      "hidden_states = self.fc2(hidden_states)",
      {kTransformers, "models/nllb_moe/modeling_nllb_moe.py",
       "hidden_states = hidden_states.to(self.fc2.weight.dtype)"}},
+};
+
+constexpr NameFact kLayersOfCasts[] = {
+    {"DenseReluDense.wo",
+     {kTransformers, "models/t5/modeling_t5.py",
+      "hidden_states = hidden_states.to(self.wo.weight.dtype)"}},
 };
 
 // Which pass what a statement before them has made contiguous: no call where it was so already,
@@ -242,6 +250,12 @@ constexpr FunctionModule kFunctionModules[] = {
      {kTransformers, "models/bloom/modeling_bloom.py", "self.gelu_impl = BloomGelu()"}},
 };
 
+// FalconAttention.
+constexpr NameFact kMaskedAlways[] = {
+    {"h.*.self_attention",
+     {kTransformers, "models/falcon/modeling_falcon.py", "allow_is_causal_skip=False,"}},
+};
+
 bool IsFrom(std::string_view file, const TracedStatement& row) {
   return file.find(row.file) != std::string_view::npos;
 }
@@ -266,6 +280,12 @@ bool BuildsMask(std::string_view file, std::string_view line) {
   return HasAny(file, line, kMaskBuilders) && !HasAny(file, line, kMasksAlwaysBuilt);
 }
 
+bool MakesMaskAlways(std::string_view attention) {
+  return std::ranges::any_of(kMaskedAlways, [&](const NameFact& row) {
+    return MatchesGlob(attention, std::string("*.") + std::string(row.name));
+  });
+}
+
 bool SolvesTriangular(std::string_view file, std::string_view line) {
   return HasAny(file, line, kTriangularSolves);
 }
@@ -284,6 +304,11 @@ bool CastsArgument(std::string_view file, std::string_view line) {
   return std::ranges::any_of(kArgumentCasts, [&](const TracedStatement& row) {
     return IsFrom(file, row) && line == row.text;
   });
+}
+
+bool CastsArgument(std::string_view layer) {
+  return std::ranges::any_of(kLayersOfCasts,
+                             [&](const NameFact& row) { return EndsWithName(layer, row.name); });
 }
 
 std::string_view ContiguousArgumentOf(std::string_view file, std::string_view line, bool trains) {

@@ -30,6 +30,26 @@ constexpr SeenIn kOwlScale = {kTransformers, "models/owlvit/modeling_owlvit.py",
                               "self.logit_scale = nn.Parameter("};
 constexpr SeenIn kObjectness = {kTransformers, "models/owlv2/modeling_owlv2.py",
                                 "self.objectness_head = Owlv2BoxPredictionHead("};
+constexpr std::string_view kSamFile = "models/sam/modeling_sam.py";
+constexpr SeenIn kSamScores = {kTransformers, kSamFile,
+                               "self.iou_prediction_head = SamFeedForward("};
+constexpr SeenIn kSamScoresWidth = {kTransformers, "models/sam/configuration_sam.py",
+                                    "iou_head_hidden_dim: int = 256"};
+constexpr SeenIn kSamMasks = {kTransformers, kSamFile, "self.mask_embed = SamMaskEmbedding("};
+constexpr SeenIn kSamChannels = {kTransformers, "models/sam/configuration_sam.py",
+                                 "mask_input_channels: int = 16"};
+constexpr SeenIn kSamPoints = {kTransformers, kSamFile, "self.point_embed = nn.ModuleList("};
+constexpr std::string_view kSamHead = "mask_decoder.iou_token.weight";
+constexpr std::string_view kSamHidden = "mask_decoder.output_hypernetworks_mlps.0.proj_in.weight";
+constexpr std::string_view kSamPrompts = "prompt_encoder.no_mask_embed.weight";
+constexpr SeenIn kBigBird = {kTransformers, "models/big_bird/modeling_big_bird.py",
+                             "self.pooler = nn.Linear(config.hidden_size, config.hidden_size)"};
+// Where BERT's are "attention.self.query".
+constexpr std::string_view kBigBirdQuery = "encoder.layer.0.attention.query/MatMul";
+constexpr SeenIn kSiglipHead = {kTransformers, "models/siglip/modeling_siglip.py",
+                                "self.head = nn.Linear(embed_dim, config.projection_size)"};
+// Where CLIP's have another activation.
+constexpr std::string_view kSiglipActivation = "encoder.layers.0.mlp.activation_fn/Tanh";
 constexpr SeenIn kStrided = {kTransformers, "models/pp_lcnet_v3/modeling_pp_lcnet_v3.py",
                              "if self.stride != 2:"};
 constexpr SeenIn kBlipText = {kTransformers, "models/blip/modeling_blip_text.py",
@@ -100,6 +120,35 @@ constexpr UnreadParameter kUnreadParameters[] = {
      "encoder.encoder.layer.0.attention.output.dense.weight", kEncoder},
     {"decoder.roberta.embeddings.token_type_embeddings.weight", "encoder.pooler.dense.bias",
      "encoder.encoder.layer.0.attention.output.dense.bias", kEncoder},
+    {"encoder.layer.0.attention.self.query.weight",
+     "pooler.weight",
+     "encoder.layer.0.attention.output.dense.weight",
+     kBigBird,
+     "",
+     {},
+     kBigBirdQuery},
+    {"encoder.layer.0.attention.self.query.bias",
+     "pooler.bias",
+     "encoder.layer.0.attention.output.dense.bias",
+     kBigBird,
+     "",
+     {},
+     kBigBirdQuery},
+    // SiglipTextModel's, as wide as it is unless it is told otherwise.
+    {"embeddings.token_embedding.weight",
+     "head.weight",
+     "encoder.layers.0.self_attn.out_proj.weight",
+     kSiglipHead,
+     "",
+     {},
+     kSiglipActivation},
+    {"embeddings.token_embedding.weight",
+     "head.bias",
+     "encoder.layers.0.self_attn.out_proj.bias",
+     kSiglipHead,
+     "",
+     {},
+     kSiglipActivation},
     // Wav2Vec2Model's and its kin's, read where frames are masked.
     {"feature_projection.projection.bias",
      "masked_spec_embed",
@@ -157,6 +206,47 @@ constexpr UnreadParameter kUnreadParameters[] = {
      "embeddings.type_token_instance",
      {kTransformers, "models/seggpt/modeling_seggpt.py",
       "self.type_token_semantic = nn.Parameter("}},
+    // SamModel's scores of masks, masks that it is given, of 16 channels, and corners of boxes.
+    {kSamHead,
+     "mask_decoder.iou_prediction_head.proj_in.weight",
+     "mask_decoder.output_hypernetworks_mlps.0.proj_in.bias",
+     kSamScoresWidth,
+     "",
+     {256}},
+    {kSamHead, "mask_decoder.iou_prediction_head.proj_in.bias", "", kSamScores, "", {256}},
+    {kSamHead,
+     "mask_decoder.iou_prediction_head.proj_out.weight",
+     "",
+     kSamScores,
+     "mask_decoder.mask_tokens.weight",
+     {256}},
+    {kSamHead, "mask_decoder.iou_prediction_head.proj_out.bias", "", kSamScores,
+     "mask_decoder.mask_tokens.weight"},
+    {kSamHead, "mask_decoder.iou_prediction_head.layers.0.weight", "", kSamScores, "", {256, 256}},
+    {kSamHead, "mask_decoder.iou_prediction_head.layers.0.bias", "", kSamScores, "", {256}},
+    {kSamPrompts, "prompt_encoder.mask_embed.conv1.weight", "", kSamMasks, "", {4, 1, 2, 2}},
+    {kSamPrompts, "prompt_encoder.mask_embed.conv1.bias", "", kSamMasks, "", {4}},
+    {kSamPrompts, "prompt_encoder.mask_embed.conv2.weight", "", kSamChannels, "", {16, 4, 2, 2}},
+    {kSamPrompts, "prompt_encoder.mask_embed.conv2.bias", "", kSamMasks, "", {16}},
+    {kSamHead, "prompt_encoder.mask_embed.conv3.weight", "", kSamMasks, kSamHidden, {16, 1, 1}},
+    {kSamHead, "prompt_encoder.mask_embed.conv3.bias", "", kSamMasks, kSamHidden},
+    {kSamPrompts, "prompt_encoder.mask_embed.layer_norm1.weight", "", kSamMasks, "", {4}},
+    {kSamPrompts, "prompt_encoder.mask_embed.layer_norm1.bias", "", kSamMasks, "", {4}},
+    {kSamPrompts, "prompt_encoder.mask_embed.layer_norm2.weight", "", kSamMasks, "", {16}},
+    {kSamPrompts, "prompt_encoder.mask_embed.layer_norm2.bias", "", kSamMasks, "", {16}},
+    {"prompt_encoder.point_embed.0.weight", "prompt_encoder.point_embed.2.weight",
+     "prompt_encoder.point_embed.0.weight", kSamPoints},
+    {"prompt_encoder.point_embed.0.weight", "prompt_encoder.point_embed.3.weight",
+     "prompt_encoder.point_embed.0.weight", kSamPoints},
+    // LwDetrForObjectDetection's classes, where boxes alone are read.
+    {"model.enc_out_class_embed.0.weight",
+     "class_embed.weight",
+     "model.enc_out_class_embed.0.weight",
+     {kTransformers, "models/lw_detr/modeling_lw_detr.py", "self.class_embed = nn.Linear("}},
+    {"model.enc_out_class_embed.0.bias",
+     "class_embed.bias",
+     "model.enc_out_class_embed.0.bias",
+     {kTransformers, "models/lw_detr/modeling_lw_detr.py", "self.class_embed = nn.Linear("}},
     // PPLCNetV3LearnableRepLayer's activation, where it strides.
     {"depthwise_convolution.lab.scale", "depthwise_convolution.act.lab.scale",
      "depthwise_convolution.lab.scale", kStrided},

@@ -110,7 +110,7 @@ class AttentionNameFinder {
     if (product == kNoCall) return found;
     const std::vector<NameId>& read = calls_[Index(product)].inputs;
     const size_t q = read.size() - 2;  // behind what baddbmm adds
-    found.values[0] = Unnormalized(OperandOf(read[q]));
+    found.values[0] = ReadAgain(Unnormalized(OperandOf(read[q])), product, found.room);
     found.values[1] = Unscaled(Unnormalized(OperandOf(read[q + 1])));
     if (const NamedScores* row = RowOf(found.room); row != nullptr) {
       found.values[4] = Uncast(scores);
@@ -147,6 +147,25 @@ class AttentionNameFinder {
     if (!is_scale || maker_[Index(scale.inputs[0])] == kNoCall) return value;
     const bool is_permuted = calls_[Index(maker_[Index(scale.inputs[0])])].op == "permute";
     return is_permuted && maker_[Index(scale.inputs[0])] + 1 == maker ? scale.inputs[0] : value;
+  }
+
+  // q of "(q * scale) @ k.transpose(-2, -1)" that is read again behind the product, as "q = q *
+  // scale" leaves nothing to read.
+  NameId ReadAgain(NameId value, int64_t product, const NamesRoom& room) const {
+    NameId scaled = value;
+    const auto maker = [&] {
+      const int64_t call = scaled == kNoName ? kNoCall : maker_[Index(scaled)];
+      return call == kNoCall ? nullptr : &calls_[Index(call)];
+    };
+    while (maker() != nullptr && (maker()->op == "view" || maker()->op == "expand"))
+      scaled = maker()->inputs[0];
+    if (maker() == nullptr || maker()->op != "mul.Scalar") return value;
+    const NameId query = maker()->inputs[0];
+    for (int64_t i = product + 1; i <= room.last; ++i) {
+      const std::vector<NameId>& read = calls_[Index(i)].inputs;
+      if (std::ranges::find(read, query) != read.end()) return query;
+    }
+    return value;
   }
 
   // "softmax(scores.float(), dim=-1).type_as(q)", of which the first and the last have names.

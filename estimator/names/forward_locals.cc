@@ -136,25 +136,43 @@ class KnownNameFinder {
   // What several turns of a loop over layers read and one of them, or the forward, has made.
   void FindShared(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     std::map<NameId, std::set<std::string_view>>
-        readers;  // layers that read what they did not make
-    std::set<NameId> made;
-    for (const ForwardStep& step : steps) {
+        readers;                      // layers that read what they did not make
+    std::map<NameId, size_t> last;    // of them
+    std::map<NameId, size_t> makers;  // the step
+    for (size_t turn = 0; turn < steps.size(); ++turn) {
+      const ForwardStep& step = steps[turn];
       std::set<NameId> own;
       for (int64_t i = step.first; i <= step.last; ++i) {
         const bool is_layer = step.is_child && IsListed(step.key);
         for (const NameId value : At(i).inputs) {
-          if (is_layer && made.contains(value) && !own.contains(value)) {
-            readers[value].insert(step.key);
-          }
+          if (!is_layer || !makers.contains(value) || own.contains(value)) continue;
+          readers[value].insert(step.key);
+          last[value] = turn;
         }
         if (IsUnshown(At(i))) own.insert(At(i).outputs.begin(), At(i).outputs.end());
       }
-      made.insert(own.begin(), own.end());
+      for (const NameId value : own) makers[value] = turn;
     }
     for (const auto& [value, layers] : readers) {
       if (!AreTurns(layers) || IsKnown(value)) continue;
-      names_.push_back({value, forward.last, "what the layers share"});
+      const int64_t until = EndOfShared(forward, steps, makers[value], last[value]);
+      names_.push_back({value, until, "what the layers share"});
     }
+  }
+
+  // "for i in range(n): x = self.ups[i](x); y = blocks[i][0](x) + blocks[i][1](x); x = y / 2": what
+  // is not a sum behind the layers binds anew what a layer of another list has made.
+  static int64_t EndOfShared(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
+                             size_t maker, size_t last) {
+    const std::string_view list = ParentOf(steps[maker].key);
+    const auto is_turn = [&](const ForwardStep& step) {
+      return step.is_child && IsListed(step.key) && ParentOf(step.key) == list;
+    };
+    const bool is_of_loop = is_turn(steps[maker]) && std::ranges::count_if(steps, is_turn) > 1;
+    if (!is_of_loop || is_turn(steps[last])) return forward.last;
+    size_t next = last + 1;
+    while (next < steps.size() && RuleNameOf(steps[next].key) == "add") ++next;
+    return next < steps.size() && !steps[next].is_child ? steps[next].last : forward.last;
   }
 
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export

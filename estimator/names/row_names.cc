@@ -90,11 +90,13 @@ class RowNameFinder {
            modules_.NameAt(At(steps_[0].first).module, forward_.level - 1) == name;
   }
 
-  // Whether the child that the step is runs one of its own that has that path, "/self/query".
+  // Whether the child that the step is runs one of its own that has that path, "/self/query", or
+  // that operator, "/layer_norm".
   bool Runs(const ForwardStep& step, std::string_view path) const {
     if (path.empty()) return true;
     if (!path.starts_with('/')) return false;
     for (int64_t i = step.first; i <= step.last; ++i) {
+      if (At(i).op == path.substr(1)) return true;
       std::string inner;
       for (size_t level = forward_.level + 1; level < runs_.DepthAt(i); ++level) {
         inner += '/' + modules_.NameAt(At(i).module, level);
@@ -148,13 +150,22 @@ class RowNameFinder {
     if (!read.empty()) Bind(read[0], until, row.name);
   }
 
-  // What the step returns beside its result: "x, weights = self.attn(x)".
-  void BindInner(const KnownNameRow& row, const ForwardStep& step, std::string_view op,
+  // What the step returns beside its result: "x, weights = self.attn(x)", or what a module in it
+  // makes.
+  void BindInner(const KnownNameRow& row, const ForwardStep& step, std::string_view inner,
                  int64_t until) {
     for (int64_t i = step.first; i <= step.last; ++i) {
-      if (At(i).op != op) continue;
+      if (At(i).op != inner && !EndsModule(i, inner)) continue;
       for (const NameId value : At(i).outputs) Bind(value, until, row.name);
     }
+  }
+
+  // Whether call `i` is the last one of a module of that name in the step.
+  bool EndsModule(int64_t i, std::string_view name) const {
+    for (size_t level = forward_.level + 1; level < runs_.DepthAt(i); ++level) {
+      if (modules_.NameAt(At(i).module, level) == name && runs_.EndOf(i, level) == i) return true;
+    }
+    return false;
   }
 
   // What the step returns is a list of what its layers make.

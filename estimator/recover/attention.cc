@@ -1,11 +1,15 @@
 // Scaled-dot-product attention, which exporters write in its parts, and what its masks are to
 // PyTorch.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/masks.h"
 #include "estimator/recover/rewrites.h"
@@ -285,10 +289,23 @@ ValueId MaskOfModel(const BoundGraph& bound, NodeId last, ValueId mask) {
   return is_made ? given : kNoValue;
 }
 
+// The same of a file without lines, where a library's attention tells that the mask is made.
+ValueId MaskOfLibrary(const BoundGraph& bound, NodeId last, ValueId mask) {
+  const NodeId where = mask == kNoValue ? kNoNode : bound.Maker(mask, "Where");
+  if (where == kNoNode || !IsNamedByTorchScript(bound.At(last))) return kNoValue;
+  const std::string& module = bound.metadata().PathOf(last);
+  const bool has_bias =
+      std::ranges::any_of(bound.graph().initializers, [&](const Initializer& stored) {
+        return bound.NameOf(stored.value) == fmt::format("{}.dense.bias", module);
+      });
+  return MakesMaskAlways(module) && !has_bias ? bound.At(where).inputs[0] : kNoValue;
+}
+
 AttentionMask MaskOfCall(const BoundGraph& bound, const std::optional<SaidAttention>& said,
                          NodeId last, ValueId mask) {
   if (said.has_value() && !said->has_mask) return {.causal = said->is_causal};
-  const ValueId own = said.has_value() ? MaskOfModel(bound, last, mask) : kNoValue;
+  const ValueId own =
+      said.has_value() ? MaskOfModel(bound, last, mask) : MaskOfLibrary(bound, last, mask);
   if (own != kNoValue) return {.tensor = own};
   return mask == kNoValue ? AttentionMask() : ReadMask(bound, mask);
 }

@@ -18,6 +18,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/module_children.h"
 #include "estimator/recover/roles.h"
 
 namespace onnxfit {
@@ -211,6 +212,26 @@ bool AreOfSteps(const BoundGraph& bound, ValueId value) {
   });
 }
 
+// Whether sines and cosines are taken of its product with frequencies of the module: coordinates
+// that the forward counts each time.
+bool AreCoordinates(const BoundGraph& bound, ValueId value) {
+  constexpr size_t kMostAxes = 3;
+  const Dims& dims = bound.DimsOf(value);
+  const bool has_axes = dims.size() > 2 && dims.back() <= static_cast<int64_t>(kMostAxes);
+  return has_axes && std::ranges::all_of(bound.AllReadersOf(value), [&](NodeId reader) {
+           const Node& product = bound.At(reader);
+           if (product.op_type != "MatMul" || !bound.IsStored(product.inputs[1], 2)) return false;
+           std::set<std::string_view> read_by;
+           for (const NodeId scale : bound.AllReadersOf(product.outputs[0])) {
+             if (bound.At(scale).op_type != "Mul") return false;
+             for (const NodeId id : bound.AllReadersOf(bound.At(scale).outputs[0])) {
+               read_by.insert(bound.At(id).op_type);
+             }
+           }
+           return read_by.contains("Sin") && read_by.contains("Cos");
+         });
+}
+
 struct StoredConstant {
   ValueId value = kNoValue;
   std::string module;  // whose forward reads it
@@ -225,6 +246,24 @@ bool HasFrequencies(const BoundGraph& bound, const StoredConstant& constant) {
   return bound.At(constant.reader).op_type == "Expand" && IsFloat(dtype) && dims.size() > 2 &&
          dims.back() == 1 && std::all_of(dims.begin(), dims.end() - 2, is_one) &&
          IsRotaryEmbedding(ChildOf(constant.module));
+}
+
+// "self.embed(ids + self.offsets)" of several parts of one table.
+bool AreOffsets(const BoundGraph& bound, const StoredConstant& constant) {
+  const auto& [dtype, dims] = bound.TypeOf(constant.value);
+  const Node& reader = bound.At(constant.reader);
+  if (reader.op_type != "Add" || IsFloat(dtype) || dims.size() != 1) return false;
+  ValueId ids = reader.outputs[0];
+  const auto look_up = [&](NodeId id) {
+    const Node& node = bound.At(id);
+    return node.op_type == "Gather" && node.inputs[1] == ids &&
+           ReadsByOffsets(bound.metadata().PathOf(id));
+  };
+  for (const NodeId view : bound.AllReadersOf(ids)) {
+    const Node& node = bound.At(view);
+    if (node.op_type == "Reshape" && HasResult(node)) ids = node.outputs[0];
+  }
+  return std::ranges::any_of(bound.AllReadersOf(ids), look_up);
 }
 
 // position_ids [1, n], of which embeddings take the first.
@@ -261,6 +300,23 @@ std::set<std::string> ModulesOfFrequencies(const BoundGraph& bound,
   return modules;
 }
 
+// The rotary embeddings like one inside of a layer, of other layers' modules that have the same
+// children otherwise: the exporter has merged what all compute.
+std::set<std::string> MergedRotary(const BoundGraph& bound, const std::string& rotary) {
+  const std::string owner(ParentOf(rotary));
+  std::set<std::string> merged;
+  if (NumberedLayer(owner + ".").empty()) return merged;
+  const std::map<std::string_view, std::set<std::string_view>> children = ChildrenOfModules(bound);
+  std::set<std::string_view> others = children.at(owner);
+  others.erase(ChildOf(rotary));
+  for (const auto& [path, names] : children) {
+    if (names == others && !NumberedLayer(fmt::format("{}.", path)).empty()) {
+      merged.insert(fmt::format("{}.{}", path, ChildOf(rotary)));
+    }
+  }
+  return merged;
+}
+
 // Constants that may be a module's, as numbers and sizes that code spells are not, nor floats that
 // it joins to others, torch.zeros(…).
 std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
@@ -275,10 +331,13 @@ std::vector<StoredConstant> FindLargeConstants(const BoundGraph& bound) {
     if (reader == readers.end() || StandsForNone(bound, value)) continue;
     const StoredConstant constant = {value, ModuleOfConstant(bound, *reader), *reader};
     const bool is_spelled = Numel(bound.DimsOf(value)) <= kMostSpelled;
-    if (is_spelled && !HasFrequencies(bound, constant) && !ArePositions(bound, constant)) continue;
+    const bool is_buffer = HasFrequencies(bound, constant) || ArePositions(bound, constant) ||
+                           AreOffsets(bound, constant);
+    if (is_spelled && !is_buffer) continue;
     const bool is_float = IsFloat(bound.TypeOf(value).dtype);
     const bool is_padding = is_float && bound.At(*reader).op_type == "Concat";
-    const bool is_made = is_float ? AreOfSteps(bound, value) : IndexesSeveral(bound, value);
+    const bool is_made = is_float ? AreOfSteps(bound, value) || AreCoordinates(bound, value)
+                                  : IndexesSeveral(bound, value);
     if (!is_padding && !is_made) found.push_back(constant);
   }
   return found;
@@ -304,6 +363,31 @@ std::vector<StoredConstant> FindStoredConstants(const BoundGraph& bound) {
   return stored;
 }
 
+// Masks [n, n] of modules that run, of which a file has what was sliced of them: as large as the
+// table of positions of a module around them.
+void AddSlicedMasks(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters,
+                    std::vector<LostTensor>& lost) {
+  std::set<std::string> modules;
+  for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
+    modules.insert(bound.metadata().PathOf(node));
+  }
+  for (const UnreadMask& row : UnreadMasks()) {
+    const std::string_view module = ParentOf(row.buffer);
+    for (const std::string& path : modules) {
+      if (module.empty() || !path.ends_with(fmt::format(".{}", module))) continue;
+      std::string_view around = path;
+      for (int level = 0; level < row.up; ++level) around = ParentOf(around);
+      const auto table = std::ranges::find(parameters, fmt::format("{}.{}", around, row.table),
+                                           &ModuleTensor::name);
+      if (table == parameters.end() || table->type.dims.size() != 2) continue;
+      const int64_t positions = table->type.dims[0];
+      lost.push_back({Role::kBuffer,
+                      fmt::format("{}.{}", path, ChildOf(row.buffer)),
+                      {DType::kBool, {positions, positions}}});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
@@ -321,7 +405,9 @@ std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
       copies.push_back({other + "." + name, kNoValue, bound.TypeOf(value)});
     }
     if (!HasFrequencies(bound, constant)) continue;
-    for (const std::string& rotary : ModulesOfFrequencies(bound, constant)) {
+    std::set<std::string> modules = ModulesOfFrequencies(bound, constant);
+    modules.merge(MergedRotary(bound, module));
+    for (const std::string& rotary : modules) {
       const TensorType& type = bound.TypeOf(value);
       if (rotary != module) copies.push_back({rotary + "." + name, kNoValue, type});
       copies.push_back({fmt::format("{}.{}{}", rotary, CloneOfBuffer(), name), kNoValue, type});
@@ -338,6 +424,7 @@ std::vector<LostTensor> FindUnreadIds(const BoundGraph& bound,
   AddUnreadIds(parameters, buffers, lost);
   AddUncountedIds(bound, parameters, buffers, lost);
   AddEqualBuffers(bound, buffers, lost);
+  AddSlicedMasks(bound, parameters, lost);
   return lost;
 }
 

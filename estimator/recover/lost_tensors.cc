@@ -268,12 +268,19 @@ std::optional<ShownChild> ShownBy(const UnreadChild& row, std::string_view name,
   return ShownChild{name.substr(0, list), std::move(lost)};
 }
 
+Dims SizesOf(const UnreadParameter& row) {
+  Dims sizes;
+  std::ranges::copy_if(row.sizes, std::back_inserter(sizes), [](int16_t size) { return size > 0; });
+  return sizes;
+}
+
 void AddUnreadParameters(const std::set<std::string_view>& names,
-                         std::vector<UnreadTensor>& found) {
+                         const std::set<std::string>& operators, std::vector<UnreadTensor>& found) {
   for (const std::string_view name : names) {
     for (const UnreadParameter& row : UnreadParameters()) {
       if (!name.ends_with(fmt::format(".{}", row.shows))) continue;
       const std::string_view module = name.substr(0, name.size() - row.shows.size());
+      if (!row.runs.empty() && !operators.contains(fmt::format("{}{}", module, row.runs))) continue;
       const auto like = names.find(fmt::format("{}{}", module, row.like));
       const auto rows = names.find(fmt::format("{}{}", module, row.rows_of));
       std::string lost = fmt::format("{}{}", module, row.lost);
@@ -283,7 +290,7 @@ void AddUnreadParameters(const std::set<std::string_view>& names,
       if (!is_number && like == names.end()) continue;
       const std::string_view beside = is_number ? name : *like;
       found.push_back({std::move(lost), ParentOf(beside), is_number ? std::string_view() : beside,
-                       row.rows_of.empty() ? std::string_view() : *rows});
+                       row.rows_of.empty() ? std::string_view() : *rows, SizesOf(row)});
     }
   }
 }
@@ -310,7 +317,8 @@ LostTensors FindLostTensors(const Findings& found, std::vector<ModuleTensor> in_
   return LostTensorFinder(found, std::move(in_file)).Find();
 }
 
-std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names) {
+std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names,
+                                            const std::set<std::string>& operators) {
   std::vector<UnreadTensor> found;
   for (const std::string_view name : names) {
     for (const UnreadChild& row : UnreadChildren()) {
@@ -325,7 +333,7 @@ std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& na
       }
     }
   }
-  AddUnreadParameters(names, found);
+  AddUnreadParameters(names, operators, found);
   return found;
 }
 

@@ -52,9 +52,13 @@ void LowerByHost(UnitWriter& unit, const Rewritten& call) {
   unit.Emit("index.host", {table}, {result}, {Numel(unit.TypeOf(call.inputs[1]).dims)});
 }
 
-// Whether the line that calls a linear layer casts what it passes to the type of the weight first.
+// Whether the line that calls a linear layer casts what it passes to the type of the weight first;
+// in files without lines, whether a library's layer of that path is passed so.
 bool IsArgumentCast(const UnitWriter& unit, const Rewritten& call) {
   if (call.aten != "linear" || call.inputs.size() < 2 || call.module.has_value()) return false;
+  if (IsNamedByTorchScript(unit.bound().At(call.last))) {
+    return CastsArgument(unit.bound().metadata().PathOf(call.last));
+  }
   const std::vector<FileLine>& lines = unit.bound().metadata().LinesOf(call.last).lines;
   if (lines.size() < 2) return false;
   const FileLine& caller = lines[lines.size() - 2];  // of the layer's own forward

@@ -331,6 +331,31 @@ ModuleId PutBackWriter::MergedMakerOf(const UnitWriter& unit, ValueId value,
   return is_passed && is_shared ? module : kOutside;
 }
 
+// The module around `reader` that is the twin of the one whose own forward made `value` of what
+// both were passed, and where it is read in the same place, F.relu(x) of each block: kOutside of
+// others.
+ModuleId PutBackWriter::TwinThatMakes(const UnitWriter& unit, ValueId value, NodeId reader) const {
+  const ExporterMetadata& metadata = unit.bound().metadata();
+  const ModuleTree& modules = metadata.modules;
+  const NodeId node = unit.graph().values[Index(value)].producer;
+  const Unit* const maker = node == kNoNode ? nullptr : unit_at_[Index(node)];
+  if (maker == nullptr || maker->kind == UnitKind::kNumbers) return kOutside;
+  const ModuleId own = metadata.ModuleOf(node);
+  const ModuleId around = metadata.ModuleOf(reader);
+  if (own == kOutside || modules.DepthOf(around) < modules.DepthOf(own)) return kOutside;
+  const ModuleId twin = modules.AtLevel(around, modules.DepthOf(own) - 1);
+  if (!AreTwins(modules, own, twin)) return kOutside;
+  const ValueId source = ActivatedBy(unit, *maker);
+  const NodeId passed = source == kNoValue ? kNoNode : unit.graph().values[Index(source)].producer;
+  const ModuleId caller = passed == kNoNode ? kOutside : metadata.ModuleOf(passed);
+  if (caller == kOutside || modules.Common(caller, own) == own) return kOutside;
+  const std::string place = metadata.PathOf(reader).substr(modules.PathOf(twin).size());
+  const auto is_same = [&](NodeId other) {
+    return metadata.PathOf(other) == modules.PathOf(own) + place;
+  };
+  return std::ranges::any_of(unit.bound().ReadersOf(value), is_same) ? twin : kOutside;
+}
+
 void PutBackWriter::WriteMerged(UnitWriter& unit, NodeId node) {
   const ExporterMetadata& metadata = unit.bound().metadata();
   if (!metadata.groups.empty()) return;
@@ -338,11 +363,16 @@ void PutBackWriter::WriteMerged(UnitWriter& unit, NodeId node) {
   for (const ValueId value : unit.bound().At(node).inputs) {
     const bool is_made = value != kNoValue && unit.values().NameOf(value) != kNoName;
     if (!is_made || !IsFloat(unit.TypeOf(value).dtype)) continue;
+    const ModuleId twin = TwinThatMakes(unit, value, node);
     const ModuleId maker = MergedMakerOf(unit, value, reader);
-    if (maker == kOutside) continue;
+    if (twin == kOutside && maker == kOutside) continue;
     ModuleTree& modules = unit.program().modules;
     CallPlace place = unit.place();
-    place.module = modules.Enter(modules.CallerOf(place.module), metadata.modules.NameOf(maker));
+    if (twin != kOutside) {
+      place.module = modules.AtLevel(place.module, metadata.modules.DepthOf(twin) - 1);
+    } else {
+      place.module = modules.Enter(modules.CallerOf(place.module), metadata.modules.NameOf(maker));
+    }
     const auto [known, is_new] = in_module_.try_emplace({value, place.module}, kNoName);
     if (is_new) {
       const NameId kept = unit.values().NameOf(value);

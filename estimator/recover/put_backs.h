@@ -70,6 +70,7 @@ class PutBackWriter {
   CallPlace PlaceOfModule(const UnitWriter& unit, const LostCall& lost) const;
   bool IsInLine(const UnitWriter& unit, const LostCall& lost, StatementId line, size_t level) const;
   ModuleId MergedMakerOf(const UnitWriter& unit, ValueId value, ModuleId reader) const;
+  ModuleId TwinThatMakes(const UnitWriter& unit, ValueId value, NodeId reader) const;
   NameId RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin);
 
   Recovery& recovery_;

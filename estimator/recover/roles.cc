@@ -309,7 +309,7 @@ class RoleFinder {
       names.insert(in_file.emplace(ranked.tensor.name, &ranked).first->first);
     }
     std::vector<Ranked> unread;
-    std::vector<UnreadTensor> found = FindUnreadTensors(names);
+    std::vector<UnreadTensor> found = FindUnreadTensors(names, Operators());
     std::ranges::move(FindLastTurns(bound_, names), std::back_inserter(found));
     for (const UnreadTensor& tensor : found) {
       int64_t rank = 0;
@@ -319,6 +319,7 @@ class RoleFinder {
       }
       TensorType type = {DType::kFloat32, {}};
       if (!tensor.like.empty()) type = in_file.at(std::string(tensor.like))->tensor.type;
+      type.dims.insert(type.dims.begin(), tensor.sizes.begin(), tensor.sizes.end());
       if (!tensor.rows_of.empty()) {
         const Dims& rows = in_file.at(std::string(tensor.rows_of))->tensor.type.dims;
         type.dims.insert(type.dims.begin(), rows.begin(), rows.begin() + 1);
@@ -326,6 +327,15 @@ class RoleFinder {
       unread.push_back({rank + 1, Role::kParameter, {tensor.name, kNoValue, std::move(type)}});
     }
     tensors_.insert(tensors_.end(), unread.begin(), unread.end());
+  }
+
+  // "model.mlp.act/Tanh", of each module.
+  std::set<std::string> Operators() const {
+    std::set<std::string> operators;
+    for (NodeId node = 0; node < std::ssize(graph_.nodes); ++node) {
+      operators.insert(fmt::format("{}/{}", metadata_.PathOf(node), bound_.At(node).op_type));
+    }
+    return operators;
   }
 
   // num_batches_tracked of each batch norm (torch.nn.BatchNorm2d): exporters leave it out

@@ -129,10 +129,13 @@ struct UnreadTensor {
   std::string_view module;  // "vision_model", which holds it behind all that the file has of it
   std::string_view like;    // the tensor of the file that has its type
   std::string_view rows_of = {};  // one whose first size comes before that type's; "": none
+  Dims sizes = {};                // between both
 };
 
-// Of a file with the tensors `names`, which must outlive the result.  O(names × log (names)).
-std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names);
+// Of a file with the tensors `names`, whose modules run `operators`, "model.mlp.act/Tanh"; both
+// must outlive the result.  O(names × log (names)).
+std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names,
+                                            const std::set<std::string>& operators = {});
 
 // --- Weights without their names (folded_weights.cc) ----------------------------------------
 

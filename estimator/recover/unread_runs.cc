@@ -17,7 +17,8 @@ std::string ChildPath(const std::string& caller, std::string_view child) {
 
 class UnreadRunFinder {
  public:
-  explicit UnreadRunFinder(const BoundGraph& bound) : bound_(bound) {
+  UnreadRunFinder(const BoundGraph& bound, const IsLostTensor& is_lost)
+      : bound_(bound), is_lost_(is_lost) {
     for (const NodeOrigin& origin : bound.metadata().origins) {
       runs_.insert(bound.metadata().modules.PathOf(origin.module));
     }
@@ -39,40 +40,58 @@ class UnreadRunFinder {
       if (run.has_value()) by_caller[run->caller] = *run;
     }
     for (auto& [caller, run] : by_caller) {
-      const bool is_norm = row.norm.empty() || IsUnread(ChildPath(caller, row.norm));
-      const bool is_pooler =
-          row.pooler.empty() || IsUnread(ChildPath(caller, row.pooler) + ".dense");
-      if (is_norm && is_pooler) found_.push_back(std::move(run));
+      if (AreUnread(row, caller) && found_in_.insert(caller).second) {
+        found_.push_back(std::move(run));
+      }
     }
+  }
+
+  bool AreUnread(const UnreadRunRow& row, const std::string& caller) const {
+    const bool is_norm = row.norm.empty() || IsUnread(ChildPath(caller, row.norm));
+    const bool is_pooler = row.pooler.empty() || IsUnread(ChildPath(caller, row.pooler) + ".dense");
+    return is_norm && is_pooler;
   }
 
   // Where `node` makes states in the child that comes before.
   std::optional<UnreadRun> RunBehind(const UnreadRunRow& row, NodeId node) const {
-    const ExporterMetadata& metadata = bound_.metadata();
-    const std::vector<std::string>& classes = metadata.ClassesOf(node);
-    const auto found = std::ranges::find_if(
-        classes, [&](const std::string& type) { return type.ends_with(row.in_class); });
-    const auto level = static_cast<size_t>(found - classes.begin());
-    const ModuleId module = metadata.ModuleOf(node);
-    if (found == classes.end() || level + 1 >= metadata.modules.DepthOf(module)) {
-      return std::nullopt;
-    }
-    if (ChildOf(metadata.modules.NameAt(module, level + 1)) != row.behind) return std::nullopt;
+    const ModuleTree& modules = bound_.metadata().modules;
+    const ModuleId module = bound_.metadata().ModuleOf(node);
+    const std::optional<size_t> level = LevelOf(row, node);
+    if (!level.has_value() || *level + 1 >= modules.DepthOf(module)) return std::nullopt;
+    if (ChildOf(modules.NameAt(module, *level + 1)) != row.behind) return std::nullopt;
     const std::vector<ValueId>& made = bound_.At(node).outputs;
     const bool makes_states = !made.empty() && IsFloat(bound_.TypeOf(made[0]).dtype) &&
                               bound_.DimsOf(made[0]).size() == 3;
     if (!makes_states) return std::nullopt;
-    return UnreadRun{node, made[0], level,
-                     metadata.modules.PathOf(metadata.modules.AtLevel(module, level)), &row};
+    return UnreadRun{node, made[0], *level, modules.PathOf(modules.AtLevel(module, *level)), &row};
+  }
+
+  // Of the forward around `node` that the row is of, by its class; of a file without classes, by
+  // the tensors that it has lost there.
+  std::optional<size_t> LevelOf(const UnreadRunRow& row, NodeId node) const {
+    const ModuleTree& modules = bound_.metadata().modules;
+    const std::vector<std::string>& classes = bound_.metadata().ClassesOf(node);
+    for (size_t level = 0; level < classes.size(); ++level) {
+      if (classes[level].ends_with(row.in_class)) return level;
+    }
+    const ModuleId module = bound_.metadata().ModuleOf(node);
+    for (size_t level = 0; named_.empty() && level + 1 < modules.DepthOf(module); ++level) {
+      if (ChildOf(modules.NameAt(module, level + 1)) != row.behind) continue;
+      if (AreUnread(row, modules.PathOf(modules.AtLevel(module, level)))) return level;
+    }
+    return std::nullopt;
   }
 
   bool IsUnread(const std::string& path) const {
-    return named_.contains(path) && !runs_.contains(path);
+    const bool has_name = named_.empty() ? is_lost_(path + ".weight") : named_.contains(path);
+    return has_name && !runs_.contains(path);
   }
 
   const BoundGraph& bound_;
+  const IsLostTensor& is_lost_;
   std::set<std::string_view> runs_;   // modules that have nodes
   std::set<std::string_view> named_;  // modules that have tensors
+  std::set<std::string> found_in_;    // callers: earlier rows win
   std::vector<UnreadRun> found_;
 };
 
@@ -139,15 +158,15 @@ std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
   return found;
 }
 
-std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound) {
-  if (bound.metadata().signature.empty()) return {};
-  return UnreadRunFinder(bound).Find();
+std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound, const IsLostTensor& is_lost) {
+  return UnreadRunFinder(bound, is_lost).Find();
 }
 
 UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
     : recovery_(recovery), places_(places) {
   zeros_ = FindUnreadZeros(recovery.bound);
-  for (UnreadRun& run : FindUnreadRuns(recovery.bound)) {
+  const auto is_lost = [&](const std::string& name) { return TensorOf(name) != kNoName; };
+  for (UnreadRun& run : FindUnreadRuns(recovery.bound, is_lost)) {
     const NodeId behind = run.behind;
     runs_.emplace(behind, std::move(run));
   }
@@ -240,8 +259,10 @@ CallPlace UnreadRunWriter::PlaceOf(NodeId node, size_t level, std::string_view l
 
 CallPlace UnreadRunWriter::Enter(CallPlace caller, const std::string& path, std::string_view line) {
   Program& program = recovery_.writer.program();
-  caller.module = program.modules.Enter(caller.module, path);
-  caller.frames.push_back(program.source.PutBack(ReadStatement(1, line)));
+  const bool is_path = !recovery_.bound.metadata().signature.empty();  // what modules are called
+  caller.module = program.modules.Enter(caller.module, is_path ? path : ChildOf(path));
+  const bool shows_lines = !caller.frames.empty();
+  if (shows_lines) caller.frames.push_back(program.source.PutBack(ReadStatement(1, line)));
   return caller;
 }
 

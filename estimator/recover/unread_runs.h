@@ -1,9 +1,11 @@
 // Modules that run though no output needs what they make, so that torch.export's ONNX has their
-// parameters' names alone: a tower's last norm, a pooler.  Internal to the room recover/.
+// parameters' names alone, and TorchScript's nothing: a tower's last norm, a pooler.  Internal to
+// the room recover/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -24,9 +26,13 @@ struct UnreadRun {
   const UnreadRunRow* row = nullptr;
 };
 
-// By rows of UnreadRuns (libraries.h): in calls of their classes whose child runs no node.
+using IsLostTensor = std::function<bool(const std::string& name)>;
+
+// By rows of UnreadRuns (libraries.h): in calls of their classes whose child runs no node, and in
+// files that name neither classes nor tensors, where all of a row's children are lost.
 // O(nodes × rows).
-std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound);
+std::vector<UnreadRun> FindUnreadRuns(
+    const BoundGraph& bound, const IsLostTensor& is_lost = [](const auto&) { return false; });
 
 struct UnreadTensorOfZeros {
   NodeId before = kNoNode;  // the first node of the child behind it
