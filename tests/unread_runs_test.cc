@@ -89,6 +89,32 @@ TEST_CASE("in files without names what is lost tells the tower") {
   CHECK(found({"m.layernorm.weight"}).empty());
 }
 
+// Features that a box head reads, and parameters of an objectness head that no node reads.
+TEST_CASE("a head that no output needs runs in front of the one that reads the same") {
+  const auto found = [](const std::string& type) {
+    Graph graph = ParseGraph(R"(n (float[2, 3, 4] x) => (float[2, 3, 4] y) <float[4, 4] w> {
+      f = Abs (x) t = Transpose <perm = [1, 0]> (w) y = MatMul (f, t) })");
+    const std::string call = FxText("y", "linear.default", "%f, %w");
+    const std::string classes = fmt::format("['Net', '{}', 'Head', 'aten.linear']", type);
+    for (const size_t node : {1, 2}) {
+      Say(graph, node, call);
+      graph.nodes[node].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                              "['', 'm', 'm.box_head', 'y']");
+      graph.nodes[node].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
+    }
+    const BoundModel model(graph);
+    std::string text;
+    for (const UnreadHead& head : FindUnreadHeads(model.bound)) {
+      text += fmt::format("{} reads {} before {}; ", head.path, model.bound.NameOf(head.states),
+                          head.before);
+    }
+    return text;
+  };
+  CHECK(found("transformers.models.owlv2.modeling_owlv2.Owlv2ForObjectDetection") ==
+        "m.objectness_head reads f before 2; ");
+  CHECK(found("mine.Detector").empty());
+}
+
 // Words behind DeBERTa's embeddings, which have no table of types; `name` is what is given, too.
 std::string Zeros(const std::string& type, const char* name) {
   Graph graph = ParseGraph(fmt::format(

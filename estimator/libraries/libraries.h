@@ -223,6 +223,17 @@ struct UnreadRunRow {
   SeenIn seen;
 };
 std::span<const UnreadRunRow> UnreadRuns();
+// A head that a forward of that class runs on what its child `before`, the next one, reads,
+// detached, and returns: its layers are linear ones, or the activation "gelu".
+struct UnreadHeadRow {
+  std::string_view in_class;
+  std::string_view before;
+  std::string_view head;
+  std::string_view layers[5];
+  std::string_view line;
+  SeenIn seen;
+};
+std::span<const UnreadHeadRow> UnreadHeads();
 // Zeros of the sizes of the words that a forward of that class makes in `line`, where it is given
 // none, in front of its child `before`, which may read nothing of them.
 struct UnreadZerosRow {

@@ -162,6 +162,8 @@ constexpr NameFact kReturnedLines[] = {
      {kTransformers, "models/clip/modeling_clip.py", "image_embeds=image_embeds,"}},
     {"text_embeds = text_embeds / ",
      {kTransformers, "models/clip/modeling_clip.py", "text_embeds=text_embeds,"}},
+    {"objectness_logits = self.objectness_predictor(",
+     {kTransformers, "models/owlv2/modeling_owlv2.py", "objectness_logits=objectness_logits,"}},
     {"embeddings_without_pos = self.embeddings(",
      {kTransformers, "models/perceiver/modeling_perceiver.py",
       "return embeddings, None, embeddings_without_pos"}},

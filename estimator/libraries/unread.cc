@@ -72,6 +72,16 @@ constexpr UnreadRunRow kUnreadRuns[] = {
       "pooled_output = self.pooler(sequence_output) if self.pooler is not None"}},
 };
 
+constexpr UnreadHeadRow kUnreadHeads[] = {
+    {"Owlv2ForObjectDetection",
+     "box_head",
+     "objectness_head",
+     {"dense0", "gelu", "dense1", "gelu", "dense2"},
+     "objectness_logits = self.objectness_predictor(image_feats)",
+     {kTransformers, "models/owlv2/modeling_owlv2.py",
+      "objectness_logits = self.objectness_head(image_features)"}},
+};
+
 constexpr UnreadZerosRow kUnreadZeros[] = {
     // With a type_vocab_size of 0, the default.
     {"DebertaV2Model",
@@ -91,6 +101,8 @@ constexpr NameFact kPosteriors[] = {
 }  // namespace
 
 std::span<const UnreadRunRow> UnreadRuns() { return kUnreadRuns; }
+
+std::span<const UnreadHeadRow> UnreadHeads() { return kUnreadHeads; }
 
 std::span<const UnreadZerosRow> UnreadZeros() { return kUnreadZeros; }
 

@@ -18,7 +18,7 @@ namespace onnxfit {
 namespace {
 
 // Where the nodes of one window are in the file, and what they cut out.
-struct Window {
+struct WindowNodes {
   int raise = 0;  // Unsqueeze
   int move = 0;   // Transpose
   int cut = 0;    // Slice
@@ -37,14 +37,14 @@ class WindowsSearch {
   }
 
   // The windows that `joined` joins at `axis`; empty where it joins something else.
-  std::vector<Window> JoinedBy(const onnx::NodeProto& joined, int64_t axis) const {
-    std::vector<Window> windows;
+  std::vector<WindowNodes> JoinedBy(const onnx::NodeProto& joined, int64_t axis) const {
+    std::vector<WindowNodes> windows;
     for (const std::string& part : joined.input()) {
-      const std::optional<Window> window = WindowOf(part, axis);
+      const std::optional<WindowNodes> window = WindowOf(part, axis);
       if (!window.has_value()) return {};
       windows.push_back(*window);
     }
-    return AreOfOneCall(windows) ? windows : std::vector<Window>();
+    return AreOfOneCall(windows) ? windows : std::vector<WindowNodes>();
   }
 
  private:
@@ -60,7 +60,7 @@ class WindowsSearch {
     return found->second;
   }
 
-  std::optional<Window> WindowOf(const std::string& part, int64_t axis) const {
+  std::optional<WindowNodes> WindowOf(const std::string& part, int64_t axis) const {
     const auto raise = MakerOf(part, "Unsqueeze");
     if (!raise.has_value() || NumberOf(At(*raise), 1, "axes") != axis) return std::nullopt;
     const auto move = MakerOf(At(*raise).input(0), "Transpose");
@@ -70,7 +70,7 @@ class WindowsSearch {
     const auto start = NumberOf(At(*cut), 1, "starts");
     const auto end = NumberOf(At(*cut), 2, "ends");
     if (!start.has_value() || !end.has_value()) return std::nullopt;
-    return Window{*raise, *move, *cut, *start, *end};
+    return WindowNodes{*raise, *move, *cut, *start, *end};
   }
 
   // What opset 13 (Slice: 10) has as an input, and the ones before as an attribute.
@@ -99,12 +99,12 @@ class WindowsSearch {
 
   // As the exporter writes one call: first all slices of one value, each a step behind the one
   // before, then what moves and raises each.
-  bool AreOfOneCall(const std::vector<Window>& windows) const {
+  bool AreOfOneCall(const std::vector<WindowNodes>& windows) const {
     if (windows.size() < 2) return false;
-    const Window& first = windows[0];
+    const WindowNodes& first = windows[0];
     const int64_t step = windows[1].start - first.start;
     for (size_t i = 0; i < windows.size(); ++i) {
-      const Window& window = windows[i];
+      const WindowNodes& window = windows[i];
       const int64_t start = static_cast<int64_t>(i) * step;
       const bool is_next = window.start == start && window.end == start + first.end;
       const bool is_of_one = At(window.cut).input(0) == At(first.cut).input(0);
@@ -139,7 +139,7 @@ void AddNumber(onnx::GraphProto& graph, const std::string& name, int64_t number)
 
 struct Joined {
   int node = 0;  // the Concat
-  std::vector<Window> windows;
+  std::vector<WindowNodes> windows;
 };
 
 std::vector<Joined> FindJoined(const onnx::GraphProto& graph) {
@@ -149,7 +149,7 @@ std::vector<Joined> FindJoined(const onnx::GraphProto& graph) {
     const onnx::NodeProto& node = graph.node(i);
     const int64_t axis = IntAttribute(node, "axis", 0);
     if (node.op_type() != "Concat" || node.output_size() != 1 || axis >= 0) continue;
-    std::vector<Window> windows = search.JoinedBy(node, axis);
+    std::vector<WindowNodes> windows = search.JoinedBy(node, axis);
     if (!windows.empty()) found.push_back({i, std::move(windows)});
   }
   return found;
@@ -163,7 +163,7 @@ void JoinWindowsInFront(onnx::ModelProto& model, std::vector<std::string>& notes
     onnx::NodeProto& node = *graph.mutable_node(joined.node);
     const int64_t axis = IntAttribute(node, "axis", 0) - 1;
     const std::string name = "onnxfit.axis_of_" + node.output(0);
-    for (const Window& window : joined.windows) {
+    for (const WindowNodes& window : joined.windows) {
       SetAxis(*graph.mutable_node(window.raise), name, axis);
     }
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {

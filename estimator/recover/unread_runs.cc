@@ -158,6 +158,44 @@ std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
   return found;
 }
 
+namespace {
+
+// Features [batch, places, features] that a node makes and `reader` reads; kNoValue without such.
+ValueId StatesReadBy(const BoundGraph& bound, NodeId reader) {
+  for (const ValueId value : bound.At(reader).inputs) {
+    if (value == kNoValue || bound.graph().values[Index(value)].producer == kNoNode) continue;
+    if (IsFloat(bound.TypeOf(value).dtype) && bound.DimsOf(value).size() == 3) return value;
+  }
+  return kNoValue;
+}
+
+}  // namespace
+
+std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound) {
+  std::vector<UnreadHead> found;
+  const ModuleTree& modules = bound.metadata().modules;
+  const std::set<std::string> paths = PathsOf(bound.metadata());
+  for (const UnreadHeadRow& row : UnreadHeads()) {
+    std::set<ModuleId> callers;  // each runs it once
+    for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
+      const std::vector<std::string>& classes = bound.metadata().ClassesOf(node);
+      const auto type = std::ranges::find_if(
+          classes, [&](const std::string& name) { return name.ends_with(row.in_class); });
+      const auto level = static_cast<size_t>(type - classes.begin());
+      const ModuleId module = bound.metadata().ModuleOf(node);
+      if (type == classes.end() || level + 1 >= modules.DepthOf(module)) continue;
+      if (ChildOf(modules.NameAt(module, level + 1)) != row.before) continue;
+      const ModuleId caller = modules.AtLevel(module, level);
+      const std::string path = ChildPath(modules.PathOf(caller), row.head);
+      const ValueId states = StatesReadBy(bound, node);
+      if (states == kNoValue || !callers.insert(caller).second) continue;
+      if (!paths.contains(ChildPath(path, row.layers[0])))
+        found.push_back({node, states, level, path, &row});
+    }
+  }
+  return found;
+}
+
 std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound, const IsLostTensor& is_lost) {
   return UnreadRunFinder(bound, is_lost).Find();
 }
@@ -165,6 +203,7 @@ std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound, const IsLostTenso
 UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
     : recovery_(recovery), places_(places) {
   zeros_ = FindUnreadZeros(recovery.bound);
+  heads_ = FindUnreadHeads(recovery.bound);
   const auto is_lost = [&](const std::string& name) { return TensorOf(name) != kNoName; };
   for (UnreadRun& run : FindUnreadRuns(recovery.bound, is_lost)) {
     const NodeId behind = run.behind;
@@ -173,6 +212,9 @@ UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
 }
 
 void UnreadRunWriter::WriteBefore(NodeId node) {
+  for (const UnreadHead& head : heads_) {
+    if (head.before == node) Write(head);
+  }
   for (const UnreadTensorOfZeros& zeros : zeros_) {
     if (zeros.before != node) continue;
     const TensorType* words = WordsOf(recovery_.bound);
@@ -194,6 +236,30 @@ void UnreadRunWriter::Write(const UnreadRun& run) {
   if (made != kNoName) recovery_.unread.insert(made);
   if (!run.row->pooler.empty() && made != kNoName) made = WritePooler(run, made);
   if (made != kNoName) recovery_.unread.insert(made);
+}
+
+void UnreadRunWriter::Write(const UnreadHead& head) {
+  const CallPlace caller = PlaceOf(head.before, head.level, head.row->line, -1);
+  NameId made = recovery_.values.NameOf(head.states);
+  if (made == kNoName) return;
+  TensorType type = recovery_.writer.program().values[Index(made)].type;
+  CallPlace detached = caller;
+  detached.leaves_autograd = true;
+  made = UnitWriter(recovery_, detached).Make("view", {made}, head.path + ".detach", type);
+  for (const std::string_view layer : head.row->layers) {
+    const std::string path = ChildPath(head.path, layer);
+    UnitWriter unit(recovery_, Enter(caller, path, ""));
+    if (layer == "gelu") {
+      made = unit.Make("gelu", {made}, path, type);
+      continue;
+    }
+    const NameId weight = TensorOf(path + ".weight");
+    const NameId bias = TensorOf(path + ".bias");
+    if (weight == kNoName || bias == kNoName || type.dims.empty()) return;
+    type.dims.back() = unit.program().values[Index(weight)].type.dims[0];
+    made = unit.Make("linear", {made, weight, bias}, path, type);
+  }
+  recovery_.unread.insert(made);
 }
 
 NameId UnreadRunWriter::WriteNorm(const UnreadRun& run, NameId states) {

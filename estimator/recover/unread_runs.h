@@ -44,7 +44,18 @@ struct UnreadTensorOfZeros {
 // O(nodes × rows).
 std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound);
 
-// Writes both, while the units around them are lowered.
+struct UnreadHead {
+  NodeId before = kNoNode;    // the first node of the child that runs next
+  ValueId states = kNoValue;  // what that reads
+  size_t level = 0;           // of the forward that calls both
+  std::string path = {};      // the head's
+  const UnreadHeadRow* row = nullptr;
+};
+
+// By rows of UnreadHeads, in calls of their classes whose head runs no node.  O(nodes × rows).
+std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound);
+
+// Writes all of them, while the units around them are lowered.
 class UnreadRunWriter {
  public:
   // All must outlive it.
@@ -56,6 +67,7 @@ class UnreadRunWriter {
 
  private:
   void Write(const UnreadRun& run);
+  void Write(const UnreadHead& head);
   NameId WriteNorm(const UnreadRun& run, NameId states);
   NameId WritePooler(const UnreadRun& run, NameId states);
   NameId TakeFirst(UnitWriter unit, NameId states);
@@ -68,6 +80,7 @@ class UnreadRunWriter {
   const Places& places_;
   std::multimap<NodeId, UnreadRun> runs_;  // by the node in front
   std::vector<UnreadTensorOfZeros> zeros_;
+  std::vector<UnreadHead> heads_;
 };
 
 }  // namespace onnxfit
