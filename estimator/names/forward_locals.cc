@@ -161,18 +161,46 @@ class KnownNameFinder {
   }
 
   // "for i in range(n): x = self.ups[i](x); y = blocks[i][0](x) + blocks[i][1](x); x = y / 2": what
-  // is not a sum behind the layers binds anew what a layer of another list has made.
-  static int64_t EndOfShared(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
-                             size_t maker, size_t last) {
-    const std::string_view list = ParentOf(steps[maker].key);
+  // is not a sum behind the layers binds anew what a layer of another list has made, as the next
+  // one, or, of the last, that layer itself, reads such a result.
+  int64_t EndOfShared(const ForwardRun& forward, const std::vector<ForwardStep>& steps,
+                      size_t maker, size_t last) const {
     const auto is_turn = [&](const ForwardStep& step) {
-      return step.is_child && IsListed(step.key) && ParentOf(step.key) == list;
+      return step.is_child && IsListed(step.key) &&
+             ParentOf(step.key) == ParentOf(steps[maker].key);
     };
-    const bool is_of_loop = is_turn(steps[maker]) && std::ranges::count_if(steps, is_turn) > 1;
-    if (!is_of_loop || is_turn(steps[last])) return forward.last;
+    if (!is_turn(steps[maker]) || is_turn(steps[last])) return forward.last;
     size_t next = last + 1;
     while (next < steps.size() && RuleNameOf(steps[next].key) == "add") ++next;
-    return next < steps.size() && !steps[next].is_child ? steps[next].last : forward.last;
+    if (next >= steps.size() || steps[next].is_child) return forward.last;
+    const auto turn =
+        std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(next), steps.end(), is_turn);
+    const ForwardStep& layer = turn == steps.end() ? steps[maker] : *turn;
+    return ReadsResultOf(layer, steps, steps[next].key) ? steps[next].last : forward.last;
+  }
+
+  // Whether the step reads first what one of the forward's own calls of that operator has made, or
+  // what another one, an activation, makes of that.
+  bool ReadsResultOf(const ForwardStep& step, const std::vector<ForwardStep>& steps,
+                     std::string_view key) const {
+    constexpr int kMostBetween = 2;
+    const ForwardStep* reader = &step;
+    for (int between = 0; between < kMostBetween && reader != nullptr; ++between) {
+      reader = OwnMakerOf(*reader, steps);
+      if (reader != nullptr && reader->key == key) return true;
+    }
+    return false;
+  }
+
+  // The forward's own call that makes what the step reads first; null without one.
+  const ForwardStep* OwnMakerOf(const ForwardStep& step,
+                                const std::vector<ForwardStep>& steps) const {
+    const std::vector<NameId>& read = At(step.first).inputs;
+    const auto maker = std::ranges::find_if(steps, [&](const ForwardStep& other) {
+      const std::vector<NameId>& made = At(other.last).outputs;
+      return !other.is_child && !read.empty() && !made.empty() && made[0] == read[0];
+    });
+    return maker == steps.end() ? nullptr : &*maker;
   }
 
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export

@@ -371,10 +371,15 @@ void AddSlicedMasks(const BoundGraph& bound, const std::vector<ModuleTensor>& pa
   for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
     modules.insert(bound.metadata().PathOf(node));
   }
+  std::set<std::string> stored;
+  for (const Initializer& initializer : bound.graph().initializers) {
+    stored.emplace(bound.NameOf(initializer.value));
+  }
   for (const UnreadMask& row : UnreadMasks()) {
     const std::string_view module = ParentOf(row.buffer);
     for (const std::string& path : modules) {
       if (module.empty() || !path.ends_with(fmt::format(".{}", module))) continue;
+      if (stored.contains(fmt::format("{}.{}", path, ChildOf(row.buffer)))) continue;
       std::string_view around = path;
       for (int level = 0; level < row.up; ++level) around = ParentOf(around);
       const auto table = std::ranges::find(parameters, fmt::format("{}.{}", around, row.table),

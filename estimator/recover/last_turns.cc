@@ -89,7 +89,7 @@ class LastTurnFinder {
   struct Branch {
     ValueId value = kNoValue;
     NodeId first = kNoNode;
-    Turn turn;  // of the layer, which may be of another list than the child
+    Turn turn;  // of the layer
   };
 
   // From the only node that reads `tensor` back to what a layer of that number has made.
@@ -98,6 +98,7 @@ class LastTurnFinder {
     Branch branch;
     branch.first = bound_.ReadersOf(tensor)[0];
     for (int step = 0; step < kMostSteps; ++step) {
+      if (bound_.At(branch.first).inputs.empty()) return std::nullopt;  // a constant, noise
       branch.value = bound_.At(branch.first).inputs[0];
       if (branch.value == kNoValue || branch.value == tensor) return std::nullopt;
       const NodeId maker = bound_.graph().values[Index(branch.value)].producer;
@@ -125,10 +126,11 @@ class LastTurnFinder {
   }
 
   // Whether nothing reads in the next turn what the child that has `tensor` reads, and all else
-  // does.
+  // does; of a child of the layer that makes it: of several lists the last may be shorter.
   bool IsLeftOut(ValueId tensor, const Turn& turn) const {
     const std::optional<Branch> branch = BranchOf(tensor, turn.number);
-    const ValueId next = branch.has_value() ? InNextTurn(*branch) : kNoValue;
+    const bool is_inside = branch.has_value() && branch->turn.list == turn.list;
+    const ValueId next = is_inside ? InNextTurn(*branch) : kNoValue;
     if (next == kNoValue) return false;
     std::multiset<std::string> readers = ReadersOf(branch->value, branch->turn);
     readers.extract(KeyOf(branch->first, branch->turn));

@@ -300,7 +300,8 @@ void PutBackWriter::WriteShared(UnitWriter& unit, NodeId node) {
     if (maker == kNoNode || !MakesTheSame(metadata.modules, metadata.ModuleOf(maker), module))
       continue;
     const auto [known, is_new] = in_module_.try_emplace({value, module}, kNoName);
-    if (is_new) known->second = RepeatIn(unit, value, metadata.ModuleOf(maker));
+    std::map<ValueId, NameId> made;
+    if (is_new) known->second = RepeatIn(unit, value, metadata.ModuleOf(maker), made);
     unit.values().Hide(value, known->second);
   }
 }
@@ -384,8 +385,10 @@ void PutBackWriter::WriteMerged(UnitWriter& unit, NodeId node) {
   }
 }
 
-// `value` made anew, with what leads to it in the module `twin`.
-NameId PutBackWriter::RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin) {
+// `value` made anew, with what leads to it in the module `twin`; `made` so far, each once.
+NameId PutBackWriter::RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin,
+                               std::map<ValueId, NameId>& made) {
+  if (const auto known = made.find(value); known != made.end()) return known->second;
   const NodeId maker = unit.graph().values[Index(value)].producer;
   const NameId kept = unit.values().NameOf(value);
   const bool is_twins =
@@ -394,12 +397,14 @@ NameId PutBackWriter::RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin) {
   std::vector<std::pair<ValueId, NameId>> inputs;  // as they were
   for (const ValueId input : unit.bound().At(maker).inputs) {
     if (input == kNoValue || unit.values().NameOf(input) == kNoName) continue;
-    const NameId again = RepeatIn(unit, input, twin);
+    const NameId again = RepeatIn(unit, input, twin, made);
     inputs.emplace_back(input, unit.values().Exchange(input, again));
   }
   LowerUnit(unit, {.nodes = {maker}, .at = maker});
   for (const auto& [input, name] : inputs) unit.values().Exchange(input, name);
-  return unit.values().Exchange(value, kept);
+  const NameId again = unit.values().Exchange(value, kept);
+  made.emplace(value, again);
+  return again;
 }
 
 // --- Rotary embeddings ----------------------------------------------------------------------

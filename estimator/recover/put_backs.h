@@ -71,7 +71,7 @@ class PutBackWriter {
   bool IsInLine(const UnitWriter& unit, const LostCall& lost, StatementId line, size_t level) const;
   ModuleId MergedMakerOf(const UnitWriter& unit, ValueId value, ModuleId reader) const;
   ModuleId TwinThatMakes(const UnitWriter& unit, ValueId value, NodeId reader) const;
-  NameId RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin);
+  NameId RepeatIn(UnitWriter& unit, ValueId value, ModuleId twin, std::map<ValueId, NameId>& made);
 
   Recovery& recovery_;
   const PutBacks& put_backs_;

@@ -322,6 +322,7 @@ class RoleFinder {
       type.dims.insert(type.dims.begin(), tensor.sizes.begin(), tensor.sizes.end());
       if (!tensor.rows_of.empty()) {
         const Dims& rows = in_file.at(std::string(tensor.rows_of))->tensor.type.dims;
+        if (rows.empty()) continue;  // no table
         type.dims.insert(type.dims.begin(), rows.begin(), rows.begin() + 1);
       }
       unread.push_back({rank + 1, Role::kParameter, {tensor.name, kNoValue, std::move(type)}});

@@ -73,8 +73,16 @@ bool HasFactor(const BoundGraph& bound, const NodePattern::Match& match, Rewritt
 
 // torch.nn.utils.parametrizations.weight_norm's, or torch.nn.utils.weight_norm's before it.
 bool AreWeightNorms(const BoundGraph& bound, const NodePattern::Match& match, Rewritten&) {
-  const std::string_view child = ChildOf(bound.NameOf(match.At('v')));
-  return child == "original1" || child.ends_with("_v");
+  const auto name = [&](char tensor) { return bound.NameOf(match.At(tensor)); };
+  const auto is_stored = [&](char tensor) {
+    return bound.IsStored(match.At(tensor), bound.DimsOf(match.At(tensor)).size());
+  };
+  if (!is_stored('v') || !is_stored('g')) return false;
+  const std::string_view v = name('v');
+  const std::string_view g = name('g');
+  const bool is_old = v.ends_with("_v") && g.ends_with("_g");
+  const bool is_new = ChildOf(v) == "original1" && ChildOf(g) == "original0";
+  return (is_old || is_new) && v.substr(0, v.size() - 1) == g.substr(0, g.size() - 1);
 }
 
 // Of the last two dimensions, in front of which the exporter moves the others.

@@ -13,6 +13,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/numbered_names.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/modules.h"
@@ -73,17 +74,21 @@ bool IsAddedToLogits(const Graph& graph, const Readers& readers, const Initializ
 
 // Relative positions from n - 1 to 1 - n, which each layer projects by a weight of its own, as in
 // Transformer-XL (Dai et al.) and conformers: sinusoids, which code computes once.  What is learned
-// is looked up by distance instead.
+// is looked up by distance, or projected by one module, or by several of a layer.
 bool IsProjectedByLayers(const Graph& graph, const Readers& readers, const Initializer& stored) {
   const Dims& dims = stored.type.dims;
   const bool is_table = dims.size() == 2 && dims[0] > 1 && dims[0] % 2 == 1 &&
                         ChildOf(graph.values[Index(stored.value)].name) != "weight";
   const auto found = readers.find(stored.value);
   if (!is_table || found == readers.end() || found->second.size() < 2) return false;
+  const std::string_view first = graph.nodes[Index(found->second[0])].name;
+  std::set<std::string_view> layers;
   return std::ranges::all_of(found->second, [&](NodeId reader) {
     const Node& node = graph.nodes[Index(reader)];
     const bool is_product = node.op_type == "MatMul" || node.op_type == "Gemm";
-    return is_product && node.inputs[0] == stored.value;
+    const bool is_of_layer =
+        NumberPattern(node.name) == NumberPattern(first) && layers.insert(node.name).second;
+    return is_product && is_of_layer && node.inputs[0] == stored.value;
   });
 }
 
