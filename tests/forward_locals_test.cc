@@ -662,11 +662,11 @@ TEST_CASE("a model holds what its backbone returns") {
 TEST_CASE("nor does one whose weight a parametrization norms") {
   const auto known = [](const std::string& v) {
     const Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y)
-        < float[8, 1] g = ["location": "none"], float[8, 8] ")" +
+        < float[8, 1] original0 = ["location": "none"], float[8, 8] ")" +
                                       v + R"(" = ["location": "none"] > {
         ones = Constant <value = int64[1] {1}> () l = ReduceL2 (")" +
                                       v + R"(", ones)
-        d = Div (")" + v + R"(", l) ["/m/encoder/weight/Mul"] w = Mul (d, g)
+        d = Div (")" + v + R"(", l) ["/m/encoder/weight/Mul"] w = Mul (d, original0)
         ["/m/encoder/MatMul"] e = MatMul (x, w) ["/m/decoder/Abs"] a = Abs (e)
         ["/Exp"] y = Exp (a) })",
                                   {.mode = Mode::kEval})

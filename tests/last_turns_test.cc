@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "estimator/onnx/loader.h"
@@ -11,7 +12,7 @@ namespace onnxfit::last_turns_test {
 namespace {
 
 // "layers.3.out.w": what the last turn of four has lost, whose layer is followed by `last`.
-std::string Lost(const std::string& last, int turns = 4) {
+std::string Lost(const std::string& last, int turns = 4, const std::string& list = "layers.*.out") {
   std::string tensors;
   std::string nodes;
   std::string x = "x";
@@ -22,9 +23,13 @@ std::string Lost(const std::string& last, int turns = 4) {
     nodes += "[\"" + layer + "net/Relu\"] r" + n + " = Relu (" + x + ") ";
     const bool is_last = i + 1 == turns;
     if (!is_last) {
-      tensors += "float[4] \"layers." + n + ".out.w\" = {1, 2, 3, 4}, ";
-      nodes +=
-          "[\"" + layer + "out/Mul\"] o" + n + " = Mul (r" + n + ", \"layers." + n + ".out.w\") ";
+      std::string out = list;
+      out.replace(out.find('*'), 1, n);
+      std::string path = out;
+      std::ranges::replace(path, '.', '/');
+      if (const size_t number = path.find("/" + n); number != path.npos) path[number] = '.';
+      tensors += "float[4] \"" + out + ".w\" = {1, 2, 3, 4}, ";
+      nodes += "[\"/" + path + "/Mul\"] o" + n + " = Mul (r" + n + ", \"" + out + ".w\") ";
     }
     nodes += "[\"" + layer + (is_last ? last : "skip/Abs") + "\"] s" + n + " = Abs (r" + n + ") ";
     nodes += "[\"/Add_" + n + "\"] t" + n + " = Add (" + sum + ", s" + n + ") ";
@@ -52,6 +57,11 @@ TEST_CASE("the last layer of a loop has what nothing needs of it, as the others 
 }
 
 TEST_CASE("not where something else reads what it makes") { CHECK(Lost("head/Abs").empty()); }
+
+// "x = layers[i](x); if i < 3: x = downs[i](x)"
+TEST_CASE("a list beside the layers' may end before it") {
+  CHECK(Lost("skip/Abs", 4, "downs.*").empty());
+}
 
 TEST_CASE("two layers are no loop") { CHECK(Lost("skip/Abs", 3).empty()); }
 

@@ -86,12 +86,22 @@ TEST_CASE("what an initializer is to training") {
        R"(net (float[N, 3] x) => (float[N, 2] y)
           < float[3, 4] pos = ["location": "none"], float[4, 2] "l.0.w" = ["location": "none"],
             float[4, 2] "l.1.w" = ["location": "none"] > {
-            a = MatMul (pos, "l.0.w")
-            b = MatMul (pos, "l.1.w")
+            ["/l.0/MatMul"] a = MatMul (pos, "l.0.w")
+            ["/l.1/MatMul"] b = MatMul (pos, "l.1.w")
             s = Add (a, b)
             y = MatMul (x, s)
           })",
        "parameters l.0.w l.1.w buffers pos "},
+      {"a table that two layers of one module project is learned",
+       R"(net (float[N, 3] x) => (float[N, 2] y)
+          < float[3, 4] pos = ["location": "none"], float[4, 2] "l.w" = ["location": "none"],
+            float[4, 2] "r.w" = ["location": "none"] > {
+            ["/l/MatMul"] a = MatMul (pos, "l.w")
+            ["/r/MatMul"] b = MatMul (pos, "r.w")
+            s = Add (a, b)
+            y = MatMul (x, s)
+          })",
+       "parameters pos l.w r.w buffers "},
       {"a table of as many rows as there are tokens is learned",
        R"(net (float[N, 4] x) => (float[N, 2] y)
           < float[4, 4] pos = ["location": "none"], float[4, 2] "l.0.w" = ["location": "none"],
