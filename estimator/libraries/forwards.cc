@@ -104,7 +104,8 @@ constexpr KnownNameRow kKnownNameRows[] = {
      {},
      true,
      {kTransformers, "models/bert/modeling_bert.py", "encoder_outputs = self.encoder("}},
-    {{"embeddings", "encoder", "pooler"},
+    // But AlbertModel, whose pooler is a layer.
+    {{"embeddings", "encoder", "pooler", "!pooler_activation"},
      "pooler",
      "pooled_output",
      {},
