@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
@@ -96,11 +97,11 @@ TEST_CASE("a head that no output needs runs in front of the one that reads the s
       f = Abs (x) t = Transpose <perm = [1, 0]> (w) y = MatMul (f, t) })");
     const std::string call = FxText("y", "linear.default", "%f, %w");
     const std::string classes = fmt::format("['Net', '{}', 'Head', 'aten.linear']", type);
-    for (const size_t node : {1, 2}) {
+    for (const NodeId node : {1, 2}) {
       Say(graph, node, call);
-      graph.nodes[node].metadata.emplace_back("pkg.torch.onnx.name_scopes",
-                                              "['', 'm', 'm.box_head', 'y']");
-      graph.nodes[node].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
+      graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                                     "['', 'm', 'm.box_head', 'y']");
+      graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.class_hierarchy", classes);
     }
     const BoundModel model(graph);
     std::string text;
