@@ -147,19 +147,6 @@ def argument_parser(description):
     return parser
 
 
-def run(description, check, report):
-    """A script that shows of both sides what `report` says: lines, and whether nothing differs."""
-    parser = argument_parser(description)
-    args, flags = parser.parse_known_args()
-    if args.check:
-        return check()
-    if not args.recording:
-        parser.error("expected a model and a recording")
-    lines, same = report(*both_sides(args, flags))
-    print("\n".join(lines))
-    return 0 if same else 1
-
-
 def flags_for(settings, given):
     """Flags of the recording's settings, but for those that are given."""
     flags = list(given)

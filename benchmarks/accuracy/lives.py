@@ -15,7 +15,7 @@ import re
 import sys
 from collections import namedtuple
 
-from events import Event, run
+from events import Event, argument_parser, both_sides
 
 SHOWN, STRETCH = 20, 4  # paragraphs of either list; allocations shown of a stretch
 SMALLEST = 4096  # bytes of an allocation whose death matters
@@ -125,5 +125,18 @@ def check():
     assert lines[-1] == f"{7 * big:>12} bytes in ours alone: {7 * big} bytes"
 
 
+def main():
+    parser = argument_parser(__doc__)
+    args, flags = parser.parse_known_args()
+    if args.check:
+        return check()
+    if not args.recording:
+        parser.error("expected a model and a recording")
+    true, ours = both_sides(args, flags)
+    lines, same = report(lives(true), lives(ours))
+    print("\n".join(lines))
+    return 0 if same else 1
+
+
 if __name__ == "__main__":
-    sys.exit(run(__doc__, check, lambda true, ours: report(lives(true), lives(ours))))
+    sys.exit(main())
