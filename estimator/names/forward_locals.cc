@@ -211,10 +211,7 @@ class KnownNameFinder {
   }
 
   // Whether a row says until when a name of the forward holds it.
-  bool IsKnown(NameId value) const {
-    return std::any_of(names_.begin() + static_cast<std::ptrdiff_t>(known_), names_.end(),
-                       [=](const KnownName& name) { return name.value == value; });
-  }
+  bool IsKnown(NameId value) const { return HoldsSince(names_, known_, value); }
 
   // x = self.forward_features(x); x = self.forward_head(x)
   void FindFeatures(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
@@ -262,6 +259,11 @@ class KnownNameFinder {
 };
 
 }  // namespace
+
+bool HoldsSince(const std::vector<KnownName>& names, size_t known, NameId value) {
+  return std::any_of(names.begin() + static_cast<std::ptrdiff_t>(known), names.end(),
+                     [=](const KnownName& name) { return name.value == value; });
+}
 
 std::vector<KnownName> FindKnownNames(const Program& program, const ModuleRuns& runs,
                                       int64_t last) {

@@ -19,6 +19,10 @@ struct KnownName {
   std::string name;  // "self.attn": of the module that makes it, and held beyond its forward
 };
 
+// Whether one of `names` holds `value`, those before place `known` aside, which are of forwards
+// that were looked at before.  O(names).
+bool HoldsSince(const std::vector<KnownName>& names, size_t known, NameId value);
+
 // Known of nearly all code:
 //   what an embedding returns is a local of the caller (but for `embed(x) * scale`, and in the
 //   outermost forward, which is somebody's own and may write one line), and so are the

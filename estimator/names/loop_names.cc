@@ -43,10 +43,7 @@ class LoopNameFinder {
   }
 
   // Whether a row says until when a name of the forward holds it.
-  bool IsKnown(NameId value) const {
-    return std::any_of(names_.begin() + static_cast<std::ptrdiff_t>(known_), names_.end(),
-                       [=](const KnownName& name) { return name.value == value; });
-  }
+  bool IsKnown(NameId value) const { return HoldsSince(names_, known_, value); }
 
   // xs = [conv(x) for conv in self.convs]; x = torch.cat(xs, dim=1)
   void FindGathered() {

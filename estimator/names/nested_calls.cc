@@ -190,9 +190,8 @@ void FindLastLine(const std::vector<AtenCall>& calls, const ForwardRun& forward,
   const size_t begin = std::min(BeginOfPooling(calls, steps), LastNorm(calls, steps));
   if (begin == steps.size()) return;
   const NameId value = calls[Index(steps[begin].first)].inputs[0];
-  const bool is_known = std::any_of(names.begin() + static_cast<std::ptrdiff_t>(known), names.end(),
-                                    [=](const KnownName& name) { return name.value == value; });
-  if (value != kNoName && !is_known) names.push_back({value, forward.last, "x"});
+  if (value != kNoName && !HoldsSince(names, known, value))
+    names.push_back({value, forward.last, "x"});
 }
 
 }  // namespace onnxfit

@@ -123,12 +123,9 @@ class OwnLoopFinder {
 void FindOwnLoops(const std::vector<AtenCall>& calls, const ForwardRun& forward,
                   const std::vector<ForwardStep>& steps, size_t known,
                   std::vector<KnownName>& names) {
-  const auto is_known = [&](NameId value) {
-    return std::any_of(names.begin() + static_cast<std::ptrdiff_t>(known), names.end(),
-                       [=](const KnownName& name) { return name.value == value; });
-  };
   for (const NameId value : OwnLoopFinder(calls, steps).Find()) {
-    if (!is_known(value)) names.push_back({value, forward.last, "what a loop reads"});
+    if (!HoldsSince(names, known, value))
+      names.push_back({value, forward.last, "what a loop reads"});
   }
 }
 

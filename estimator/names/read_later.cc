@@ -146,10 +146,7 @@ class ReadLaterFinder {
   }
 
   // Whether a row says until when a name of the forward holds it.
-  bool IsKnown(NameId value) const {
-    return std::any_of(names_.begin() + static_cast<std::ptrdiff_t>(known_), names_.end(),
-                       [=](const KnownName& name) { return name.value == value; });
-  }
+  bool IsKnown(NameId value) const { return HoldsSince(names_, known_, value); }
 
   const std::vector<AtenCall>& calls_;
   const ModuleRuns& runs_;
