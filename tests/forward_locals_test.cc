@@ -8,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/modules.h"
+#include "tests/known_names.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::forward_locals_test {
@@ -15,16 +16,11 @@ namespace {
 
 // "e until Add as wte": which value is held until which call has returned, and by which name.
 std::string Known(const std::string& body, const char* x = "float[2, 3, 8] x") {
-  const Program program = Build("net (" + std::string(x) + R"() => (float[2, 3, 8] y)
-             < float[9, 8] table = ["location": "none"], int64[2] ids = {1, 2} > { )" +
-                                    body + " }",
-                                {.mode = Mode::kEval})
-                              .program;
-  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
-  for (const KnownName& known : FindKnownNames(program, ModuleRuns(program), last)) {
-    found += program.values[Index(known.value)].name + " until " +
-             program.calls[Index(known.until)].where + " as " + known.name + "; ";
+  for (const HeldName& held : HeldNames("net (" + std::string(x) + R"() => (float[2, 3, 8] y)
+             < float[9, 8] table = ["location": "none"], int64[2] ids = {1, 2} > { )" +
+                                        body + " }")) {
+    found += held.value + " until " + held.until + " as " + held.name + "; ";
   }
   return found;
 }

@@ -4,27 +4,19 @@
 
 #include <string>
 
-#include "estimator/base/index.h"
-#include "estimator/program/modules.h"
-#include "tests/trace_helpers.h"
+#include "tests/known_names.h"
 
 namespace onnxfit::ordered_names_test {
 namespace {
 
 // "r until /Add": which value is held until which call has returned.
 std::string Ordered(const std::string& body) {
-  const Program program =
-      Build(
-          R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) { d = Constant <value = int64[1] {1}> () )" +
-              body + " }",
-          {.mode = Mode::kEval})
-          .program;
-  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
-  for (const KnownName& known : FindKnownNames(program, ModuleRuns(program), last)) {
-    if (known.name != "what is read out of order") continue;
-    found += program.values[Index(known.value)].name + " until " +
-             program.calls[Index(known.until)].where;
+  for (
+      const HeldName& held : HeldNames(
+          R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) { d = Constant <value = int64[1] {1}> () )" +
+          body + " }")) {
+    if (held.name == "what is read out of order") found += held.value + " until " + held.until;
   }
   return found;
 }

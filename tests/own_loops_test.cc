@@ -4,9 +4,7 @@
 
 #include <string>
 
-#include "estimator/base/index.h"
-#include "estimator/program/modules.h"
-#include "tests/trace_helpers.h"
+#include "tests/known_names.h"
 
 namespace onnxfit::own_loops_test {
 namespace {
@@ -25,16 +23,11 @@ std::string Loop(const std::string& c, int turns) {
 
 // "b until Tanh #12; ": which value is held until which call has returned.
 std::string Looped(const std::string& loops, const std::string& last) {
-  const Program program =
-      Build("net (float[2, 8] x) => (float[2, 8] y) { b = Sin (x) c = Abs (x) " + loops +
-                "e = Exp (" + last + ") y = Tanh (e) }",
-            {.mode = Mode::kEval})
-          .program;
-  const auto end = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
-  for (const KnownName& known : FindKnownNames(program, ModuleRuns(program), end)) {
-    if (known.name != "what a loop reads") continue;
-    found += program.values[Index(known.value)].name + (known.until == end ? " " : "? ");
+  for (const HeldName& held :
+       HeldNames("net (float[2, 8] x) => (float[2, 8] y) { b = Sin (x) c = Abs (x) " + loops +
+                 "e = Exp (" + last + ") y = Tanh (e) }")) {
+    if (held.name == "what a loop reads") found += held.value + (held.until_last ? " " : "? ");
   }
   return found;
 }

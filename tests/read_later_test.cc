@@ -4,26 +4,18 @@
 
 #include <string>
 
-#include "estimator/base/index.h"
-#include "estimator/program/modules.h"
-#include "tests/trace_helpers.h"
+#include "tests/known_names.h"
 
 namespace onnxfit::read_later_test {
 namespace {
 
 // "f until /Concat": which value is held until which call has returned, as it is read later.
 std::string ReadLater(const std::string& body, const char* x = "float[2, 3, 8] x") {
-  const Program program = Build("net (" + std::string(x) + R"() => (float[2, 24] y)
-             < float[9, 8] table = ["location": "none"], int64[2] flat = {2, 24} > { )" +
-                                    body + " }",
-                                {.mode = Mode::kEval})
-                              .program;
-  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
   std::string found;
-  for (const KnownName& known : FindKnownNames(program, ModuleRuns(program), last)) {
-    if (known.name != "what is read later") continue;
-    found += program.values[Index(known.value)].name + " until " +
-             program.calls[Index(known.until)].where + "; ";
+  for (const HeldName& held : HeldNames("net (" + std::string(x) + R"() => (float[2, 24] y)
+             < float[9, 8] table = ["location": "none"], int64[2] flat = {2, 24} > { )" +
+                                        body + " }")) {
+    if (held.name == "what is read later") found += held.value + " until " + held.until + "; ";
   }
   return found;
 }
