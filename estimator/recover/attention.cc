@@ -1,7 +1,5 @@
 // Scaled-dot-product attention, which exporters write in its parts, and what its masks are to
 // PyTorch.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -294,11 +292,12 @@ ValueId MaskOfLibrary(const BoundGraph& bound, NodeId last, ValueId mask) {
   const NodeId where = mask == kNoValue ? kNoNode : bound.Maker(mask, "Where");
   if (where == kNoNode || !IsNamedByTorchScript(bound.At(last))) return kNoValue;
   const std::string& module = bound.metadata().PathOf(last);
-  const bool has_bias =
-      std::ranges::any_of(bound.graph().initializers, [&](const Initializer& stored) {
-        return bound.NameOf(stored.value) == fmt::format("{}.dense.bias", module);
-      });
-  return MakesMaskAlways(module) && !has_bias ? bound.At(where).inputs[0] : kNoValue;
+  if (!MakesMaskAlways(module)) return kNoValue;
+  const std::string bias = module + ".dense.bias";
+  const bool has_bias = std::ranges::any_of(
+      bound.graph().initializers,
+      [&](const Initializer& stored) { return bound.NameOf(stored.value) == bias; });
+  return has_bias ? kNoValue : bound.At(where).inputs[0];
 }
 
 AttentionMask MaskOfCall(const BoundGraph& bound, const std::optional<SaidAttention>& said,

@@ -101,8 +101,8 @@ class LostCastFinder {
   void AddSoftmax(NodeId softmax) {
     const ValueId x = bound_.At(softmax).inputs[0];
     const int casts_behind = CastsBehind(softmax);
-    const bool is_for_product = ValuesOf(softmax, kNoValue) != kNoValue;
-    if (casts_behind == 1 && is_for_product) return AddBackInLine(softmax, ValuesOf(softmax, x));
+    const ValueId values = casts_behind == 1 ? ValuesOf(softmax, kNoValue) : kNoValue;
+    if (values != kNoValue) return AddBackInLine(softmax, values);
     if (RunsInFloat(softmax) || IsToldFloat(softmax) || casts_behind == 2) {
       AddInLine(softmax, x, ResultOf(softmax));
       return AddBackInLine(softmax, ValuesOf(softmax, x));
