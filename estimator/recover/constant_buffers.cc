@@ -129,8 +129,8 @@ std::set<std::string> OtherOwners(const BoundGraph& bound, const std::string& ow
 // The paths of modules that make a call, or of which a child does.
 std::set<std::string> ModulesThatRun(const ExporterMetadata& metadata) {
   std::set<std::string> paths;
-  for (const NodeOrigin& origin : metadata.origins) {
-    std::string_view path = metadata.modules.PathOf(origin.module);
+  const std::set<std::string> own = PathsOfModules(metadata);
+  for (std::string_view path : own) {
     while (paths.emplace(path).second && path.find('.') != path.npos) path = ParentOf(path);
   }
   return paths;
@@ -302,11 +302,12 @@ std::set<std::string> ModulesOfFrequencies(const BoundGraph& bound,
 
 // The rotary embeddings like one inside of a layer, of other layers' modules that have the same
 // children otherwise: the exporter has merged what all compute.
-std::set<std::string> MergedRotary(const BoundGraph& bound, const std::string& rotary) {
+std::set<std::string> MergedRotary(
+    const std::map<std::string_view, std::set<std::string_view>>& children,
+    const std::string& rotary) {
   const std::string owner(ParentOf(rotary));
   std::set<std::string> merged;
   if (NumberedLayer(owner + ".").empty()) return merged;
-  const std::map<std::string_view, std::set<std::string_view>> children = ChildrenOfModules(bound);
   std::set<std::string_view> others = children.at(owner);
   others.erase(ChildOf(rotary));
   for (const auto& [path, names] : children) {
@@ -367,10 +368,7 @@ std::vector<StoredConstant> FindStoredConstants(const BoundGraph& bound) {
 // table of positions of a module around them.
 void AddSlicedMasks(const BoundGraph& bound, const std::vector<ModuleTensor>& parameters,
                     std::vector<LostTensor>& lost) {
-  std::set<std::string> modules;
-  for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-    modules.insert(bound.metadata().PathOf(node));
-  }
+  const std::set<std::string> modules = PathsOfModules(bound.metadata());
   std::set<std::string> stored;
   for (const Initializer& initializer : bound.graph().initializers) {
     stored.emplace(bound.NameOf(initializer.value));
@@ -398,6 +396,7 @@ void AddSlicedMasks(const BoundGraph& bound, const std::vector<ModuleTensor>& pa
 std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
   std::vector<ModuleTensor> buffers;
   std::vector<ModuleTensor> copies;
+  std::map<std::string_view, std::set<std::string_view>> children;  // where frequencies ask
   for (const StoredConstant& constant : FindStoredConstants(bound)) {
     const auto& [value, module, reader] = constant;
     const std::string name = fmt::format("{}{}", kConstantBuffer, buffers.size());
@@ -410,8 +409,9 @@ std::vector<ModuleTensor> FindConstantBuffers(const BoundGraph& bound) {
       copies.push_back({other + "." + name, kNoValue, bound.TypeOf(value)});
     }
     if (!HasFrequencies(bound, constant)) continue;
+    if (children.empty()) children = ChildrenOfModules(bound);
     std::set<std::string> modules = ModulesOfFrequencies(bound, constant);
-    modules.merge(MergedRotary(bound, module));
+    modules.merge(MergedRotary(children, module));
     for (const std::string& rotary : modules) {
       const TensorType& type = bound.TypeOf(value);
       if (rotary != module) copies.push_back({rotary + "." + name, kNoValue, type});

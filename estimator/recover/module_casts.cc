@@ -76,6 +76,14 @@ class ModuleCastFinder {
 
 }  // namespace
 
+std::set<std::string> PathsOfModules(const ExporterMetadata& metadata) {
+  std::set<std::string> paths;
+  for (const NodeOrigin& origin : metadata.origins) {
+    paths.insert(metadata.modules.PathOf(origin.module));
+  }
+  return paths;
+}
+
 std::map<std::string_view, std::set<std::string_view>> ChildrenOfModules(const BoundGraph& bound) {
   std::map<std::string_view, std::set<std::string_view>> children;
   for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {

@@ -12,6 +12,9 @@
 
 namespace onnxfit {
 
+// The paths of the modules that nodes are of; the outermost one's is "".  O(nodes × log).
+std::set<std::string> PathsOfModules(const ExporterMetadata& metadata);
+
 // The names of each module's children, by its path; the outermost one's is "".  O(nodes × log).
 std::map<std::string_view, std::set<std::string_view>> ChildrenOfModules(const BoundGraph& bound);
 

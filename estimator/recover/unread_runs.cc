@@ -7,6 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/modules.h"
+#include "estimator/recover/module_children.h"
 
 namespace onnxfit {
 namespace {
@@ -15,13 +16,26 @@ std::string ChildPath(const std::string& caller, std::string_view child) {
   return caller.empty() ? std::string(child) : caller + "." + std::string(child);
 }
 
+// The outermost level whose module is of a class that ends so; nullopt without one.
+std::optional<size_t> LevelOfClass(const std::vector<std::string>& classes, std::string_view end) {
+  const auto found =
+      std::ranges::find_if(classes, [&](const std::string& type) { return type.ends_with(end); });
+  if (found == classes.end()) return std::nullopt;
+  return static_cast<size_t>(found - classes.begin());
+}
+
+// Whether the child `name` of the module at that level around `node` runs it.
+bool RunsInChild(const ExporterMetadata& metadata, NodeId node, size_t level,
+                 std::string_view name) {
+  const ModuleId module = metadata.ModuleOf(node);
+  return level + 1 < metadata.modules.DepthOf(module) &&
+         ChildOf(metadata.modules.NameAt(module, level + 1)) == name;
+}
+
 class UnreadRunFinder {
  public:
   UnreadRunFinder(const BoundGraph& bound, const IsLostTensor& is_lost)
-      : bound_(bound), is_lost_(is_lost) {
-    for (const NodeOrigin& origin : bound.metadata().origins) {
-      runs_.insert(bound.metadata().modules.PathOf(origin.module));
-    }
+      : bound_(bound), is_lost_(is_lost), runs_(PathsOfModules(bound.metadata())) {
     for (const SignatureEntry& entry : bound.metadata().signature) {
       named_.insert(ParentOf(entry.target));
     }
@@ -57,8 +71,9 @@ class UnreadRunFinder {
     const ModuleTree& modules = bound_.metadata().modules;
     const ModuleId module = bound_.metadata().ModuleOf(node);
     const std::optional<size_t> level = LevelOf(row, node);
-    if (!level.has_value() || *level + 1 >= modules.DepthOf(module)) return std::nullopt;
-    if (ChildOf(modules.NameAt(module, *level + 1)) != row.behind) return std::nullopt;
+    if (!level.has_value() || !RunsInChild(bound_.metadata(), node, *level, row.behind)) {
+      return std::nullopt;
+    }
     const std::vector<ValueId>& made = bound_.At(node).outputs;
     const bool makes_states = !made.empty() && IsFloat(bound_.TypeOf(made[0]).dtype) &&
                               bound_.DimsOf(made[0]).size() == 3;
@@ -70,13 +85,11 @@ class UnreadRunFinder {
   // the tensors that it has lost there.
   std::optional<size_t> LevelOf(const UnreadRunRow& row, NodeId node) const {
     const ModuleTree& modules = bound_.metadata().modules;
-    const std::vector<std::string>& classes = bound_.metadata().ClassesOf(node);
-    for (size_t level = 0; level < classes.size(); ++level) {
-      if (classes[level].ends_with(row.in_class)) return level;
-    }
+    const auto known = LevelOfClass(bound_.metadata().ClassesOf(node), row.in_class);
+    if (known.has_value()) return known;
     const ModuleId module = bound_.metadata().ModuleOf(node);
     for (size_t level = 0; named_.empty() && level + 1 < modules.DepthOf(module); ++level) {
-      if (ChildOf(modules.NameAt(module, level + 1)) != row.behind) continue;
+      if (!RunsInChild(bound_.metadata(), node, level, row.behind)) continue;
       if (AreUnread(row, modules.PathOf(modules.AtLevel(module, level)))) return level;
     }
     return std::nullopt;
@@ -89,7 +102,7 @@ class UnreadRunFinder {
 
   const BoundGraph& bound_;
   const IsLostTensor& is_lost_;
-  std::set<std::string_view> runs_;   // modules that have nodes
+  std::set<std::string> runs_;        // modules that have nodes
   std::set<std::string_view> named_;  // modules that have tensors
   std::set<std::string> found_in_;    // callers: earlier rows win
   std::vector<UnreadRun> found_;
@@ -114,21 +127,12 @@ bool IsShown(const BoundGraph& bound, std::string_view line) {
          });
 }
 
-std::set<std::string> PathsOf(const ExporterMetadata& metadata) {
-  std::set<std::string> paths;
-  for (const NodeOrigin& origin : metadata.origins) {
-    paths.insert(metadata.modules.PathOf(origin.module));
-  }
-  return paths;
-}
-
 // Of the forward around `node` that a row is of, by its class, or by what it runs further on.
 std::optional<size_t> LevelOfZeros(const ExporterMetadata& metadata, const UnreadZerosRow& row,
                                    NodeId node, const std::set<std::string>& paths) {
   const std::vector<std::string>& classes = metadata.ClassesOf(node);
-  for (size_t level = 0; level < classes.size(); ++level) {
-    if (classes[level].ends_with(row.in_class)) return level;
-  }
+  const auto known = LevelOfClass(classes, row.in_class);
+  if (known.has_value()) return known;
   const ModuleId module = metadata.ModuleOf(node);
   for (size_t level = 0; classes.empty() && level < metadata.modules.DepthOf(module); ++level) {
     const ModuleId caller = metadata.modules.AtLevel(module, level);
@@ -136,29 +140,6 @@ std::optional<size_t> LevelOfZeros(const ExporterMetadata& metadata, const Unrea
   }
   return std::nullopt;
 }
-
-}  // namespace
-
-std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
-  std::vector<UnreadTensorOfZeros> found;
-  const ModuleTree& modules = bound.metadata().modules;
-  const std::set<std::string> paths = PathsOf(bound.metadata());
-  for (const UnreadZerosRow& row : UnreadZeros()) {
-    if (IsShown(bound, row.line)) continue;
-    std::set<ModuleId> callers;  // each makes them once
-    for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const ModuleId module = bound.metadata().ModuleOf(node);
-      const std::optional<size_t> level = LevelOfZeros(bound.metadata(), row, node, paths);
-      if (!level.has_value() || *level + 1 >= modules.DepthOf(module)) continue;
-      if (ChildOf(modules.NameAt(module, *level + 1)) != row.before) continue;
-      const bool is_first = callers.insert(modules.AtLevel(module, *level)).second;
-      if (is_first) found.push_back({node, *level, &row});
-    }
-  }
-  return found;
-}
-
-namespace {
 
 // Features [batch, places, features] that a node makes and `reader` reads; kNoValue without such.
 ValueId StatesReadBy(const BoundGraph& bound, NodeId reader) {
@@ -171,26 +152,39 @@ ValueId StatesReadBy(const BoundGraph& bound, NodeId reader) {
 
 }  // namespace
 
+std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
+  std::vector<UnreadTensorOfZeros> found;
+  const ModuleTree& modules = bound.metadata().modules;
+  const std::set<std::string> paths = PathsOfModules(bound.metadata());
+  for (const UnreadZerosRow& row : UnreadZeros()) {
+    if (IsShown(bound, row.line)) continue;
+    std::set<ModuleId> callers;  // each makes them once
+    for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
+      const ModuleId module = bound.metadata().ModuleOf(node);
+      const std::optional<size_t> level = LevelOfZeros(bound.metadata(), row, node, paths);
+      if (!level.has_value() || !RunsInChild(bound.metadata(), node, *level, row.before)) continue;
+      const bool is_first = callers.insert(modules.AtLevel(module, *level)).second;
+      if (is_first) found.push_back({node, *level, &row});
+    }
+  }
+  return found;
+}
+
 std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound) {
   std::vector<UnreadHead> found;
   const ModuleTree& modules = bound.metadata().modules;
-  const std::set<std::string> paths = PathsOf(bound.metadata());
+  const std::set<std::string> paths = PathsOfModules(bound.metadata());
   for (const UnreadHeadRow& row : UnreadHeads()) {
     std::set<ModuleId> callers;  // each runs it once
     for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const std::vector<std::string>& classes = bound.metadata().ClassesOf(node);
-      const auto type = std::ranges::find_if(
-          classes, [&](const std::string& name) { return name.ends_with(row.in_class); });
-      const auto level = static_cast<size_t>(type - classes.begin());
-      const ModuleId module = bound.metadata().ModuleOf(node);
-      if (type == classes.end() || level + 1 >= modules.DepthOf(module)) continue;
-      if (ChildOf(modules.NameAt(module, level + 1)) != row.before) continue;
-      const ModuleId caller = modules.AtLevel(module, level);
+      const auto level = LevelOfClass(bound.metadata().ClassesOf(node), row.in_class);
+      if (!level.has_value() || !RunsInChild(bound.metadata(), node, *level, row.before)) continue;
+      const ModuleId caller = modules.AtLevel(bound.metadata().ModuleOf(node), *level);
       const std::string path = ChildPath(modules.PathOf(caller), row.head);
       const ValueId states = StatesReadBy(bound, node);
       if (states == kNoValue || !callers.insert(caller).second) continue;
       if (!paths.contains(ChildPath(path, row.layers[0])))
-        found.push_back({node, states, level, path, &row});
+        found.push_back({node, states, *level, path, &row});
     }
   }
   return found;
