@@ -1,6 +1,13 @@
 #include "estimator/base/module_names.h"
 
+#include <charconv>
+
 namespace onnxfit {
+namespace {
+
+constexpr size_t kMostDigits = 6;
+
+}  // namespace
 
 std::string ModulePath(const std::vector<std::string>& scope) {
   std::string path;
@@ -45,6 +52,30 @@ std::string_view NumberedLayer(std::string_view path) {
     end = dot;
   }
   return "";
+}
+
+std::vector<ListTurn> TurnsAround(std::string_view path) {
+  std::vector<ListTurn> turns;
+  for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
+    const std::string_view part = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
+    if (!IsNumbered(part) || part.size() > kMostDigits) continue;
+    ListTurn turn = {std::string(path.substr(0, dot))};
+    std::from_chars(part.data(), part.data() + part.size(), turn.number);
+    turns.push_back(std::move(turn));
+  }
+  return turns;
+}
+
+std::string InTurn(std::string path, const ListTurn& turn, int64_t number) {
+  const std::string text = turn.Path();
+  const std::string other = ListTurn{turn.list, number}.Path();
+  for (size_t at = path.find(text); at != path.npos; at = path.find(text, at + other.size())) {
+    const size_t end = at + text.size();
+    const bool begins = at == 0 || path[at - 1] == '/' || path[at - 1] == '.';
+    const bool ends = end == path.size() || path[end] == '/' || path[end] == '.';
+    if (begins && ends) path.replace(at, text.size(), other);
+  }
+  return path;
 }
 
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b) {

@@ -1,7 +1,9 @@
 // The names that PyTorch gives to modules and their tensors.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,23 @@ bool IsListed(std::string_view module);
 
 // "encoder.layers.3" of "encoder.layers.3.linear1.bias": up to the last number; else "".
 std::string_view NumberedLayer(std::string_view path);
+
+// A module of a list: "layers.10".
+struct ListTurn {
+  std::string list;
+  int64_t number = 0;
+
+  std::string Path() const { return list + "." + std::to_string(number); }
+  auto operator<=>(const ListTurn&) const = default;
+};
+
+// Those around "stages.1.blocks.10.conv.weight", from the outermost in; none of a number above
+// 1,000,000.  O(length).
+std::vector<ListTurn> TurnsAround(std::string_view path);
+
+// `path`, of parts between dots or slashes, with `number` wherever it has that of `turn`.
+// O(length).
+std::string InTurn(std::string path, const ListTurn& turn, int64_t number);
 
 // How many modules two scopes have in common, from the outermost in.
 size_t SharedModules(const std::vector<std::string>& a, const std::vector<std::string>& b);

@@ -24,6 +24,8 @@
 namespace onnxfit {
 namespace {
 
+constexpr int64_t kNoRead = -1;
+
 class KnownNameFinder {
  public:
   KnownNameFinder(const Program& program, const ModuleRuns& runs)
@@ -31,7 +33,7 @@ class KnownNameFinder {
         calls_(program.calls),
         source_(program.source),
         runs_(runs),
-        last_reads_(program.values.size()) {
+        last_reads_(program.values.size(), kNoRead) {
     for (size_t i = 0; i < calls_.size(); ++i) {
       for (const NameId value : calls_[i].inputs) {
         if (value != kNoName) last_reads_[Index(value)] = static_cast<int64_t>(i);
@@ -74,6 +76,7 @@ class KnownNameFinder {
     FindVariance(forward, steps);
     FindResponse(forward, steps);
     FindOwnLoops(calls_, forward, steps, known_, names_);
+    FindUnread(forward, steps);
     if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
 
@@ -98,6 +101,21 @@ class KnownNameFinder {
         Bind(steps[i], forward.last, steps[i].key);
       BindPositions(forward, steps, steps[i]);
     }
+  }
+
+  // "x = x + residual" of a loop's last turn: what is made and never read has a name.
+  void FindUnread(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    for (const ForwardStep& step : steps) {
+      const AtenCall& call = At(step.last);
+      const bool is_sum = !step.is_child && call.op == "add" && !call.outputs.empty();
+      if (is_sum && last_reads_[Index(call.outputs[0])] == kNoRead && !IsOutput(call.outputs[0]))
+        Bind(step, forward.last, "what is not read");
+    }
+  }
+
+  bool IsOutput(NameId value) const {
+    return value == program_.loss ||
+           std::ranges::find(program_.outputs, value) != program_.outputs.end();
   }
 
   // Whether the forward is a Sequential's, "input = module(input)", with the step's child in it.
@@ -251,7 +269,7 @@ class KnownNameFinder {
   const std::vector<AtenCall>& calls_;
   const SourceLines& source_;
   const ModuleRuns& runs_;
-  std::vector<int64_t> last_reads_;  // by value: the call
+  std::vector<int64_t> last_reads_;  // by value: the call, kNoRead without one
   int64_t last_ = 0;                 // the model's last call
   bool shows_lines_ = false;
   std::vector<KnownName> names_;

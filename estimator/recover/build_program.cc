@@ -10,6 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/names/lifetimes.h"
 #include "estimator/program/loss.h"
+#include "estimator/recover/dead_turns.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/masks.h"
 #include "estimator/recover/places.h"
@@ -64,6 +65,9 @@ void LowerUnits(Recovery& recovery, const std::vector<Unit>& units, const PutBac
     for (const NodeId node : unit.nodes) unread.WriteBehind(node);
   }
   recovery.writer.WarnOfUnknown("node");
+  for (const NameId made : PutBackDeadTurns(recovery.writer.program())) {
+    recovery.unread.insert(made);
+  }
 }
 
 LibraryModel ModelOf(const ExporterMetadata& metadata) {

@@ -1,13 +1,13 @@
 #include "estimator/recover/last_turns.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/module_names.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -16,37 +16,11 @@ namespace {
 constexpr int64_t kFewestTurns = 3;
 constexpr int kMostSteps = 3;  // between what a layer makes and the child that reads it
 
-// "layers.10" of "layers.10.residual.weight".
-struct Turn {
-  std::string list;
-  int64_t number = 0;
-
-  std::string Text() const { return list + "." + std::to_string(number); }
-};
-
-// The first part of a path that is a number, and what is before it.
-std::optional<Turn> TurnOf(std::string_view path) {
-  for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
-    const std::string_view part = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
-    if (!IsNumbered(part)) continue;
-    Turn turn = {std::string(path.substr(0, dot))};
-    std::from_chars(part.data(), part.data() + part.size(), turn.number);
-    return turn;
-  }
-  return std::nullopt;
-}
-
-// `path` with the number of `turn` exchanged; itself where it has none such.
-std::string InTurn(std::string path, const Turn& turn, int64_t number) {
-  const std::string text = turn.Text();
-  const std::string other = Turn{turn.list, number}.Text();
-  for (size_t at = path.find(text); at != path.npos; at = path.find(text, at + other.size())) {
-    const size_t end = at + text.size();
-    const bool begins = at == 0 || path[at - 1] == '/' || path[at - 1] == '.';
-    const bool ends = end == path.size() || path[end] == '/' || path[end] == '.';
-    if (begins && ends) path.replace(at, text.size(), other);
-  }
-  return path;
+// The outermost list that a path is in.
+std::optional<ListTurn> TurnOf(std::string_view path) {
+  std::vector<ListTurn> turns = TurnsAround(path);
+  if (turns.empty()) return std::nullopt;
+  return std::move(turns.front());
 }
 
 class LastTurnFinder {
@@ -60,7 +34,7 @@ class LastTurnFinder {
     std::vector<UnreadTensor> found;
     for (const Initializer& initializer : bound_.graph().initializers) {
       const std::string_view name = bound_.NameOf(initializer.value);
-      const std::optional<Turn> turn = TurnOf(name);
+      const std::optional<ListTurn> turn = TurnOf(name);
       if (!turn.has_value() || !EndsIn(*turn, name)) continue;
       if (!IsLeftOut(initializer.value, *turn)) continue;
       std::string lost = InTurn(std::string(name), *turn, turn->number + 1);
@@ -71,7 +45,7 @@ class LastTurnFinder {
 
  private:
   // Whether each turn up to that one has the tensor, and the next one has not.
-  bool EndsIn(const Turn& turn, std::string_view name) const {
+  bool EndsIn(const ListTurn& turn, std::string_view name) const {
     const auto has = [&](int64_t number) {
       return names_.contains(InTurn(std::string(name), turn, number));
     };
@@ -81,7 +55,7 @@ class LastTurnFinder {
     return before == turn.number;
   }
 
-  static std::string_view ListOf(std::string_view name, const Turn& turn) {
+  static std::string_view ListOf(std::string_view name, const ListTurn& turn) {
     return name.substr(0, turn.list.size());
   }
 
@@ -89,7 +63,7 @@ class LastTurnFinder {
   struct Branch {
     ValueId value = kNoValue;
     NodeId first = kNoNode;
-    Turn turn;  // of the layer
+    ListTurn turn;  // of the layer
   };
 
   // From the only node that reads `tensor` back to what a layer of that number has made.
@@ -103,7 +77,7 @@ class LastTurnFinder {
       if (branch.value == kNoValue || branch.value == tensor) return std::nullopt;
       const NodeId maker = bound_.graph().values[Index(branch.value)].producer;
       if (maker == kNoNode) return std::nullopt;
-      const std::optional<Turn> turn = TurnOf(PathOf(maker));
+      const std::optional<ListTurn> turn = TurnOf(PathOf(maker));
       if (turn.has_value() && turn->number == number) {
         branch.turn = *turn;
         return branch;
@@ -127,7 +101,7 @@ class LastTurnFinder {
 
   // Whether nothing reads in the next turn what the child that has `tensor` reads, and all else
   // does; of a child of the layer that makes it: of several lists the last may be shorter.
-  bool IsLeftOut(ValueId tensor, const Turn& turn) const {
+  bool IsLeftOut(ValueId tensor, const ListTurn& turn) const {
     const std::optional<Branch> branch = BranchOf(tensor, turn.number);
     const bool is_inside = branch.has_value() && branch->turn.list == turn.list;
     const ValueId next = is_inside ? InNextTurn(*branch) : kNoValue;
@@ -137,14 +111,14 @@ class LastTurnFinder {
     return !readers.empty() && readers == ReadersOf(next, branch->turn);
   }
 
-  std::multiset<std::string> ReadersOf(ValueId value, const Turn& turn) const {
+  std::multiset<std::string> ReadersOf(ValueId value, const ListTurn& turn) const {
     std::multiset<std::string> keys;
     for (const NodeId node : bound_.AllReadersOf(value)) keys.insert(KeyOf(node, turn));
     return keys;
   }
 
   // "Conv in layers.11.skip", also of the one in "layers.10.skip".
-  std::string KeyOf(NodeId node, const Turn& turn) const {
+  std::string KeyOf(NodeId node, const ListTurn& turn) const {
     return std::string(bound_.At(node).op_type) + " in " +
            InTurn(PathOf(node), turn, turn.number + 1);
   }
