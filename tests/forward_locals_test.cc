@@ -186,6 +186,27 @@ TEST_CASE("what a generated graph returns to layers is a local of its caller") {
   CHECK(known("r = self.rope(x)").empty());
 }
 
+TEST_CASE("rows tell of forwards of which a generated graph hides lines") {
+  Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) {
+                 ["/m/m.qkv/Neg"] r = Neg (x) ["/m/m.aggreg.0/Abs"] a = Abs (r)
+                 ["/m/m.kernel_func/Relu"] q = Relu (a) ["/m/Sin"] s = Sin (q)
+                 ["/m/m.proj/Neg"] y = Neg (s) })",
+                          {.mode = Mode::kEval})
+                        .program;
+  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
+  const auto known = [&](const char* line) {
+    const StatementId statement = program.source.Read(3, line);
+    for (AtenCall& call : program.calls) call.frames = {statement};
+    std::string names;
+    for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), last)) {
+      names += program.values[Index(name.value)].name + " as " + name.name + "; ";
+    }
+    return names;
+  };
+  CHECK(known("sin = torch.ops.aten.sin.default(q);  q = None") == "r as qkv; q as q; ");
+  CHECK(known("s = torch.sin(q)").empty());
+}
+
 TEST_CASE("what a later module reads has a name of its own, unless a sum takes the name") {
   const auto known = [](const std::string& reader) {
     return Known(R"(["/m/a/Neg"] a = Neg (x) ["/m/b/Abs"] b = Abs (a) )" + reader +
