@@ -55,6 +55,9 @@ constexpr SeenIn kStrided = {kTransformers, "models/pp_lcnet_v3/modeling_pp_lcne
 constexpr SeenIn kBlipText = {kTransformers, "models/blip/modeling_blip_text.py",
                               "self.crossattention = BlipTextAttention("};
 
+constexpr SeenIn kCrossLayer = {kTransformers, "models/lxmert/modeling_lxmert.py",
+                                "self.visn_self_att = LxmertSelfAttentionLayer(config)"};
+
 constexpr UnreadChild kUnreadChildren[] = {
     // CLIPVisionTransformer's last norm makes the pooled output, which a classifier of patches does
     // not read (CLIPForImageClassification).
@@ -77,6 +80,16 @@ constexpr UnreadChild kUnreadChildren[] = {
     {"text_model.encoder.layer.*.attention.output.LayerNorm",
      "text_model.encoder.layer.*.crossattention.output.LayerNorm", kBlipText,
      "vision_model.encoder.layers.0.self_attn.qkv.weight"},
+    // LxmertXLayer's side of images, of which the last one's states nothing reads.
+    {"x_layers.*.lang_self_att.self.query", "x_layers.*.visn_self_att.self.query", kCrossLayer},
+    {"x_layers.*.lang_self_att.self.key", "x_layers.*.visn_self_att.self.key", kCrossLayer},
+    {"x_layers.*.lang_self_att.self.value", "x_layers.*.visn_self_att.self.value", kCrossLayer},
+    {"x_layers.*.lang_self_att.output.dense", "x_layers.*.visn_self_att.output.dense", kCrossLayer},
+    {"x_layers.*.lang_self_att.output.LayerNorm", "x_layers.*.visn_self_att.output.LayerNorm",
+     kCrossLayer},
+    {"x_layers.*.lang_inter.dense", "x_layers.*.visn_inter.dense", kCrossLayer},
+    {"x_layers.*.lang_output.dense", "x_layers.*.visn_output.dense", kCrossLayer},
+    {"x_layers.*.lang_output.LayerNorm", "x_layers.*.visn_output.LayerNorm", kCrossLayer},
 };
 
 constexpr UnreadParameter kUnreadParameters[] = {
