@@ -432,6 +432,8 @@ std::string_view ContiguousArgumentOf(std::string_view file, std::string_view li
 // whether it calls a helper that indexes a table by numbers that are on the host, though an export
 // of a model on the CPU has them beside the others;
 bool IndexesFromHost(std::string_view file, std::string_view line);
+// whether it reads a buffer that its module has replaced by a cast to the type of what it is given;
+bool ReadsKeptCast(std::string_view file, std::string_view line);
 // whether it runs under torch.autocast(enabled=False), which is none on the meta device.
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // whether it does so, and what it is given was cast to the type of the autocast around it before.

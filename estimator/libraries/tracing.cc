@@ -180,6 +180,14 @@ constexpr TracedStatement kCastToAutocast[] = {
      {kTransformers, "models/nemotron/modeling_nemotron.py", "return F.layer_norm(*args)"}},
 };
 
+// "self.pe = self.extend_pe(hidden_states, self.pe)" before it.
+constexpr TracedStatement kKeptCasts[] = {
+    {"transformers/models/",
+     "relative_position_embeddings = self.pe[:, start_idx:end_idx]",
+     {kTransformers, "models/wav2vec2_conformer/modeling_wav2vec2_conformer.py",
+      "pe = pe.to(dtype=x.dtype, device=x.device)"}},
+};
+
 // Positions of one axis to another by torch.arange, which is told no device.
 constexpr TracedStatement kHostIndices[] = {
     {"transformers/",
@@ -341,6 +349,10 @@ bool RunsOutsideAutocast(std::string_view file, std::string_view line) {
 
 bool IndexesFromHost(std::string_view file, std::string_view line) {
   return HasAny(file, line, kHostIndices);
+}
+
+bool ReadsKeptCast(std::string_view file, std::string_view line) {
+  return HasAny(file, line, kKeptCasts);
 }
 
 bool KeepsRotaryInFloat(std::string_view type) {

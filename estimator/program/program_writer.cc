@@ -14,6 +14,7 @@
 #include "estimator/program/call_operands.h"
 #include "estimator/program/eager_attention.h"
 #include "estimator/program/fast_paths.h"
+#include "estimator/program/kept_casts.h"
 #include "estimator/program/loops_loss.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
@@ -227,6 +228,7 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel
   DropUnread(program, is_leftover);
   TakeFastPaths(program, settings);
   FindMadeOnce(program, settings);
+  KeepCastsOfBuffers(program);
   SayFrozen(program, settings);
   WarnOfUnreached(program, settings);
 }
