@@ -1,11 +1,11 @@
 // The names that PyTorch gives to modules and their tensors.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onnxfit {
@@ -36,7 +36,9 @@ struct ListTurn {
   int64_t number = 0;
 
   std::string Path() const { return list + "." + std::to_string(number); }
-  auto operator<=>(const ListTurn&) const = default;
+  bool operator<(const ListTurn& other) const {
+    return std::pair(list, number) < std::pair(other.list, other.number);
+  }
 };
 
 // Those around "stages.1.blocks.10.conv.weight", from the outermost in; none of a number above
