@@ -59,16 +59,30 @@ class StatementFinder {
   }
 
   // Of a part of a forward torch.export makes a graph, "with torch.no_grad():", whose names end
-  // with it; of all of a forward its names stand for those that the code has.
+  // with it, as do those of an autograd.Function that runs several modules; of all of one forward
+  // its names stand for those that the code has.
   void ForgetGenerated(std::vector<Statement>& statements) const {
     const auto is = [&](const Statement& statement, bool is_generated) {
       return statement.source != kNoStatement &&
              source_.At(statement.source).is_generated == is_generated;
     };
-    if (std::ranges::none_of(statements, [&](const Statement& s) { return is(s, false); })) return;
+    const bool is_whole =
+        std::ranges::none_of(statements, [&](const Statement& s) { return is(s, false); });
+    if (statements.empty() || (is_whole && !GoesOnAround(statements))) return;
     for (Statement& statement : statements) {
       if (is(statement, true)) statement.targets.clear();
     }
+  }
+
+  // Whether the call in front of a forward, or the one behind it, is of a generated graph.
+  bool GoesOnAround(const std::vector<Statement>& forward) const {
+    const auto is_generated = [&](int64_t call) {
+      if (call < 0 || call >= std::ssize(calls_) || calls_[Index(call)].frames.empty())
+        return false;
+      const StatementId line = calls_[Index(call)].frames.back();
+      return line != kNoStatement && source_.At(line).is_generated;
+    };
+    return is_generated(forward.front().first - 1) || is_generated(forward.back().last + 1);
   }
 
   bool IsSameLine(const Statement& a, const Statement& b) const {
