@@ -208,6 +208,23 @@ TEST_CASE("what a statement binds lives until its name is bound again") {
   }
 }
 
+// What an autograd.Function runs, its own call in front of a module's.
+TEST_CASE("a generated graph of more than a forward has no names of that forward's") {
+  Program program = Forward({{1, "a = torch.ops.aten.f.default(x)", ""},
+                             {2, "h = torch.ops.aten.f.default(a)", "m.layer"},
+                             {3, "g = torch.ops.aten.g.default(h)", "m.layer"},
+                             {4, "k = torch.ops.aten.k.default(g)", "m.layer"}});
+  for (AtenCall& call : program.calls) call.frames.resize(1);
+  std::string bound;
+  for (const ModuleCall& module : FindModuleCalls(program, ModuleRuns(program))) {
+    for (const Statement& statement : module.statements) {
+      bound += statement.targets.empty() ? "" : statement.targets[0] + " ";
+    }
+    bound += "; ";
+  }
+  CHECK(bound == "a ; ; ");
+}
+
 // After which call `name` is dropped.
 size_t DeathOf(Program program, NameId name) {
   PlaceDeaths(program, {.mode = Mode::kEval});
