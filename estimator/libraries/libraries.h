@@ -175,6 +175,14 @@ struct UntrainedParameter {
 };
 std::span<const UntrainedParameter> UntrainedParameters();
 
+// A child that a forward runs under torch.no_grad(), in a module that has the child `beside`, too.
+struct UntrackedChild {
+  std::string_view child;
+  std::string_view beside;
+  SeenIn seen;
+};
+std::span<const UntrackedChild> UntrackedChildren();
+
 // Buffers of embeddings that count positions, of as many numbers as `table` has rows.
 struct PositionBuffer {
   std::string_view table;  // the module's child
