@@ -676,5 +676,34 @@ TEST_CASE("nor does one whose weight a parametrization norms") {
   CHECK(known("original1").find("encoder_outputs") == std::string::npos);
 }
 
+TEST_CASE("a selective scan holds what its function has made until that returns") {
+  const auto known = [](const std::string& child) {
+    return Known(R"(["/m/in_proj/Neg"] h = Neg (x) ["/m/x_proj/Abs"] p = Abs (h)
+                    ["/m/)" +
+                 child + R"(Softplus"] d = Softplus (p)
+                    ["/m/Mul"] m = Mul (d, p) ["/m/Exp"] a = Exp (m) ["/m/Mul_1"] b = Mul (d, h)
+                    ["/m/Mul_2"] u = Mul (b, h) ["/m/Mul_3"] s = Mul (a, u)
+                    ["/m/out_proj/Neg"] y = Neg (s))");
+  };
+  const std::string scan = known("");
+  CHECK(scan.find("d until /m/Mul_3 as dt; ") != std::string::npos);
+  CHECK(scan.find("a until /m/Mul_3 as discrete_A; ") != std::string::npos);
+  CHECK(scan.find("b until /m/Mul_3 as discrete_B; ") != std::string::npos);
+  CHECK(scan.find("u until /m/Mul_3 as deltaB_u; ") != std::string::npos);
+  CHECK(known("dt_proj/").find("discrete_A") == std::string::npos);
+}
+
+TEST_CASE("a detector holds all levels of its backbone's features") {
+  const auto known = [](const std::string& name) {
+    return Known(R"(["/m/backbone/model/layer1/Neg"] a = Neg (x)
+                    ["/m/backbone/model/)" +
+                 name + R"(/Abs"] b = Abs (a)
+                    ["/m/encoder/Neg"] e = Neg (b) ["/m/decoder/Abs"] d = Abs (e)
+                    ["/m/Tanh"] y = Tanh (d))");
+  };
+  CHECK(known("layer4").starts_with("a until /m/Tanh as features; b until /m/Tanh as features; "));
+  CHECK(known("stage4").find("features") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::forward_locals_test
