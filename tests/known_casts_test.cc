@@ -94,6 +94,19 @@ TEST_CASE("a scan is in fp32 in a file without lines, too, known by its paramete
   CHECK(casts("in_proj").empty());
 }
 
+TEST_CASE("a scan multiplies its state in the type of the other factor") {
+  const auto casts = [](const char* child) {
+    return Told(ParseGraph(fmt::format(
+        R"(n (float[2, 3, 4] x, float[2, 4, 1] c) => (float[2, 3, 1] y)
+        < float[2, 3] "m.A_log" = ["location": "none"] > {{
+          ["/m/{}/Neg"] b = Neg (x) ["/m/Exp"] a = Exp ("m.A_log")
+          ["/m/MatMul"] y = MatMul (b, c) }})",
+        child)));
+  };
+  CHECK(casts("x_proj") == "to.inline m.A_log before a; type_as.inline b c before y; ");
+  CHECK(casts("in_proj").empty());
+}
+
 TEST_CASE("casts of a module are known by its children in a file without lines") {
   const auto casts = [](const std::string& child) {
     return Told(ParseGraph(fmt::format(R"(n (float[2, 4, 4] x) => (float[2, 4, 4] y) {{

@@ -454,8 +454,9 @@ std::string_view FunctionOfModule(std::string_view name);
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
 
-// Casts to fp32 that a file without lines does not show, in the forward of a module that has a
-// parameter "A_log" and a child `child`, by nodes in their order.
+// Casts to fp32, or to the type of a product's other operand, that a file without lines does not
+// show, in the forward of a module that has a parameter "A_log" and a child `child`, by nodes in
+// their order.
 struct ScanCast {
   std::string_view child;
   std::string_view op_type;
@@ -463,6 +464,7 @@ struct ScanCast {
   int16_t nth;      // of those of the forward; -1: each
   int16_t operand;  // -1: all
   SeenIn seen;
+  bool to_other = false;
 };
 std::span<const ScanCast> ScanCasts();
 

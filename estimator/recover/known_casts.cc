@@ -248,18 +248,22 @@ class ScanCastFinder {
     const int count = counts_[{&row, path}]++;
     if (row.nth >= 0 && count != row.nth) return;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (row.operand < 0 || static_cast<size_t>(row.operand) == i) AddBefore(id, node.inputs[i]);
+      if (row.operand >= 0 && static_cast<size_t>(row.operand) != i) continue;
+      AddBefore(id, node.inputs[i], row.to_other ? node.inputs[i == 0 ? 1 : 0] : kNoValue);
     }
   }
 
-  void AddBefore(NodeId node, ValueId value) {
+  // To the type of `like`, if there is one.
+  void AddBefore(NodeId node, ValueId value, ValueId like) {
     const bool is_tensor =
         value != kNoValue && IsFloat(bound_.TypeOf(value).dtype) && Numel(bound_.DimsOf(value)) > 1;
     if (!is_tensor) return;
-    calls_.push_back({.before = node,
-                      .input = value,
-                      .name = fmt::format("{}.float", bound_.NameOf(value)),
-                      .op = "to.inline"});
+    calls_.push_back(
+        {.before = node,
+         .input = value,
+         .name = fmt::format("{}.{}", bound_.NameOf(value), like == kNoValue ? "float" : "cast"),
+         .op = like == kNoValue ? "to.inline" : "type_as.inline",
+         .like = like});
   }
 
   const BoundGraph& bound_;
