@@ -221,9 +221,6 @@ TEST_CASE("blocks of libraries hold what they pass on in one line") {
   CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/conv/Abs"] b = Abs (a)
                  ["/m/fc2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
         "a until /m/fc2/Neg as x; b until /m/Abs as c; ");
-  CHECK(Known(R"(["/m/norm1/Neg"] a = Neg (x) ["/m/conv1/Abs"] b = Abs (a)
-                 ["/m/conv2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
-        "b until /m/Abs as bottleneck_output; ");
   CHECK(Known(R"(["/m/attn/qkv/Neg"] a = Neg (x) ["/m/attn/Abs"] b = Abs (a)
                  ["/m/attn/proj/Neg"] c = Neg (b) ["/Abs"] y = Abs (c))") ==
         "a until /m/attn/proj/Neg as qkv; ");
@@ -703,6 +700,16 @@ TEST_CASE("a detector holds all levels of its backbone's features") {
   };
   CHECK(known("layer4").starts_with("a until /m/Tanh as features; b until /m/Tanh as features; "));
   CHECK(known("stage4").find("features") == std::string::npos);
+}
+
+TEST_CASE("a row may be of forwards that make a call of their own") {
+  const auto known = [](const std::string& joined) {
+    return Known("[\"/m/" + joined + R"(] c = Concat <axis = 2> (x)
+                    ["/m/norm1/Abs"] n = Abs (c) ["/m/conv1/Neg"] a = Neg (n)
+                    ["/m/norm2/Abs"] b = Abs (a) ["/m/conv2/Neg"] y = Neg (b))");
+  };
+  CHECK(known("Concat\"").find("a until /m/conv2/Neg as bottleneck_output; ") != std::string::npos);
+  CHECK(known("join/Concat\"").find("bottleneck_output") == std::string::npos);
 }
 
 }  // namespace

@@ -340,6 +340,14 @@ constexpr KnownNameRow kRowsOfModels[] = {
      {},
      false,
      {kTransformers, "models/gpt2/modeling_gpt2.py", "attn_output, _ = self.attn("}},
+    // XmodOutput, whose lang_adapter is given what the norm normalizes.
+    {{"dense", "LayerNorm", ">index_put"},
+     "<LayerNorm",
+     "hidden_states",
+     {},
+     false,
+     {kTransformers, "models/xmod/modeling_xmod.py",
+      "hidden_states = self.lang_adapter(lang_ids, hidden_states)"}},
     // TimeSeriesTransformerModel, whose method makes them.
     {{"scaler", "encoder", "decoder"}, "scaler", "loc, scale", {}, true, kTimeSeries},
     {{"scaler", "encoder", "decoder"}, "scaler>log>cat", "static_feat", {}, true, kTimeSeries},

@@ -300,7 +300,7 @@ std::string_view CloneOfBuffer();
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
   // Those that it has, and, with "!", has not; "attention/self" one that has another, or runs such
-  // an operator; "@block" is its own name.
+  // an operator; "@block" is its own name, ">cat" a call of its own.
   std::string_view children[4];
   // One of them, "blocks.*" of a list, or an operator; "pad>view": the first view behind a pad;
   // "<norm": what that one was given; "+stage": what each layer of a list in that one makes;
