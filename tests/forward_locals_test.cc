@@ -712,5 +712,20 @@ TEST_CASE("a row may be of forwards that make a call of their own") {
   CHECK(known("join/Concat\"").find("bottleneck_output") == std::string::npos);
 }
 
+TEST_CASE("a cache holds keys and values until the forward that runs the layers returns") {
+  const auto known = [](const std::string& values) {
+    return Known(R"(["/m/h.0/Concat"] k = Concat <axis = 1> (x)
+                    ["/m/h.0/)" +
+                 values + R"(] v = Concat <axis = 1> (x)
+                    ["/m/h.0/Transpose"] t = Transpose <perm = [0, 2, 1]> (k)
+                    ["/m/h.0/MatMul"] s = MatMul (k, t) ["/m/h.0/Softmax"] w = Softmax (s)
+                    ["/m/h.0/MatMul_1"] o = MatMul (w, v) ["/m/h.1/Neg"] n = Neg (o)
+                    ["/m/Abs"] a = Abs (n) ["/o/Tanh"] y = Tanh (a))");
+  };
+  const std::string held = known("Concat_1\"");
+  CHECK(held.find("k until /m/Abs as cache; v until /m/Abs as cache; ") != std::string::npos);
+  CHECK(known("cat/Concat\"").find("cache") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::forward_locals_test
