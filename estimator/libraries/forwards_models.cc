@@ -31,6 +31,8 @@ constexpr SeenIn kDetr = {kTransformers, "models/conditional_detr/modeling_condi
 constexpr SeenIn kDecision = {kTransformers,
                               "models/decision_transformer/modeling_decision_transformer.py",
                               "state_embeddings = state_embeddings + time_embeddings"};
+constexpr SeenIn kOwl = {kTransformers, "models/owlv2/modeling_owlv2.py",
+                         "(pred_logits, class_embeds) = self.class_predictor("};
 
 constexpr KnownNameRow kRowsOfModels[] = {
     // ConvBertSelfAttention.
@@ -348,6 +350,15 @@ constexpr KnownNameRow kRowsOfModels[] = {
      false,
      {kTransformers, "models/xmod/modeling_xmod.py",
       "hidden_states = self.lang_adapter(lang_ids, hidden_states)"}},
+    // OwlViTForObjectDetection and Owlv2ForObjectDetection, which return what they have named.
+    {{"class_head", "layer_norm", "box_head"}, "layer_norm", "feature_map", {}, true, kOwl},
+    {{"class_head", "layer_norm", "box_head"}, "class_head/div", "class_embeds", {}, true, kOwl},
+    {{"class_head", "objectness_head", "box_head"},
+     "objectness_head",
+     "objectness_logits",
+     {},
+     true,
+     kOwl},
     // TimeSeriesTransformerModel, whose method makes them.
     {{"scaler", "encoder", "decoder"}, "scaler", "loc, scale", {}, true, kTimeSeries},
     {{"scaler", "encoder", "decoder"}, "scaler>log>cat", "static_feat", {}, true, kTimeSeries},

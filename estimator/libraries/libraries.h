@@ -231,8 +231,9 @@ struct UnreadRunRow {
   SeenIn seen;
 };
 std::span<const UnreadRunRow> UnreadRuns();
-// A head that a forward of that class runs on what its child `before`, the next one, reads,
-// detached, and returns: its layers are linear ones, or the activation "gelu".
+// A head that a forward of that class, or, in files without classes, one that has lost its tensors,
+// runs on what its child `before`, the next one, reads, detached, and returns: its layers are
+// linear ones, or the activation "gelu".
 struct UnreadHeadRow {
   std::string_view in_class;
   std::string_view before;

@@ -141,6 +141,23 @@ std::optional<size_t> LevelOfZeros(const ExporterMetadata& metadata, const Unrea
   return std::nullopt;
 }
 
+// Of the forward around `node` that a row is of, by its class, or by a tensor of the head that it
+// has lost there.
+std::optional<size_t> LevelOfHead(const ExporterMetadata& metadata, const UnreadHeadRow& row,
+                                  NodeId node, const IsLostTensor& is_lost) {
+  const std::vector<std::string>& classes = metadata.ClassesOf(node);
+  const auto known = LevelOfClass(classes, row.in_class);
+  if (known.has_value()) return known;
+  const ModuleId module = metadata.ModuleOf(node);
+  for (size_t level = 0; classes.empty() && level < metadata.modules.DepthOf(module); ++level) {
+    if (!RunsInChild(metadata, node, level, row.before)) continue;
+    const std::string& caller = metadata.modules.PathOf(metadata.modules.AtLevel(module, level));
+    const std::string layer = ChildPath(ChildPath(caller, row.head), row.layers[0]);
+    if (is_lost(layer + ".weight")) return level;
+  }
+  return std::nullopt;
+}
+
 // Features [batch, places, features] that a node makes and `reader` reads; kNoValue without such.
 ValueId StatesReadBy(const BoundGraph& bound, NodeId reader) {
   for (const ValueId value : bound.At(reader).inputs) {
@@ -170,14 +187,14 @@ std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
   return found;
 }
 
-std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound) {
+std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound, const IsLostTensor& is_lost) {
   std::vector<UnreadHead> found;
   const ModuleTree& modules = bound.metadata().modules;
   const std::set<std::string> paths = PathsOfModules(bound.metadata());
   for (const UnreadHeadRow& row : UnreadHeads()) {
     std::set<ModuleId> callers;  // each runs it once
     for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const auto level = LevelOfClass(bound.metadata().ClassesOf(node), row.in_class);
+      const auto level = LevelOfHead(bound.metadata(), row, node, is_lost);
       if (!level.has_value() || !RunsInChild(bound.metadata(), node, *level, row.before)) continue;
       const ModuleId caller = modules.AtLevel(bound.metadata().ModuleOf(node), *level);
       const std::string path = ChildPath(modules.PathOf(caller), row.head);
@@ -197,8 +214,8 @@ std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound, const IsLostTenso
 UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
     : recovery_(recovery), places_(places) {
   zeros_ = FindUnreadZeros(recovery.bound);
-  heads_ = FindUnreadHeads(recovery.bound);
   const auto is_lost = [&](const std::string& name) { return TensorOf(name) != kNoName; };
+  heads_ = FindUnreadHeads(recovery.bound, is_lost);
   for (UnreadRun& run : FindUnreadRuns(recovery.bound, is_lost)) {
     const NodeId behind = run.behind;
     runs_.emplace(behind, std::move(run));
@@ -240,9 +257,11 @@ void UnreadRunWriter::Write(const UnreadHead& head) {
   CallPlace detached = caller;
   detached.leaves_autograd = true;
   made = UnitWriter(recovery_, detached).Make("view", {made}, head.path + ".detach", type);
+  const bool shows_lines = !caller.frames.empty();  // the caller's, not the head's
+  const CallPlace forward = shows_lines ? caller : Enter(caller, head.path, "");
   for (const std::string_view layer : head.row->layers) {
     const std::string path = ChildPath(head.path, layer);
-    UnitWriter unit(recovery_, Enter(caller, path, ""));
+    UnitWriter unit(recovery_, Enter(forward, path, ""));
     if (layer == "gelu") {
       made = unit.Make("gelu", {made}, path, type);
       continue;
