@@ -727,5 +727,15 @@ TEST_CASE("a cache holds keys and values until the forward that runs the layers 
   CHECK(known("cat/Concat\"").find("cache") == std::string::npos);
 }
 
+TEST_CASE("what a forward fills for a child has a name") {
+  const auto known = [](const std::string& child) {
+    return Known(R"(["/m/Shape"] s = Shape (x) ["/m/ConstantOfShape"] z = ConstantOfShape (s)
+                    ["/m/)" +
+                 child + R"(] b = Add (x, z) ["/m/Abs"] y = Abs (b))");
+  };
+  CHECK(known("a/Add\"") == "z until /m/Abs as mask; ");
+  CHECK(known("Add\"").empty());
+}
+
 }  // namespace
 }  // namespace onnxfit::forward_locals_test

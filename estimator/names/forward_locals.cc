@@ -72,6 +72,7 @@ class KnownNameFinder {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
     FindCached(forward, steps);
+    FindFilled(forward, steps);
     FindVariance(forward, steps);
     FindResponse(forward, steps);
     FindOwnLoops(calls_, forward, steps, known_, names_);
@@ -223,6 +224,24 @@ class KnownNameFinder {
         if (value != kNoName) names_.push_back({value, forward.last, "features"});
       }
       return;
+    }
+  }
+
+  // mask = torch.ones((n, h, w)) that a child reads.
+  void FindFilled(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i].is_child || steps[i].key != "constant") continue;
+      const NameId made = At(steps[i].first).outputs[0];
+      const auto reads = [&](const ForwardStep& step) {
+        if (!step.is_child) return false;
+        for (int64_t call = step.first; call <= step.last; ++call) {
+          const std::vector<NameId>& read = At(call).inputs;
+          if (std::ranges::find(read, made) != read.end()) return true;
+        }
+        return false;
+      };
+      if (std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(), reads))
+        Bind(steps[i], forward.last, "mask");
     }
   }
 
