@@ -121,6 +121,18 @@ TEST_CASE("casts of a module are known by its children in a file without lines")
   CHECK(casts("branches").empty());
 }
 
+TEST_CASE("rows of a table go to the type of what they are multiplied with") {
+  const auto casts = [](const std::string& cast) {
+    return Told(ParseGraph(R"(n (float[2, 3, 4] x, int64[5] i) => (float[2, 3, 5] y)
+        < float[9, 4] w = ["location": "none"] > {
+          ["/m/t/Gather"] g = Gather (w, i) )" +
+                           cast + R"(
+          ["/m/Einsum"] y = Einsum <equation = "bld,rd->blr"> (x, c) })"));
+  };
+  CHECK(casts("[\"/m/Cast\"] c = Cast <to = 1> (g)") == "type_as c x before y; ");
+  CHECK(casts("[\"/m/Neg\"] c = Neg (g)").empty());
+}
+
 TEST_CASE("a cast at the end of a line is of what the line's call makes") {
   CHECK(Casts("transformers/models/mamba/modeling_mamba.py",
               "logits = self.lm_head(x.to(self.lm_head.weight.dtype)).float()") ==
