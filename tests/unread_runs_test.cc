@@ -127,6 +127,17 @@ TEST_CASE("in files without classes what a head has lost tells the forward that 
   CHECK(found("m.head.dense0.weight").empty());
 }
 
+TEST_CASE("states that a forward gathers for nobody are copied") {
+  const auto found = [](const std::string& name, const std::string& own) {
+    const BoundModel model(ParseGraph("n (float[2, 3, 4] x) => (float[2, 3, 4] y) { [\"/m/" + name +
+                                      "/encoder/Neg\"] h = Neg (x) [\"/m/" + name + "/" + own +
+                                      "}"));
+    return FindUnreadRuns(model.bound).size();
+  };
+  CHECK(found("vjepa2", "Abs\"] y = Abs (h) ") == 1);
+  CHECK(found("video", "Abs\"] y = Abs (h) ") == 0);
+}
+
 // Words behind DeBERTa's embeddings, which have no table of types; `name` is what is given, too.
 std::string Zeros(const std::string& type, const char* name) {
   Graph graph = ParseGraph(fmt::format(

@@ -373,6 +373,14 @@ constexpr KnownNameRow kRowsOfModels[] = {
      false,
      {kTransformers, "models/deformable_detr/modeling_deformable_detr.py",
       "sampling_value_list.append(sampling_value_l_)"}},
+    // VJEPA2Model, which returns states of all places beside them.
+    {{"@vjepa2"},
+     "clone",
+     "masked_hidden_state",
+     {},
+     true,
+     {kTransformers, "models/vjepa2/modeling_vjepa2.py",
+      "masked_hidden_state=apply_masks(sequence_output, context_mask)"}},
     // OwlViTForObjectDetection and Owlv2ForObjectDetection, which return what they have named.
     {{"class_head", "layer_norm", "box_head"}, "layer_norm", "feature_map", {}, true, kOwl},
     {{"class_head", "layer_norm", "box_head"}, "class_head/div", "class_embeds", {}, true, kOwl},

@@ -229,6 +229,10 @@ struct UnreadRunRow {
   std::string_view pooler;  // a child with a layer "dense" and tanh, "": none
   std::string_view pooler_line;
   SeenIn seen;
+  // The line that gathers all states by places that are counted, in a module of that name; "": none
+  // does.
+  std::string_view copy_line = {};
+  std::string_view called = {};
 };
 std::span<const UnreadRunRow> UnreadRuns();
 // A head that a forward of that class, or, in files without classes, one that has lost its tensors,

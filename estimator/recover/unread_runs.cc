@@ -61,9 +61,20 @@ class UnreadRunFinder {
   }
 
   bool AreUnread(const UnreadRunRow& row, const std::string& caller) const {
+    if (!row.copy_line.empty()) return ChildOf(caller) == row.called && !Gathers(caller);
     const bool is_norm = row.norm.empty() || IsUnread(ChildPath(caller, row.norm));
     const bool is_pooler = row.pooler.empty() || IsUnread(ChildPath(caller, row.pooler) + ".dense");
     return is_norm && is_pooler;
+  }
+
+  // Whether the file shows that the forward does.
+  bool Gathers(const std::string& caller) const {
+    const std::vector<Node>& nodes = bound_.graph().nodes;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const bool is_own = bound_.metadata().PathOf(static_cast<NodeId>(i)) == caller;
+      if (is_own && nodes[i].op_type == "GatherElements") return true;
+    }
+    return false;
   }
 
   // Where `node` makes states in the child that comes before.
@@ -244,6 +255,7 @@ void UnreadRunWriter::Write(const UnreadRun& run) {
   NameId made = recovery_.values.NameOf(run.states);
   if (made == kNoName) return;
   if (!run.row->norm.empty()) made = WriteNorm(run, made);
+  if (!run.row->copy_line.empty()) made = WriteCopy(run, made);
   if (made != kNoName) recovery_.unread.insert(made);
   if (!run.row->pooler.empty() && made != kNoName) made = WritePooler(run, made);
   if (made != kNoName) recovery_.unread.insert(made);
@@ -288,6 +300,12 @@ NameId UnreadRunWriter::WriteNorm(const UnreadRun& run, NameId states) {
   UnitWriter unit(recovery_, Enter(caller, path, "return F.layer_norm("));
   const TensorType type = unit.program().values[Index(states)].type;
   return unit.Make("layer_norm", {states, weight, bias}, path, type, {1});
+}
+
+NameId UnreadRunWriter::WriteCopy(const UnreadRun& run, NameId states) {
+  const ProgramValue value = recovery_.writer.program().values[Index(states)];
+  UnitWriter unit(recovery_, PlaceOf(run.behind, run.level, run.row->copy_line, 1));
+  return unit.Make("clone", {states}, value.name + ".gathered", value.type);
 }
 
 // The first of all states, through a layer and tanh.

@@ -71,6 +71,7 @@ class UnreadRunWriter {
   void Write(const UnreadRun& run);
   void Write(const UnreadHead& head);
   NameId WriteNorm(const UnreadRun& run, NameId states);
+  NameId WriteCopy(const UnreadRun& run, NameId states);
   NameId WritePooler(const UnreadRun& run, NameId states);
   NameId TakeFirst(UnitWriter unit, NameId states);
   CallPlace PlaceOf(NodeId node, size_t level, std::string_view line, int64_t below);
