@@ -242,9 +242,6 @@ TEST_CASE("blocks of libraries hold what they pass on in one line") {
   CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/conv/Abs"] b = Abs (a)
                  ["/m/fc2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
         "a until /m/fc2/Neg as x; b until /m/Abs as c; ");
-  CHECK(Known(R"(["/m/norm1/Neg"] a = Neg (x) ["/m/conv1/Abs"] b = Abs (a)
-                 ["/m/conv2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
-        "b until /m/Abs as bottleneck_output; ");
   CHECK(Known(R"(["/m/attn/qkv/Neg"] a = Neg (x) ["/m/attn/Abs"] b = Abs (a)
                  ["/m/attn/proj/Neg"] c = Neg (b) ["/Abs"] y = Abs (c))") ==
         "a until /m/attn/proj/Neg as qkv; ");
@@ -695,6 +692,70 @@ TEST_CASE("nor does one whose weight a parametrization norms") {
     return names;
   };
   CHECK(known("original1").find("encoder_outputs") == std::string::npos);
+}
+
+TEST_CASE("a selective scan holds what its function has made until that returns") {
+  const auto known = [](const std::string& child) {
+    return Known(R"(["/m/in_proj/Neg"] h = Neg (x) ["/m/x_proj/Abs"] p = Abs (h)
+                    ["/m/)" +
+                 child + R"(Softplus"] d = Softplus (p)
+                    ["/m/Mul"] m = Mul (d, p) ["/m/Exp"] a = Exp (m) ["/m/Mul_1"] b = Mul (d, h)
+                    ["/m/Mul_2"] u = Mul (b, h) ["/m/Mul_3"] s = Mul (a, u)
+                    ["/m/out_proj/Neg"] y = Neg (s))");
+  };
+  const std::string scan = known("");
+  CHECK(scan.find("d until /m/Mul_3 as dt; ") != std::string::npos);
+  CHECK(scan.find("a until /m/Mul_3 as discrete_A; ") != std::string::npos);
+  CHECK(scan.find("b until /m/Mul_3 as discrete_B; ") != std::string::npos);
+  CHECK(scan.find("u until /m/Mul_3 as deltaB_u; ") != std::string::npos);
+  CHECK(known("dt_proj/").find("discrete_A") == std::string::npos);
+}
+
+TEST_CASE("a detector holds all levels of its backbone's features") {
+  const auto known = [](const std::string& name) {
+    return Known(R"(["/m/backbone/model/layer1/Neg"] a = Neg (x)
+                    ["/m/backbone/model/)" +
+                 name + R"(/Abs"] b = Abs (a)
+                    ["/m/encoder/Neg"] e = Neg (b) ["/m/decoder/Abs"] d = Abs (e)
+                    ["/m/Tanh"] y = Tanh (d))");
+  };
+  CHECK(known("layer4").starts_with("a until /m/Tanh as features; b until /m/Tanh as features; "));
+  CHECK(known("stage4").find("features") == std::string::npos);
+}
+
+TEST_CASE("a row may be of forwards that make a call of their own") {
+  const auto known = [](const std::string& joined) {
+    return Known("[\"/m/" + joined + R"(] c = Concat <axis = 2> (x)
+                    ["/m/norm1/Abs"] n = Abs (c) ["/m/conv1/Neg"] a = Neg (n)
+                    ["/m/norm2/Abs"] b = Abs (a) ["/m/conv2/Neg"] y = Neg (b))");
+  };
+  CHECK(known("Concat\"").find("a until /m/conv2/Neg as bottleneck_output; ") != std::string::npos);
+  CHECK(known("join/Concat\"").find("bottleneck_output") == std::string::npos);
+}
+
+TEST_CASE("a cache holds keys and values until the forward that runs the layers returns") {
+  const auto known = [](const std::string& values) {
+    return Known(R"(["/m/h.0/Concat"] k = Concat <axis = 1> (x)
+                    ["/m/h.0/)" +
+                 values + R"(] v = Concat <axis = 1> (x)
+                    ["/m/h.0/Transpose"] t = Transpose <perm = [0, 2, 1]> (k)
+                    ["/m/h.0/MatMul"] s = MatMul (k, t) ["/m/h.0/Softmax"] w = Softmax (s)
+                    ["/m/h.0/MatMul_1"] o = MatMul (w, v) ["/m/h.1/Neg"] n = Neg (o)
+                    ["/m/Abs"] a = Abs (n) ["/o/Tanh"] y = Tanh (a))");
+  };
+  const std::string held = known("Concat_1\"");
+  CHECK(held.find("k until /m/Abs as cache; v until /m/Abs as cache; ") != std::string::npos);
+  CHECK(known("cat/Concat\"").find("cache") == std::string::npos);
+}
+
+TEST_CASE("what a forward fills for a child has a name") {
+  const auto known = [](const std::string& child) {
+    return Known(R"(["/m/Shape"] s = Shape (x) ["/m/ConstantOfShape"] z = ConstantOfShape (s)
+                    ["/m/)" +
+                 child + R"(] b = Add (x, z) ["/m/Abs"] y = Abs (b))");
+  };
+  CHECK(known("a/Add\"") == "z until /m/Abs as mask; ");
+  CHECK(known("Add\"").empty());
 }
 
 }  // namespace

@@ -65,5 +65,16 @@ TEST_CASE("the forward of an autograd function keeps nothing but what its backwa
   CHECK(Calls(graph) == "tanh* bloom_gelu ");
 }
 
+TEST_CASE("what a library runs under torch.no_grad() is known by the child beside it") {
+  const auto calls = [](const std::string& beside) {
+    return Calls(ParseGraph(R"(n (float[4] x) => (float[4] y) {
+        ["/m/dac_encoder/block.0/Tanh"] t = Tanh (x) ["/m/bottleneck/Exp"] e = Exp (t)
+        ["/m/)" + beside + R"(/Neg"] y = Neg (e)
+      })"));
+  };
+  CHECK(calls("data_proj") == "tanh* exp* neg ");
+  CHECK(calls("proj") == "tanh exp neg ");
+}
+
 }  // namespace
 }  // namespace onnxfit::generated_bodies_test

@@ -94,6 +94,19 @@ TEST_CASE("a scan is in fp32 in a file without lines, too, known by its paramete
   CHECK(casts("in_proj").empty());
 }
 
+TEST_CASE("a scan multiplies its state in the type of the other factor") {
+  const auto casts = [](const char* child) {
+    return Told(ParseGraph(fmt::format(
+        R"(n (float[2, 3, 4] x, float[2, 4, 1] c) => (float[2, 3, 1] y)
+        < float[2, 3] "m.A_log" = ["location": "none"] > {{
+          ["/m/{}/Neg"] b = Neg (x) ["/m/Exp"] a = Exp ("m.A_log")
+          ["/m/MatMul"] y = MatMul (b, c) }})",
+        child)));
+  };
+  CHECK(casts("x_proj") == "to.inline m.A_log before a; type_as.inline b c before y; ");
+  CHECK(casts("in_proj").empty());
+}
+
 TEST_CASE("casts of a module are known by its children in a file without lines") {
   const auto casts = [](const std::string& child) {
     return Told(ParseGraph(fmt::format(R"(n (float[2, 4, 4] x) => (float[2, 4, 4] y) {{
@@ -106,6 +119,18 @@ TEST_CASE("casts of a module are known by its children in a file without lines")
         "to.inline q before s; to.inline k before s; to.inline q before o; "
         "type_as.inline d q behind d; ");
   CHECK(casts("branches").empty());
+}
+
+TEST_CASE("rows of a table go to the type of what they are multiplied with") {
+  const auto casts = [](const std::string& cast) {
+    return Told(ParseGraph(R"(n (float[2, 3, 4] x, int64[5] i) => (float[2, 3, 5] y)
+        < float[9, 4] w = ["location": "none"] > {
+          ["/m/t/Gather"] g = Gather (w, i) )" +
+                           cast + R"(
+          ["/m/Einsum"] y = Einsum <equation = "bld,rd->blr"> (x, c) })"));
+  };
+  CHECK(casts("[\"/m/Cast\"] c = Cast <to = 1> (g)") == "type_as c x before y; ");
+  CHECK(casts("[\"/m/Neg\"] c = Neg (g)").empty());
 }
 
 TEST_CASE("a cast at the end of a line is of what the line's call makes") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "estimator/recover/exporter_metadata.h"
+#include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/paths.h"
 #include "tests/trace_helpers.h"
@@ -368,6 +369,21 @@ TEST_CASE("a maximum that is taken off in front of an exponential has no history
                  ["/Sub"] s = Sub (x, m) y = Exp (s))") == "neg max.dim sub exp ");
   CHECK(calls(R"(["/ReduceMax"] m = ReduceMax (x, axes) ["/Sub"] s = Sub (x, m) y = Tanh (s))") ==
         "max.dim sub tanh ");
+}
+
+TEST_CASE("boxes that topk has chosen are detached in TorchScript's files") {
+  const auto detached = [](const std::string& numbers, const std::string& node) {
+    const BoundModel model(ParseGraph("n (float[2, 9, " + numbers + R"(] x, float[2, 9] s) =>
+        (float y) < int64[1] k = {3}, int64[1] axis = {2}, int64[3] times = {1, 1, )" +
+                                      numbers +
+                                      R"(} > {
+          v, i = TopK <axis = 1> (s, k) u = Unsqueeze (i, axis) t = Tile (u, times)
+          [)" + node + R"(] g = GatherElements <axis = 1> (x, t) y = Neg (g) })"));
+    return FindDetachedMaxima(model.bound).size();
+  };
+  CHECK(detached("4", "\"/m/GatherElements\"") == 1);
+  CHECK(detached("8", "\"/m/GatherElements\"") == 0);  // features
+  CHECK(detached("4", "node_gather") == 0);
 }
 
 // y = a * b.detach() of b = relu(a), a = x * w, in each way that an export has it.

@@ -51,6 +51,16 @@ TEST_CASE("the casts of an RMS norm, which files of fp32 models hide") {
                              "%y = mul(%y.to, %w)  # n\n");
 }
 
+TEST_CASE("under autocast an RMS norm's result goes back to the type of what it norms") {
+  const std::string inverse = "c = Cast <to = 1> (x)" + std::string(kInverse);
+  const auto casts = [&](const std::string& body, Precision precision) {
+    return Lowered(inverse + body, precision).find("= type_as(%y.mul, %x)") != std::string::npos;
+  };
+  CHECK(casts("k = Cast <to = 1> (h) [n] y = Mul (w, k)", Precision::kAmpBf16));
+  CHECK_FALSE(casts("k = Cast <to = 1> (h) [n] y = Mul (w, k)", Precision::kBf16));
+  CHECK_FALSE(casts("[n] y = Mul (w, h)", Precision::kAmpBf16));  // T5's
+}
+
 // The types of what `body` makes in bf16, in order.
 std::string Types(const std::string& body) {
   const Program program =

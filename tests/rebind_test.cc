@@ -294,6 +294,15 @@ TEST_CASE("constants of a free batch that was traced with another one follow") {
     })";
   CHECK(TypesTraced(kSplit, 8) == "float32[8, 12]");
   CHECK(TypesTraced(kSplit, 1) == "float32[1, 12]");
+  // x[mask] of a mask of numpy's, expanded to the shape that x has.
+  constexpr std::string_view kMask = R"(
+    g (float[N, 3, 4] x) => (float y) <bool[2, 3] mask = {1, 0, 0, 0, 1, 0}, int64[1] axis = {2}> {
+      m = Unsqueeze(mask, axis)
+      s = Shape(x)
+      e = Expand(m, s)
+      y = Where(e, x, x)
+    })";
+  CHECK(TypesTraced(kMask, 8) == "float32[8, 3, 4]");
   // A size that no batch mends.
   constexpr std::string_view kWrong = R"(
     g (float[N, 3] x) => (float y) <float[4, 5] w = {0}> { y = MatMul(x, w) })";

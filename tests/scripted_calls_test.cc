@@ -163,6 +163,32 @@ TEST_CASE("what TorchScript's exporter writes as several nodes is one call") {
   }
 }
 
+// z[mask] = y of zeros z [2, 3, 4] and a mask [2], and what PyTorch makes of the mask.
+TEST_CASE("items that a mask of less dimensions picks are written in place") {
+  const auto calls = [](const std::string& axes) {
+    const Program program =
+        Build(R"(net (float[2, 3, 4] x, float)" + std::string(axes == "1, 2" ? "[2]" : "[2, 3]") +
+                  R"( p) => (float[2, 3, 4] r) {
+              zero = Constant <value = float {0}> () front = Constant <value = int64[1] {0}> ()
+              last = Constant <value = int64[1] {-1}> () all = Constant <value = int64[1] {24}> ()
+              size = Shape (x) m = Greater (p, zero) z = ConstantOfShape (size)
+              axes = Constant <value = int64[)" +
+                  (axes == "1, 2" ? "2" : "1") + "] {" + axes +
+                  R"(}> () u = Unsqueeze (m, axes) written = Shape (z) e = Expand (u, written)
+              n = NonZero (e) t = Transpose <perm = [1, 0]> (n) f = Reshape (x, last)
+              s = Slice (f, front, all, front) ["/ScatterND"] r = ScatterND (z, t, s) })",
+              {.mode = Mode::kEval})
+            .program;
+    std::string text;
+    for (const AtenCall& call : program.calls) {
+      text += std::string(call.op) + (call.written_in_place == true ? "_ " : " ");
+    }
+    return text;
+  };
+  CHECK(calls("1, 2").ends_with("nonzero_ index_put_ "));
+  CHECK(calls("2").ends_with("masked_scatter_ "));
+}
+
 TEST_CASE("what the code spells itself stays so") {
   const char* rows[] = {
       // what is read elsewhere

@@ -116,6 +116,28 @@ TEST_CASE("a head that no output needs runs in front of the one that reads the s
   CHECK(found("mine.Detector").empty());
 }
 
+TEST_CASE("in files without classes what a head has lost tells the forward that runs it") {
+  const BoundModel model(ParseGraph(R"(n (float[2, 3, 4] x) => (float[2, 3, 4] y) {
+      f = Abs (x) ["/m/box_head/dense0/Neg"] y = Neg (f) })"));
+  const auto found = [&](const std::string& lost) {
+    return FindUnreadHeads(model.bound, [&](const std::string& name) { return name == lost; });
+  };
+  REQUIRE(found("m.objectness_head.dense0.weight").size() == 1);
+  CHECK(found("m.objectness_head.dense0.weight")[0].path == "m.objectness_head");
+  CHECK(found("m.head.dense0.weight").empty());
+}
+
+TEST_CASE("states that a forward gathers for nobody are copied") {
+  const auto found = [](const std::string& name, const std::string& own) {
+    const BoundModel model(ParseGraph("n (float[2, 3, 4] x) => (float[2, 3, 4] y) { [\"/m/" + name +
+                                      "/encoder/Neg\"] h = Neg (x) [\"/m/" + name + "/" + own +
+                                      "}"));
+    return FindUnreadRuns(model.bound).size();
+  };
+  CHECK(found("vjepa2", "Abs\"] y = Abs (h) ") == 1);
+  CHECK(found("video", "Abs\"] y = Abs (h) ") == 0);
+}
+
 // Words behind DeBERTa's embeddings, which have no table of types; `name` is what is given, too.
 std::string Zeros(const std::string& type, const char* name) {
   Graph graph = ParseGraph(fmt::format(

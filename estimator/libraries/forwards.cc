@@ -215,8 +215,8 @@ constexpr KnownNameRow kKnownNameRows[] = {
      false,
      {kTimm, "models/mambaout.py", "c = self.conv(c)"}},
     // DenseLayer, "self.conv1(self.norm1(concated_features))" of a method.
-    {{"norm1", "conv1", "conv2", "!norm0"}, "cat", "concated_features", {"conv1"}, false, kDense},
-    {{"norm1", "conv1", "conv2", "!norm0"}, "conv1", "bottleneck_output", {}, false, kDense},
+    {{"norm1", "conv1", "conv2", ">cat"}, "cat", "concated_features", {"conv1"}, false, kDense},
+    {{"norm1", "conv1", "conv2", ">cat"}, "conv1", "bottleneck_output", {}, false, kDense},
     // GhostModule, RepGhostModule.
     {{"primary_conv", "cheap_operation"},
      "primary_conv",

@@ -175,6 +175,14 @@ struct UntrainedParameter {
 };
 std::span<const UntrainedParameter> UntrainedParameters();
 
+// A child that a forward runs under torch.no_grad(), in a module that has the child `beside`, too.
+struct UntrackedChild {
+  std::string_view child;
+  std::string_view beside;
+  SeenIn seen;
+};
+std::span<const UntrackedChild> UntrackedChildren();
+
 // Buffers of embeddings that count positions, of as many numbers as `table` has rows.
 struct PositionBuffer {
   std::string_view table;  // the module's child
@@ -221,10 +229,15 @@ struct UnreadRunRow {
   std::string_view pooler;  // a child with a layer "dense" and tanh, "": none
   std::string_view pooler_line;
   SeenIn seen;
+  // The line that gathers all states by places that are counted, in a module of that name; "": none
+  // does.
+  std::string_view copy_line = {};
+  std::string_view called = {};
 };
 std::span<const UnreadRunRow> UnreadRuns();
-// A head that a forward of that class runs on what its child `before`, the next one, reads,
-// detached, and returns: its layers are linear ones, or the activation "gelu".
+// A head that a forward of that class, or, in files without classes, one that has lost its tensors,
+// runs on what its child `before`, the next one, reads, detached, and returns: its layers are
+// linear ones, or the activation "gelu".
 struct UnreadHeadRow {
   std::string_view in_class;
   std::string_view before;
@@ -292,7 +305,7 @@ std::string_view CloneOfBuffer();
 // What a forward binds to a name, told by the children of its module: of files without lines.
 struct KnownNameRow {
   // Those that it has, and, with "!", has not; "attention/self" one that has another, or runs such
-  // an operator; "@block" is its own name.
+  // an operator; "@block" is its own name, ">cat" a call of its own.
   std::string_view children[4];
   // One of them, "blocks.*" of a list, or an operator; "pad>view": the first view behind a pad;
   // "<norm": what that one was given; "+stage": what each layer of a list in that one makes;
@@ -448,8 +461,9 @@ std::string_view FunctionOfModule(std::string_view name);
 // of repeating them.
 bool PassesGroupedHeads(int64_t key_width, int64_t value_width);
 
-// Casts to fp32 that a file without lines does not show, in the forward of a module that has a
-// parameter "A_log" and a child `child`, by nodes in their order.
+// Casts to fp32, or to the type of a product's other operand, that a file without lines does not
+// show, in the forward of a module that has a parameter "A_log" and a child `child`, by nodes in
+// their order.
 struct ScanCast {
   std::string_view child;
   std::string_view op_type;
@@ -457,6 +471,7 @@ struct ScanCast {
   int16_t nth;      // of those of the forward; -1: each
   int16_t operand;  // -1: all
   SeenIn seen;
+  bool to_other = false;
 };
 std::span<const ScanCast> ScanCasts();
 

@@ -70,6 +70,14 @@ constexpr UntrainedParameter kUntrainedParameters[] = {
     {"add_mean.bias", "sub_mean.weight", "", kMeanShift},
 };
 
+// PeAudioEncoderEmbedder's codec.
+constexpr SeenIn kCodec = {kTransformers, "models/pe_audio/modeling_pe_audio.py",
+                           "with torch.no_grad(), torch.backends.cudnn.flags(enabled=False):"};
+constexpr UntrackedChild kUntrackedChildren[] = {
+    {"dac_encoder", "data_proj", kCodec},
+    {"bottleneck", "data_proj", kCodec},
+};
+
 // FalconLinear, in FalconDecoderLayer; GPT-NeoX's and BLOOM's layers of these names have biases.
 constexpr SeenIn kFalconLinear = {kTransformers, "models/falcon/modeling_falcon.py",
                                   "hidden_states = input @ self.weight.T"};
@@ -403,6 +411,7 @@ bool MakesInFp32(std::string_view line) {
 }
 
 std::span<const UntrainedParameter> UntrainedParameters() { return kUntrainedParameters; }
+std::span<const UntrackedChild> UntrackedChildren() { return kUntrackedChildren; }
 std::span<const PositionBuffer> PositionBuffers() { return kPositionBuffers; }
 std::span<const UnreadTensorRow> UnreadTensorRows() { return kUnreadTensors; }
 std::span<const UnreadIntegersRow> UnreadIntegers() { return kUnreadIntegers; }

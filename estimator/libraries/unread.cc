@@ -60,6 +60,18 @@ constexpr UnreadRunRow kUnreadRuns[] = {
      "",
      {kTransformers, "models/clip/modeling_clip.py",
       "pooled_output = self.post_layernorm(pooled_output)"}},
+    // Masks that nobody gave choose all states.
+    {"VJEPA2Model",
+     "encoder",
+     "",
+     "",
+     "",
+     "",
+     "",
+     {kTransformers, "models/vjepa2/modeling_vjepa2.py",
+      "masked_hidden_state=apply_masks(sequence_output, context_mask)"},
+     "masked_hidden_state=apply_masks(sequence_output, context_mask),",
+     "vjepa2"},
     // An encoder of EncoderDecoderModel.
     {"XLMRobertaModel",
      "encoder",

@@ -77,6 +77,8 @@ class KnownNameFinder {
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
+    FindCached(forward, steps);
+    FindFilled(forward, steps);
     FindVariance(forward, steps);
     FindResponse(forward, steps);
     FindOwnLoops(calls_, forward, steps, known_, names_);
@@ -264,6 +266,62 @@ class KnownNameFinder {
       }
       return;
     }
+  }
+
+  // mask = torch.ones((n, h, w)) that a child reads.
+  void FindFilled(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i].is_child || steps[i].key != "constant") continue;
+      const NameId made = At(steps[i].first).outputs[0];
+      const auto reads = [&](const ForwardStep& step) {
+        if (!step.is_child) return false;
+        for (int64_t call = step.first; call <= step.last; ++call) {
+          const std::vector<NameId>& read = At(call).inputs;
+          if (std::ranges::find(read, made) != read.end()) return true;
+        }
+        return false;
+      };
+      if (std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(), reads))
+        Bind(steps[i], forward.last, "mask");
+    }
+  }
+
+  // k, v = cache.update(k, v, layer), before it attends: torch.cat of what the cache has, nothing
+  // in the first turn, and of each.  The forward that runs the layers has made the cache.
+  void FindCached(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    const auto is_alone = [&](const ForwardStep& step) {
+      return !step.is_child && step.key == "cat" && At(step.first).inputs.size() == 1;
+    };
+    const auto attends = std::ranges::find_if(steps, Attends);
+    const auto keys = std::adjacent_find(
+        steps.begin(), attends,
+        [&](const ForwardStep& k, const ForwardStep& v) { return is_alone(k) && is_alone(v); });
+    if (attends == steps.end() || keys == attends) return;
+    for (const ForwardStep& update : {*keys, *(keys + 1)}) {
+      EndNames(At(update.first).inputs[0], steps, update.last);
+      Bind(update, EndOfLayers(forward), "cache");
+    }
+  }
+
+  // Names of what the forward's own views show as `value` hold another one behind call `last`.
+  void EndNames(NameId value, const std::vector<ForwardStep>& steps, int64_t last) {
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      const bool is_view = !step->is_child && (step->key == "view" || step->key == "permute");
+      if (is_view && At(step->first).outputs[0] == value) value = At(step->first).inputs[0];
+    }
+    for (size_t i = known_; i < names_.size(); ++i) {
+      if (names_[i].value == value) names_[i].until = std::min(names_[i].until, last);
+    }
+  }
+
+  // The end of the forward that has the outermost list of layers around it.
+  int64_t EndOfLayers(const ForwardRun& forward) const {
+    const ModuleId module = At(forward.first).module;
+    for (size_t level = 0; level < forward.level; ++level) {
+      if (!IsListed(program_.modules.NameAt(module, level))) continue;
+      return level == 0 ? last_ : runs_.EndOf(forward.first, level - 1);
+    }
+    return last_;
   }
 
   // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.

@@ -74,10 +74,14 @@ class RowNameFinder {
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
 
   // Of a row's children, "!" before one that is not there, "attention/self" one that has another,
-  // "@block" the module itself.
+  // "@block" the module itself, ">index_put" a call of its own.
   bool Has(std::string_view child) const {
     if (child.empty()) return true;
     if (TakeOff(child, '@')) return IsCalled(child);
+    if (TakeOff(child, '>')) {
+      return std::ranges::any_of(
+          steps_, [&](const ForwardStep& step) { return !step.is_child && step.key == child; });
+    }
     const bool is_barred = TakeOff(child, '!');
     return is_barred != std::ranges::any_of(steps_, [&](const ForwardStep& step) {
              const bool is_it = step.is_child && child.starts_with(step.key);

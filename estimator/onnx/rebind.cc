@@ -111,6 +111,7 @@ class Rebinder {
   void FollowAt(NodeId id) {
     if (!asked_.InputsResolved(id)) return InferOrRefuse(id);
     const std::optional<RebindView> view = ViewOf(id);
+    if (!view.has_value() && TryTarget(id)) return;
     if (!view.has_value()) return InferOrRefuse(id);
     const ValueId output = NodeAt(id).outputs[0];
     if (output != kNoValue) in_front_[Index(output)] = InFrontAfter(*view);
@@ -125,6 +126,34 @@ class Rebinder {
     if (following.empty()) return;
     rebound_.push_back(id);
     followings_[id] = std::move(following);
+  }
+
+  // Expand of what was made for the file's batch, to a shape that follows: a mask of numpy's.
+  bool TryTarget(NodeId id) {
+    const Node& node = NodeAt(id);
+    if (!is_batch_ || node.op_type != "Expand" || node.inputs.size() < 2) return false;
+    const std::optional<Dims> written = TargetOf(written_, node.inputs[1]);
+    const std::optional<Dims> asked = TargetOf(asked_, node.inputs[1]);
+    const std::optional<Dims> from = DimsOf(written_, node.inputs[0]);
+    if (!written || !asked || !from || written->size() != asked->size()) return false;
+    Dims to = *from;
+    for (size_t i = 1; i <= std::min(to.size(), written->size()); ++i) {
+      if (to.end()[-i] == written->end()[-i] && to.end()[-i] != 1) to.end()[-i] = asked->end()[-i];
+    }
+    if (to == *from) return false;
+    Following following;
+    following.expanded[0] = {*from, std::move(to)};
+    GrowProducers(id, following);
+    if (!TryWith(id, following)) return false;
+    Note(id, std::move(following));
+    return true;
+  }
+
+  static std::optional<Dims> TargetOf(const Inferrer& inferrer, ValueId value) {
+    if (value == kNoValue) return std::nullopt;
+    const std::optional<HostTensor>& known = inferrer.KnownOf(value);
+    if (!known.has_value() || known->is_float() || known->dims.size() != 1) return std::nullopt;
+    return InFull(*known).integers();
   }
 
   bool TryNeighbours(NodeId id, const RebindView& view) {

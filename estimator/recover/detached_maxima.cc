@@ -1,7 +1,9 @@
-// Maxima that are taken off in front of an exponential, which TorchScript's files do not tell from
-// those that are trained.
+// Maxima that are taken off in front of an exponential, and boxes that are chosen, which
+// TorchScript's files do not tell from those that are trained.
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "estimator/base/index.h"
 #include "estimator/recover/bound_graph.h"
@@ -34,6 +36,42 @@ bool TakesOff(const BoundGraph& bound, NodeId sub, const Node& maximum) {
   return x == maximum.inputs[0] && FeedsExponentials(bound, node.outputs[0]);
 }
 
+// Whether a topk made the indices, which are repeated for each number of a box.
+bool AreOfTopK(const BoundGraph& bound, ValueId indices) {
+  constexpr std::string_view kRepeating[] = {"Tile", "Expand", "Unsqueeze"};
+  while (indices != kNoValue) {
+    const NodeId maker = bound.graph().values[Index(indices)].producer;
+    if (maker == kNoNode) return false;
+    const Node& node = bound.At(maker);
+    if (node.op_type == "TopK") return true;
+    if (std::ranges::find(kRepeating, node.op_type) == std::end(kRepeating)) return false;
+    indices = node.inputs[0];
+  }
+  return false;
+}
+
+// proposals.gather(1, topk.unsqueeze(-1).repeat(1, 1, 4)).detach(), boxes that a decoder begins
+// with.
+bool ChoosesBoxes(const BoundGraph& bound, NodeId gather) {
+  constexpr int64_t kNumbersOfBox = 4;
+  const Node& node = bound.At(gather);
+  if (node.op_type != "GatherElements" || !IsNamedByTorchScript(node)) return false;
+  const Dims& dims = bound.DimsOf(node.outputs[0]);
+  return dims.size() == 3 && dims.back() == kNumbersOfBox && !IsOutput(bound, node.outputs[0]) &&
+         AreOfTopK(bound, node.inputs[1]);
+}
+
+// For all that read what `node` makes.
+void Detach(const BoundGraph& bound, NodeId node, std::vector<LostCall>& calls) {
+  const ValueId made = bound.At(node).outputs[0];
+  for (const NodeId reader : bound.ReadersOf(made)) {
+    calls.push_back({.before = reader,
+                     .input = made,
+                     .name = std::string(bound.NameOf(made)) + ".detach",
+                     .op = "detach"});
+  }
+}
+
 }  // namespace
 
 bool IsTakenOffMaximum(const BoundGraph& bound, NodeId maximum) {
@@ -48,14 +86,7 @@ bool IsTakenOffMaximum(const BoundGraph& bound, NodeId maximum) {
 std::vector<LostCall> FindDetachedMaxima(const BoundGraph& bound) {
   std::vector<LostCall> calls;
   for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-    if (!IsTakenOffMaximum(bound, node)) continue;
-    const ValueId maximum = bound.At(node).outputs[0];
-    for (const NodeId reader : bound.ReadersOf(maximum)) {
-      calls.push_back({.before = reader,
-                       .input = maximum,
-                       .name = std::string(bound.NameOf(maximum)) + ".detach",
-                       .op = "detach"});
-    }
+    if (IsTakenOffMaximum(bound, node) || ChoosesBoxes(bound, node)) Detach(bound, node, calls);
   }
   return calls;
 }

@@ -1,5 +1,7 @@
 #include "estimator/recover/generated_bodies.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -59,6 +61,24 @@ void AddRotaryEmbeddings(const ExporterMetadata& metadata, std::set<std::string>
   }
 }
 
+// What a library runs under torch.no_grad(), in files without lines.
+void AddUntrackedChildren(const BoundGraph& bound, std::vector<bool>& without_grad) {
+  std::set<std::string> paths;
+  for (const auto& [module, children] : ChildrenOfModules(bound)) {
+    for (const UntrackedChild& row : UntrackedChildren()) {
+      if (!children.contains(row.child) || !children.contains(row.beside)) continue;
+      paths.insert(fmt::format("{}{}{}", module, module.empty() ? "" : ".", row.child));
+    }
+  }
+  for (size_t i = 0; i < without_grad.size() && !paths.empty(); ++i) {
+    const auto node = static_cast<NodeId>(i);
+    const std::string& path = bound.metadata().PathOf(node);
+    const bool is_below = std::ranges::any_of(
+        paths, [&](const std::string& child) { return (path + '.').starts_with(child + '.'); });
+    if (is_below && bound.metadata().LinesOf(node).text.empty()) without_grad[i] = true;
+  }
+}
+
 }  // namespace
 
 GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
@@ -82,6 +102,7 @@ GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
   for (const FunctionBody& body : FindFunctionBodies(bound)) {
     for (const NodeId node : body.nodes) found[Index(node)] = node != body.nodes.back();
   }
+  AddUntrackedChildren(bound, found);
   AddRotaryEmbeddings(metadata, bodies.outside_autocast);
   bodies.outside_autocast.merge(FindModulesThatCast(bound));
   return bodies;

@@ -18,7 +18,7 @@ struct GeneratedBodies {
   std::set<std::string> outside_autocast;
   // By node: bodies without any such call, for which disabling autocast would change nothing, and
   // those with convolutions or products with vectors, which are not trained; and what a
-  // torch.autograd.Function runs.
+  // torch.autograd.Function runs; in files without lines, what rows of libraries say.
   std::vector<bool> without_grad;
 };
 

@@ -248,18 +248,22 @@ class ScanCastFinder {
     const int count = counts_[{&row, path}]++;
     if (row.nth >= 0 && count != row.nth) return;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (row.operand < 0 || static_cast<size_t>(row.operand) == i) AddBefore(id, node.inputs[i]);
+      if (row.operand >= 0 && static_cast<size_t>(row.operand) != i) continue;
+      AddBefore(id, node.inputs[i], row.to_other ? node.inputs[i == 0 ? 1 : 0] : kNoValue);
     }
   }
 
-  void AddBefore(NodeId node, ValueId value) {
+  // To the type of `like`, if there is one.
+  void AddBefore(NodeId node, ValueId value, ValueId like) {
     const bool is_tensor =
         value != kNoValue && IsFloat(bound_.TypeOf(value).dtype) && Numel(bound_.DimsOf(value)) > 1;
     if (!is_tensor) return;
-    calls_.push_back({.before = node,
-                      .input = value,
-                      .name = fmt::format("{}.float", bound_.NameOf(value)),
-                      .op = "to.inline"});
+    calls_.push_back(
+        {.before = node,
+         .input = value,
+         .name = fmt::format("{}.{}", bound_.NameOf(value), like == kNoValue ? "float" : "cast"),
+         .op = like == kNoValue ? "to.inline" : "type_as.inline",
+         .like = like});
   }
 
   const BoundGraph& bound_;
@@ -269,12 +273,41 @@ class ScanCastFinder {
   std::vector<LostCall> calls_;
 };
 
+// What a table is read for in a product, as TorchScript's exporter keeps its cast to the type that
+// it had: "torch.einsum(…, query, table(distance).to(dtype=query.dtype))"; kNoValue for others.
+ValueId CastOfTable(const BoundGraph& bound, ValueId operand) {
+  const NodeId cast = bound.Maker(operand, "Cast");
+  if (cast == kNoNode || !IsNamedByTorchScript(bound.At(cast))) return kNoValue;
+  const NodeId gather = bound.Maker(bound.At(cast).inputs[0], "Gather");
+  const bool is_of_table = gather != kNoNode && bound.IsStored(bound.At(gather).inputs[0], 2);
+  return is_of_table ? operand : kNoValue;
+}
+
+std::vector<LostCall> FindCastsOfTables(const BoundGraph& bound) {
+  std::vector<LostCall> calls;
+  for (NodeId id = 0; id < std::ssize(bound.graph().nodes); ++id) {
+    const Node& node = bound.At(id);
+    if ((node.op_type != "Einsum" && node.op_type != "MatMul") || node.inputs.size() != 2) continue;
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      const ValueId table = CastOfTable(bound, node.inputs[side]);
+      if (table == kNoValue) continue;
+      calls.push_back({.before = id,
+                       .input = table,
+                       .name = fmt::format("{}.cast", bound.NameOf(table)),
+                       .op = "type_as",
+                       .like = node.inputs[1 - side]});
+    }
+  }
+  return calls;
+}
+
 }  // namespace
 
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound) {
   std::vector<LostCall> calls = KnownCastFinder(bound).Find();
   for (LostCall& call : ScanCastFinder(bound).Find()) calls.push_back(std::move(call));
   for (LostCall& call : FindModuleCasts(bound)) calls.push_back(std::move(call));
+  for (LostCall& call : FindCastsOfTables(bound)) calls.push_back(std::move(call));
   return calls;
 }
 

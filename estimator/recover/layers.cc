@@ -116,7 +116,8 @@ class RmsNormCalls {
  public:
   RmsNormCalls(const BoundGraph& bound, ValueId x) : bound_(bound), x_{.value = x} {}
 
-  // Casts back to the model's precision: all that is before the last call.
+  // Casts back to the type of x, which autocast may have made, or else to that of the weight, the
+  // model's precision: all that is before the last call.
   std::vector<HiddenCall> Make(const InverseRoot& root, NodeId product, bool casts_back) {
     const TensorType type = ResultOf(bound_, product);
     const HiddenCall::Operand cast = Add("to", {x_}, type, /*as_written=*/true);
@@ -127,7 +128,7 @@ class RmsNormCalls {
       if (!kCalls[i].empty()) made = Add(kCalls[i], {made}, ResultOf(bound_, root.nodes[i]), true);
     }
     made = Add("mul", {casts_back ? cast : x_, made}, type, true);
-    Add("to", {made}, type);
+    casts_back ? Add("type_as", {made, x_}, type) : Add("to", {made}, type);
     return std::move(calls_);
   }
 

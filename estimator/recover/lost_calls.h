@@ -62,7 +62,9 @@ std::vector<LostCall> FindLostCalls(const Graph& graph, const ExporterMetadata& 
 // from x.max(dim, keepdim=True), whose gradient would change nothing.  (Performers' kernels of
 // softmax and denoising diffusion models' attention spell "torch.amax(…, keepdim=True).detach()".)
 bool IsTakenOffMaximum(const BoundGraph& bound, NodeId maximum);
-// The detach() of each.  In the order of nodes.  O(nodes).  (detached_maxima.cc)
+// The detach() of each, and that of boxes that topk chooses of proposals, which a decoder begins
+// with, as all detectors in two stages of transformers 5.17 spell it.  In the order of nodes.
+// O(nodes).  (detached_maxima.cc)
 std::vector<LostCall> FindDetachedMaxima(const BoundGraph& bound);
 
 // Whether there are such, which are then all that the model has.  O(nodes).

@@ -130,6 +130,12 @@ NameId MakeConstant(UnitWriter unit, ValueId value) {
 
 // --- Units ----------------------------------------------------------------------------------
 
+// What x has been cast back to: outside of autocast the type that the model has.  A residual stream
+// that is kept in fp32 is cast for its norms by lines of which a file in fp32 has nothing.
+bool IsCastToOwnType(const UnitWriter& unit, const HiddenCall& hidden) {
+  return hidden.aten == "type_as" && AutocastType(unit.settings().precision) == DType::kUndefined;
+}
+
 // The calls in front of one that several nodes are; their results.
 std::vector<NameId> EmitHidden(UnitWriter& unit, const Rewritten& call) {
   if (call.before.empty()) return {};
@@ -144,9 +150,10 @@ std::vector<NameId> EmitHidden(UnitWriter& unit, const Rewritten& call) {
                                           : results[Index(operand.hidden)]);
     }
     const TensorType type = hidden.as_written ? hidden.type : unit.WithPrecision(hidden.type);
-    std::string name = std::string(result) + "." + std::string(hidden.aten);
-    results.push_back(
-        unit.Make(hidden.aten, std::move(inputs), std::move(name), type, hidden.ints));
+    const std::string_view aten = IsCastToOwnType(unit, hidden) ? "to" : hidden.aten;
+    if (aten != hidden.aten) inputs.resize(1);
+    std::string name = std::string(result) + "." + std::string(aten);
+    results.push_back(unit.Make(aten, std::move(inputs), std::move(name), type, hidden.ints));
   }
   return results;
 }

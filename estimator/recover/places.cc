@@ -262,6 +262,11 @@ std::vector<bool> FindActivationsOfNorms(const Graph& graph, const ExporterMetad
   return found;
 }
 
+// "x[i] = y", which TorchScript's exporter writes so.
+bool AssignsItems(const Node& node) {
+  return node.op_type == "ScatterND" && IsNamedByTorchScript(node);
+}
+
 // --- By flags -------------------------------------------------------------------------------
 
 // By a node's name or its module's.
@@ -348,6 +353,9 @@ InPlaceNodes FindInPlace(const BoundGraph& bound, const std::vector<Rewritten>& 
   for (const NodeId node : FindOutOfPlaceActivations(graph, metadata))
     in_place[Index(node)] = false;
   for (const NodeId node : FindInPlaceSums(graph)) in_place[Index(node)] = true;
+  for (size_t i = 0; i < in_place.size(); ++i) {
+    if (AssignsItems(graph.nodes[i])) in_place[i] = true;
+  }
   return in_place;
 }
 

@@ -92,6 +92,19 @@ bool SayDiagonal(const BoundGraph& bound, const NodePattern::Match& match, Rewri
   return rank >= 2;
 }
 
+// x[mask] = v of a mask to which the exporter adds the dimensions that it has less than x: PyTorch
+// asks nonzero for the mask's places, not for those of all that is written.  Where it has one less,
+// x.masked_scatter(mask.unsqueeze(-1), v) of a model's code looks the same.
+// Source: index_put of torch/onnx/_internal/torchscript_exporter/symbolic_opset11.py, v2.11.0.
+bool SayMaskedPlaces(const BoundGraph& bound, const NodePattern::Match& match, Rewritten& call) {
+  const Dims& mask = bound.DimsOf(match.At('m'));
+  const Dims& x = bound.DimsOf(match.At('x'));
+  if (mask.size() + 1 >= x.size() || !std::equal(mask.begin(), mask.end(), x.begin())) return false;
+  const int64_t places = Numel(bound.DimsOf(match.At('v'))) * Numel(mask) / Numel(x);
+  call.before[0].type = {DType::kInt64, {places, std::ssize(mask)}};
+  return true;
+}
+
 // In eval it is its input.
 bool OnlyTrains(const BoundGraph&, const NodePattern::Match& match, Rewritten& call) {
   call.only_in_training = true;
@@ -268,6 +281,12 @@ std::span<const ScriptedCall> ScriptedCalls() {
        "Add(x, ScatterND(ConstantOfShape(Shape(x)), Unsqueeze(i), Reshape(v, _)))"},
       {"index_put", "xvi",
        "ScatterND(x, Unsqueeze(i), Reshape(v, Concat(Shape(i), Slice(Shape(x)))))"},
+      {"index_put",
+       "xv0",
+       "ScatterND(x, Transpose(NonZero(Expand(Unsqueeze(m), Shape(x)))), Slice(Reshape(v, _)))",
+       {},
+       {{"nonzero", "m", 'm'}},
+       SayMaskedPlaces},
       {"masked_scatter", "xmv",
        "ScatterND(x, Transpose(NonZero(Expand(m, Shape(x)))), Slice(Reshape(v, _)))"},
       // The shape to which indices are expanded is x's, with theirs put in its place.
@@ -283,9 +302,10 @@ std::span<const ScriptedCall> ScriptedCalls() {
   return calls;
 }
 
-// A number of Python's, where an operand of the call is a tensor.
+// A number of Python's, where an operand of the call is a tensor: zeros of a size are one, too.
 bool IsSpelledNumber(const BoundGraph& bound, ValueId value) {
-  return value == kNoValue || bound.shapes().known_scalar[Index(value)].has_value();
+  if (value == kNoValue) return true;
+  return bound.shapes().known_scalar[Index(value)].has_value() && Numel(bound.DimsOf(value)) == 1;
 }
 
 std::optional<Rewritten> Found(const BoundGraph& bound, const ScriptedCall& row, NodeId last) {

@@ -61,9 +61,20 @@ class UnreadRunFinder {
   }
 
   bool AreUnread(const UnreadRunRow& row, const std::string& caller) const {
+    if (!row.copy_line.empty()) return ChildOf(caller) == row.called && !Gathers(caller);
     const bool is_norm = row.norm.empty() || IsUnread(ChildPath(caller, row.norm));
     const bool is_pooler = row.pooler.empty() || IsUnread(ChildPath(caller, row.pooler) + ".dense");
     return is_norm && is_pooler;
+  }
+
+  // Whether the file shows that the forward does.
+  bool Gathers(const std::string& caller) const {
+    const std::vector<Node>& nodes = bound_.graph().nodes;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const bool is_own = bound_.metadata().PathOf(static_cast<NodeId>(i)) == caller;
+      if (is_own && nodes[i].op_type == "GatherElements") return true;
+    }
+    return false;
   }
 
   // Where `node` makes states in the child that comes before.
@@ -141,6 +152,23 @@ std::optional<size_t> LevelOfZeros(const ExporterMetadata& metadata, const Unrea
   return std::nullopt;
 }
 
+// Of the forward around `node` that a row is of, by its class, or by a tensor of the head that it
+// has lost there.
+std::optional<size_t> LevelOfHead(const ExporterMetadata& metadata, const UnreadHeadRow& row,
+                                  NodeId node, const IsLostTensor& is_lost) {
+  const std::vector<std::string>& classes = metadata.ClassesOf(node);
+  const auto known = LevelOfClass(classes, row.in_class);
+  if (known.has_value()) return known;
+  const ModuleId module = metadata.ModuleOf(node);
+  for (size_t level = 0; classes.empty() && level < metadata.modules.DepthOf(module); ++level) {
+    if (!RunsInChild(metadata, node, level, row.before)) continue;
+    const std::string& caller = metadata.modules.PathOf(metadata.modules.AtLevel(module, level));
+    const std::string layer = ChildPath(ChildPath(caller, row.head), row.layers[0]);
+    if (is_lost(layer + ".weight")) return level;
+  }
+  return std::nullopt;
+}
+
 // Features [batch, places, features] that a node makes and `reader` reads; kNoValue without such.
 ValueId StatesReadBy(const BoundGraph& bound, NodeId reader) {
   for (const ValueId value : bound.At(reader).inputs) {
@@ -170,14 +198,14 @@ std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
   return found;
 }
 
-std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound) {
+std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound, const IsLostTensor& is_lost) {
   std::vector<UnreadHead> found;
   const ModuleTree& modules = bound.metadata().modules;
   const std::set<std::string> paths = PathsOfModules(bound.metadata());
   for (const UnreadHeadRow& row : UnreadHeads()) {
     std::set<ModuleId> callers;  // each runs it once
     for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const auto level = LevelOfClass(bound.metadata().ClassesOf(node), row.in_class);
+      const auto level = LevelOfHead(bound.metadata(), row, node, is_lost);
       if (!level.has_value() || !RunsInChild(bound.metadata(), node, *level, row.before)) continue;
       const ModuleId caller = modules.AtLevel(bound.metadata().ModuleOf(node), *level);
       const std::string path = ChildPath(modules.PathOf(caller), row.head);
@@ -197,8 +225,8 @@ std::vector<UnreadRun> FindUnreadRuns(const BoundGraph& bound, const IsLostTenso
 UnreadRunWriter::UnreadRunWriter(Recovery& recovery, const Places& places)
     : recovery_(recovery), places_(places) {
   zeros_ = FindUnreadZeros(recovery.bound);
-  heads_ = FindUnreadHeads(recovery.bound);
   const auto is_lost = [&](const std::string& name) { return TensorOf(name) != kNoName; };
+  heads_ = FindUnreadHeads(recovery.bound, is_lost);
   for (UnreadRun& run : FindUnreadRuns(recovery.bound, is_lost)) {
     const NodeId behind = run.behind;
     runs_.emplace(behind, std::move(run));
@@ -227,6 +255,7 @@ void UnreadRunWriter::Write(const UnreadRun& run) {
   NameId made = recovery_.values.NameOf(run.states);
   if (made == kNoName) return;
   if (!run.row->norm.empty()) made = WriteNorm(run, made);
+  if (!run.row->copy_line.empty()) made = WriteCopy(run, made);
   if (made != kNoName) recovery_.unread.insert(made);
   if (!run.row->pooler.empty() && made != kNoName) made = WritePooler(run, made);
   if (made != kNoName) recovery_.unread.insert(made);
@@ -240,9 +269,11 @@ void UnreadRunWriter::Write(const UnreadHead& head) {
   CallPlace detached = caller;
   detached.leaves_autograd = true;
   made = UnitWriter(recovery_, detached).Make("view", {made}, head.path + ".detach", type);
+  const bool shows_lines = !caller.frames.empty();  // the caller's, not the head's
+  const CallPlace forward = shows_lines ? caller : Enter(caller, head.path, "");
   for (const std::string_view layer : head.row->layers) {
     const std::string path = ChildPath(head.path, layer);
-    UnitWriter unit(recovery_, Enter(caller, path, ""));
+    UnitWriter unit(recovery_, Enter(forward, path, ""));
     if (layer == "gelu") {
       made = unit.Make("gelu", {made}, path, type);
       continue;
@@ -269,6 +300,12 @@ NameId UnreadRunWriter::WriteNorm(const UnreadRun& run, NameId states) {
   UnitWriter unit(recovery_, Enter(caller, path, "return F.layer_norm("));
   const TensorType type = unit.program().values[Index(states)].type;
   return unit.Make("layer_norm", {states, weight, bias}, path, type, {1});
+}
+
+NameId UnreadRunWriter::WriteCopy(const UnreadRun& run, NameId states) {
+  const ProgramValue value = recovery_.writer.program().values[Index(states)];
+  UnitWriter unit(recovery_, PlaceOf(run.behind, run.level, run.row->copy_line, 1));
+  return unit.Make("clone", {states}, value.name + ".gathered", value.type);
 }
 
 // The first of all states, through a layer and tanh.

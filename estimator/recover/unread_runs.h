@@ -52,8 +52,10 @@ struct UnreadHead {
   const UnreadHeadRow* row = nullptr;
 };
 
-// By rows of UnreadHeads, in calls of their classes whose head runs no node.  O(nodes × rows).
-std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound);
+// By rows of UnreadHeads, in calls of their classes whose head runs no node, and in files without
+// classes, where a tensor of the head is lost.  O(nodes × rows).
+std::vector<UnreadHead> FindUnreadHeads(
+    const BoundGraph& bound, const IsLostTensor& is_lost = [](const auto&) { return false; });
 
 // Writes all of them, while the units around them are lowered.
 class UnreadRunWriter {
@@ -69,6 +71,7 @@ class UnreadRunWriter {
   void Write(const UnreadRun& run);
   void Write(const UnreadHead& head);
   NameId WriteNorm(const UnreadRun& run, NameId states);
+  NameId WriteCopy(const UnreadRun& run, NameId states);
   NameId WritePooler(const UnreadRun& run, NameId states);
   NameId TakeFirst(UnitWriter unit, NameId states);
   CallPlace PlaceOf(NodeId node, size_t level, std::string_view line, int64_t below);
