@@ -12,6 +12,7 @@
 #include "estimator/program/loss.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/masks.h"
+#include "estimator/recover/merged_runs.h"
 #include "estimator/recover/places.h"
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
@@ -146,6 +147,7 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
 
   // 8. The calls, unit by unit, with those that are put back around them.
   LowerUnits(recovery, units, put_backs, places);
+  if (bound.metadata().groups.empty()) RepeatMergedRuns(program);
   for (const ValueId output : bound.graph().outputs) {
     UnitWriter writer(recovery, {});
     program.outputs.push_back(writer.TensorOf(output));
