@@ -50,6 +50,20 @@ TEST_CASE("transformers names scores apart, and may return the weights") {
         std::string::npos);
 }
 
+// "attn1 = q @ k.mT; attn2 = r @ k.mT; attn = attn1 + attn2"
+TEST_CASE("scores that are the sum of two products have names for both") {
+  const auto names = [](const std::string& second) {
+    return NamesIn(R"(["/m/q/Neg"] q = Neg (x) ["/m/r/Abs"] r = Abs (x)
+        ["/m/Transpose"] kt = Transpose <perm = [0, 2, 1]> (x) ["/m/MatMul"] s = MatMul (q, kt)
+        ["/m/MatMul_1"] t = MatMul (r, kt) ["/m/Add"] a = Add (s, )" +
+                   second + R"()
+        ["/m/Softmax"] p = Softmax (a) ["/m/MatMul_2"] c = MatMul (p, x)
+        ["/m/out/Neg"] o = Neg (c) ["/Exp"] y = Exp (o))");
+  };
+  CHECK(names("t").ends_with("s until /m/out/Neg as attn1; t until /m/out/Neg as attn2; "));
+  CHECK(names("s").find("attn2") == std::string::npos);
+}
+
 TEST_CASE("an attribute holds the weights of The Annotated Transformer") {
   CHECK(NamesIn(Attends("linears.0", "linears.1", "linears.3"))
             .ends_with("s until /m/out/Neg as scores; p until /m/out/Neg as self.attn; "));
