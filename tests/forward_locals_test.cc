@@ -300,6 +300,18 @@ TEST_CASE("a global response norm holds its norms") {
         "n until /g/Mul as x_g; d until /g/Mul as x_n; ");
 }
 
+// kp_module of CornerNet
+TEST_CASE("an hourglass holds what it resizes") {
+  const auto known = [](const std::string& third) {
+    return Known(R"(["/m/up1/Neg"] a = Neg (x) ["/m/low1/Abs"] b = Abs (x)
+                    ["/m/low2/Neg"] c = Neg (b) ["/m/)" +
+                 third + R"(/Abs"] d = Abs (c)
+                    ["/m/Exp"] e = Exp (d) ["/m/Add"] y = Add (a, e))");
+  };
+  CHECK(known("low3").find("d until /m/Add as low3; ") != std::string::npos);
+  CHECK(known("low4").find("low3") == std::string::npos);
+}
+
 TEST_CASE("an encoder like Whisper's holds what its second convolution makes") {
   CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/Gelu"] b = Gelu (a)
                  ["/m/conv2/Abs"] c = Abs (b) ["/m/Gelu_1"] d = Gelu (c)

@@ -212,6 +212,13 @@ constexpr KnownNameRow kRowsOfLayers[] = {
     {{"rms_norm1", "attention", "rms_norm2"}, "rms_norm2", "norm_hidden_states", {}, false, kAimv2},
     {{"rms_norm1", "attention", "rms_norm2"}, "attention", "attn_output", {}, false, kAimv2},
     {{"embeddings", "encoder", "rms_norm"}, "rms_norm", "last_hidden_state", {}, true, kAimv2},
+    // kp_module, an hourglass, which resizes it.
+    {{"up1", "low1", "low2", "low3"},
+     "low3",
+     "low3",
+     {},
+     false,
+     {kCornerNet, "models/py_utils/kp.py", "low3 = self.low3(low2)"}},
 };
 
 }  // namespace
