@@ -12,6 +12,7 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/names/attention_names.h"
 #include "estimator/names/forward_steps.h"
+#include "estimator/names/handed_on.h"
 #include "estimator/names/loop_names.h"
 #include "estimator/names/nested_calls.h"
 #include "estimator/names/ordered_names.h"
@@ -73,6 +74,7 @@ class KnownNameFinder {
     }
     FindVariance(forward, steps);
     FindResponse(forward, steps);
+    FindHandedOn(calls_, forward, steps, known_, names_);
     FindOwnLoops(calls_, forward, steps, known_, names_);
     if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
