@@ -18,7 +18,8 @@ namespace {
 std::string Known(const std::string& body, const char* x = "float[2, 3, 8] x") {
   std::string found;
   for (const HeldName& held : HeldNames("net (" + std::string(x) + R"() => (float[2, 3, 8] y)
-             < float[9, 8] table = ["location": "none"], int64[2] ids = {1, 2} > { )" +
+             < float[9, 8] table = ["location": "none"],
+               float[8, 8] square = ["location": "none"], int64[2] ids = {1, 2} > { )" +
                                         body + " }")) {
     found += held.value + " until " + held.until + " as " + held.name + "; ";
   }
@@ -310,6 +311,22 @@ TEST_CASE("an hourglass holds what it resizes") {
   };
   CHECK(known("low3").find("d until /m/Add as low3; ") != std::string::npos);
   CHECK(known("low4").find("low3") == std::string::npos);
+}
+
+TEST_CASE("vector quantization holds distances and encodings") {
+  const auto known = [](const std::string& distances) {
+    return Known(R"(ends = Constant <value = int64[2] {0, 1}> ()
+        depth = Constant <value = int64 {8}> () rows = Constant <value = int64[2] {6, 8}> ()
+        ["/m/Reshape"] f = Reshape (x, rows) ["/m/Neg"] n = Neg (f)
+        ["/m/Transpose"] t = Transpose <perm = [1, 0]> (square) ["/m/MatMul"] a = MatMul (f, t)
+        ["/m/Sub"] d = )" +
+                 distances + R"( ["/m/ArgMin"] i = ArgMin <axis = 1, keepdims = 0> (d)
+        ["/m/OneHot"] o = OneHot (i, depth, ends) ["/m/Cast"] e = Cast <to = 1> (o)
+        ["/m/MatMul_1"] q = MatMul (e, square) size = Shape (x) ["/m/Reshape_1"] r = Reshape (q, size)
+        ["/m/Tanh"] y = Tanh (r))");
+  };
+  CHECK(known("Sub (n, a)") == "d until /m/Tanh as d; e until /m/Tanh as min_encodings; ");
+  CHECK(known("Neg (a)") == "e until /m/Tanh as min_encodings; ");
 }
 
 TEST_CASE("an encoder like Whisper's holds what its second convolution makes") {

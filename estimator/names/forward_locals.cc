@@ -74,6 +74,7 @@ class KnownNameFinder {
     }
     FindVariance(forward, steps);
     FindResponse(forward, steps);
+    FindQuantized(forward, steps);
     FindHandedOn(calls_, forward, steps, known_, names_);
     FindOwnLoops(calls_, forward, steps, known_, names_);
     if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
@@ -246,6 +247,22 @@ class KnownNameFinder {
       if (!is(i, "norm") || !is(i + 1, "mean") || !is(i + 3, "div")) continue;
       Bind(steps[i], forward.last, "x_g");
       Bind(steps[i + 3], forward.last, "x_n");
+    }
+  }
+
+  // d = …; indices = torch.argmin(d, dim=1), of vector quantization, and min_encodings of these,
+  // which a product reads.  Source: CompVis/taming-transformers
+  // 049bd9154dd94d8672c4f4fc73a89e6e8d5ca568, taming/modules/vqvae/quantize.py.
+  void FindQuantized(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    for (const ForwardStep& step : steps) {
+      const ForwardStep* maker = step.is_child ? nullptr : OwnMakerOf(step, steps);
+      if (maker == nullptr) continue;
+      if (step.key == "argmin" && maker->key == "sub") Bind(*maker, forward.last, "d");
+      if (step.key != "mm" && step.key != "matmul") continue;
+      const bool is_cast = maker->key == "to" || maker->key == "type_as";
+      const ForwardStep* one_hot = is_cast ? OwnMakerOf(*maker, steps) : nullptr;
+      if (one_hot != nullptr && one_hot->key == "one_hot")
+        Bind(*maker, forward.last, "min_encodings");
     }
   }
 
