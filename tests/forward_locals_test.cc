@@ -301,6 +301,22 @@ TEST_CASE("a global response norm holds its norms") {
         "n until /g/Mul as x_g; d until /g/Mul as x_n; ");
 }
 
+// MultiHeadAttentionLayer with relative positions
+TEST_CASE("relative attention has names for what its tables multiply, and what they make") {
+  const std::string found = Known(R"(size = Constant <value = int64[3] {3, 2, 8}> ()
+      ["/m/fc_q/Neg"] q = Neg (x) ["/m/fc_k/Abs"] k = Abs (x) ["/m/fc_v/Exp"] v = Exp (x)
+      ["/m/Transpose"] kt = Transpose <perm = [0, 2, 1]> (k) ["/m/MatMul"] s = MatMul (q, kt)
+      ["/m/Transpose_1"] r = Transpose <perm = [1, 0, 2]> (q)
+      ["/m/Reshape"] rq = Reshape (r, size) ["/m/Softmax"] w = Softmax (s)
+      ["/m/MatMul_1"] o = MatMul (w, v) ["/m/Transpose_2"] t = Transpose <perm = [2, 0, 1]> (w)
+      shape = Shape (t) ["/m/Reshape_1"] w2 = Reshape (t, shape)
+      ["/m/ReduceSum"] n = ReduceSum <keepdims = 0> (w2) ["/m/ReduceSum_1"] l = ReduceSum <keepdims = 0> (rq)
+      ["/m/Add"] a = Add (o, n) ["/m/Mul"] b = Mul (a, l) ["/m/fc_o/Neg"] y = Neg (b))");
+  CHECK(found.find("rq until /m/fc_o/Neg as r_q2; ") != std::string::npos);
+  CHECK(found.find("o until /m/fc_o/Neg as weight1; ") != std::string::npos);
+  CHECK(found.find("w2 until /m/ReduceSum_1 as weight2; ") != std::string::npos);
+}
+
 // kp_module of CornerNet
 TEST_CASE("an hourglass holds what it resizes") {
   const auto known = [](const std::string& third) {

@@ -329,13 +329,14 @@ class AttentionNameFinder {
     return are_products ? read : AddendsOf(read[0], room);
   }
 
-  // Whether a product in the forward makes it, but for views.
+  // Whether a product in the forward makes it, but for views and copies.
   bool IsOfProduct(NameId value, const NamesRoom& room) const {
+    constexpr std::string_view kPassing[] = {"view", "permute", "clone", "contiguous"};
     const int64_t maker = value == kNoName ? kNoCall : maker_[Index(value)];
     if (maker < room.first) return false;
     const AtenCall& call = calls_[Index(maker)];
-    const bool is_view = call.op == "view" || call.op == "permute" || call.op == "clone";
-    return IsProduct(call) || (is_view && IsOfProduct(call.inputs[0], room));
+    const bool passes = std::ranges::find(kPassing, call.op) != std::end(kPassing);
+    return IsProduct(call) || (passes && IsOfProduct(call.inputs[0], room));
   }
 
   // Those of one forward, in order: the next one takes the names of the one before.
