@@ -137,13 +137,20 @@ TEST_CASE("the softmax of a parameter is no attention") {
             .empty());
 }
 
-TEST_CASE("what attends in the outermost forward is a method that ends with a projection") {
-  CHECK(NamesIn(R"(["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
+// "B, T, C = x.shape"
+TEST_CASE("what attends in the outermost forward is a method where it asks for sizes") {
+  const auto names = [](const std::string& asked) {
+    return NamesIn("x2 = Exp (x) [\"/Shape\"] size = Shape (" + asked + R"()
+                   ["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
                    ["/MatMul"] s = MatMul (q, k) ["/Softmax"] p = Softmax (s)
-                   ["/MatMul_1"] c = MatMul (p, q) ["/Abs"] a = Abs (c) ["/out/Neg"] o = Neg (a)
-                   ["/ff/Tanh"] y = Tanh (o))") ==
+                   ["/MatMul_1"] c = MatMul (p, q) ["/Abs"] a = Abs (c)
+                   ["/Reshape"] r = Reshape (a, size) ["/out/Neg"] o = Neg (r)
+                   ["/ff/Tanh"] y = Tanh (o))");
+  };
+  CHECK(names("x") ==
         "q until /out/Neg as q; k until /out/Neg as k; q until /out/Neg as v; "
         "p until /out/Neg as attn; ");
+  CHECK(names("x2").find("p until /ff/Tanh as attn; ") != std::string::npos);
 }
 
 TEST_CASE("a method attends in a forward that adds to what it was and runs other layers") {

@@ -61,7 +61,8 @@ bool IsCast(const AtenCall& call) { return call.op == "to" || call.op == "type_a
 class AttentionNameFinder {
  public:
   AttentionNameFinder(const Program& program, const ModuleRuns& runs, int64_t last)
-      : modules_(program.modules),
+      : program_(program),
+        modules_(program.modules),
         calls_(program.calls),
         parameters_(program.parameters),
         runs_(runs),
@@ -213,7 +214,7 @@ class AttentionNameFinder {
 
   int64_t EndOf(const NamesRoom& room, int64_t context) const {
     const size_t level = LevelOf(room);
-    return EndOfAttention(calls_, runs_, {room.first, room.last, level}, context);
+    return EndOfAttention(program_, runs_, {room.first, room.last, level}, context);
   }
 
   // What a method that attends was given, of which a layer has made `value`.
@@ -363,6 +364,7 @@ class AttentionNameFinder {
     }
   }
 
+  const Program& program_;
   const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
   const std::vector<NameId>& parameters_;

@@ -68,7 +68,7 @@ class KnownNameFinder {
     FindReadLater(program_, runs_, forward, steps, known_, names_);
     FindFeatures(forward, steps);
     FindLastLine(calls_, forward, steps, known_, names_);
-    FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
+    FindLoopNames(program_, runs_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
@@ -129,7 +129,7 @@ class KnownNameFinder {
 
   void BindQuery(const ForwardStep& step, const ForwardRun& forward) {
     constexpr std::string_view kNames[] = {"query", "key", "value"};
-    const int64_t until = EndOfAttention(calls_, runs_, forward, step.last);
+    const int64_t until = EndOfAttention(program_, runs_, forward, step.last);
     for (size_t i = 0; i < std::size(kNames); ++i) {
       const NameId value = At(step.first).inputs[i];
       if (value != kNoName) names_.push_back({value, until, std::string(kNames[i])});

@@ -15,10 +15,11 @@ namespace {
 
 class LoopNameFinder {
  public:
-  LoopNameFinder(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+  LoopNameFinder(const Program& program, const ModuleRuns& runs,
                  const std::vector<int64_t>& last_reads, const ForwardRun& forward,
                  const std::vector<ForwardStep>& steps, size_t known, std::vector<KnownName>& names)
-      : calls_(calls),
+      : program_(program),
+        calls_(program.calls),
         runs_(runs),
         last_reads_(last_reads),
         forward_(forward),
@@ -211,7 +212,7 @@ class LoopNameFinder {
       }
       int64_t until = next == steps_.end() ? forward_.last : next->last;
       if (const int64_t context = ContextOf(i); context >= 0)
-        until = std::min(until, EndOfAttention(calls_, runs_, forward_, context));
+        until = std::min(until, EndOfAttention(program_, runs_, forward_, context));
       Bind(step, until, "parts");
     }
   }
@@ -273,6 +274,7 @@ class LoopNameFinder {
     });
   }
 
+  const Program& program_;
   const std::vector<AtenCall>& calls_;
   const ModuleRuns& runs_;
   const std::vector<int64_t>& last_reads_;
@@ -284,11 +286,11 @@ class LoopNameFinder {
 
 }  // namespace
 
-void FindLoopNames(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+void FindLoopNames(const Program& program, const ModuleRuns& runs,
                    const std::vector<int64_t>& last_reads, const ForwardRun& forward,
                    const std::vector<ForwardStep>& steps, size_t known,
                    std::vector<KnownName>& names) {
-  LoopNameFinder(calls, runs, last_reads, forward, steps, known, names).Find();
+  LoopNameFinder(program, runs, last_reads, forward, steps, known, names).Find();
 }
 
 }  // namespace onnxfit

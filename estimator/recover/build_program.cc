@@ -75,6 +75,17 @@ LibraryModel ModelOf(const ExporterMetadata& metadata) {
   return model;
 }
 
+// What Shape nodes read.
+std::vector<NameId> NamesOfSized(const Recovery& recovery) {
+  std::vector<NameId> sized;
+  for (const Node& node : recovery.bound.graph().nodes) {
+    if (node.op_type != "Shape" || node.inputs[0] == kNoValue) continue;
+    const NameId name = recovery.values.NameOf(node.inputs[0]);
+    if (name != kNoName) sized.push_back(name);
+  }
+  return sized;
+}
+
 // Names of what runs although nobody reads it.
 std::set<NameId> RunAllTheSame(const Recovery& recovery) {
   std::set<NameId> names = recovery.unread;
@@ -147,6 +158,7 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
 
   // 8. The calls, unit by unit, with those that are put back around them.
   LowerUnits(recovery, units, put_backs, places);
+  program.sized = NamesOfSized(recovery);
   if (bound.metadata().groups.empty()) RepeatMergedRuns(program);
   for (const ValueId output : bound.graph().outputs) {
     UnitWriter writer(recovery, {});
