@@ -97,6 +97,17 @@ TEST_CASE("an activation of a forward's own is in the statement of the child bef
   CHECK(known("/m/act/Tanh").empty());
 }
 
+// "F.tanh(self.gate(x)) * self.up(x)"
+TEST_CASE("what two children read has a name until what they make of it is joined") {
+  const auto known = [](const std::string& product) {
+    return Known(R"(["/m/Sin"] h = Sin (x) ["/m/gate/Neg"] g = Neg (h) ["/m/Tanh"] t = Tanh (g)
+                    ["/m/up/Abs"] u = Abs (h) ["/m/Mul"] p = )" +
+                 product + R"( ["/m/Exp"] y = Exp (p))");
+  };
+  CHECK(known("Mul (t, u)").find("h until /m/Mul as x; ") != std::string::npos);
+  CHECK(known("Mul (t, x)").find("h until /m/Mul") == std::string::npos);
+}
+
 TEST_CASE("and so is what F.normalize divides by its norm") {
   CHECK(Known(R"(tiny = Constant <value = float {0.000001}> () size = Shape (x)
       axes = Constant <value = int64[1] {-1}> () ["/m/a/Neg"] a = Neg (x)
