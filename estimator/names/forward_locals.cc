@@ -19,6 +19,7 @@
 #include "estimator/names/own_loops.h"
 #include "estimator/names/read_later.h"
 #include "estimator/names/row_names.h"
+#include "estimator/names/turn_names.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
@@ -76,6 +77,7 @@ class KnownNameFinder {
     FindResponse(forward, steps);
     FindQuantized(forward, steps);
     FindHandedOn(calls_, forward, steps, known_, names_);
+    FindTurnNames(program_, runs_, forward, steps, known_, names_);
     FindOwnLoops(calls_, forward, steps, known_, names_);
     if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
