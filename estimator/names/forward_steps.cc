@@ -44,6 +44,7 @@ bool RunsFurtherLayers(const std::vector<AtenCall>& calls, const ModuleRuns& run
 }  // namespace
 
 bool CallsMethods(const Program& program, const ModuleRuns& runs, const ForwardRun& forward) {
+  if (program.sized.empty()) return true;
   for (int64_t i = forward.first; i <= forward.last; ++i) {
     if (runs.DepthAt(i) <= forward.level) continue;
     const std::vector<NameId>& read = program.calls[Index(i)].inputs;

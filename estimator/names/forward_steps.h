@@ -40,7 +40,7 @@ bool Attends(const ForwardStep& step);
 
 // Whether the outermost forward calls methods for the blocks that it runs: a method begins with the
 // sizes of what it is given, "B, T, C = x.shape", where a loop of the forward's own knows them.
-// O(calls).
+// Taken to be so of files that ask for no sizes, which are fixed.  O(calls).
 bool CallsMethods(const Program& program, const ModuleRuns& runs, const ForwardRun& forward);
 
 // The last call of the method that attends, whose product `context` is: of a forward that goes on
