@@ -44,10 +44,25 @@ TEST_CASE("transformers names scores apart, and may return the weights") {
   CHECK(NamesIn(Attends("query", "key", "value")) ==
         "q until /m/out/Neg as q; kt until /m/out/Neg as k; v until /m/out/Neg as v; "
         "p until /m/out/Neg as attn; s until /m/out/Neg as scores; ");
+  CHECK(NamesIn(Attends("to_q", "to_kv", "to_out")).ends_with("s until /m/out/Neg as scores; "));
   CHECK(NamesIn(Attends("qkv", "projection", "v")).find("p until /Exp as attn; s until ") !=
         std::string::npos);
   CHECK(NamesIn(Attends("q_lin", "k_lin", "v_lin")).find("p until /m/out/Neg as attn; s until ") !=
         std::string::npos);
+}
+
+// "attn1 = q @ k.mT; attn2 = r @ k.mT; attn = attn1 + attn2"
+TEST_CASE("scores that are the sum of two products have names for both") {
+  const auto names = [](const std::string& second) {
+    return NamesIn(R"(["/m/q/Neg"] q = Neg (x) ["/m/r/Abs"] r = Abs (x)
+        ["/m/Transpose"] kt = Transpose <perm = [0, 2, 1]> (x) ["/m/MatMul"] s = MatMul (q, kt)
+        ["/m/MatMul_1"] t = MatMul (r, kt) ["/m/Add"] a = Add (s, )" +
+                   second + R"()
+        ["/m/Softmax"] p = Softmax (a) ["/m/MatMul_2"] c = MatMul (p, x)
+        ["/m/out/Neg"] o = Neg (c) ["/Exp"] y = Exp (o))");
+  };
+  CHECK(names("t").ends_with("s until /m/out/Neg as attn1; t until /m/out/Neg as attn2; "));
+  CHECK(names("s").find("attn2") == std::string::npos);
 }
 
 TEST_CASE("an attribute holds the weights of The Annotated Transformer") {
@@ -122,13 +137,20 @@ TEST_CASE("the softmax of a parameter is no attention") {
             .empty());
 }
 
-TEST_CASE("what attends in the outermost forward is a method that ends with a projection") {
-  CHECK(NamesIn(R"(["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
+// "B, T, C = x.shape"
+TEST_CASE("what attends in the outermost forward is a method where it asks for sizes") {
+  const auto names = [](const std::string& asked) {
+    return NamesIn("x2 = Exp (x) [\"/Shape\"] size = Shape (" + asked + R"()
+                   ["/q/Neg"] q = Neg (x) ["/Transpose"] k = Transpose <perm = [0, 2, 1]> (x)
                    ["/MatMul"] s = MatMul (q, k) ["/Softmax"] p = Softmax (s)
-                   ["/MatMul_1"] c = MatMul (p, q) ["/Abs"] a = Abs (c) ["/out/Neg"] o = Neg (a)
-                   ["/ff/Tanh"] y = Tanh (o))") ==
+                   ["/MatMul_1"] c = MatMul (p, q) ["/Abs"] a = Abs (c)
+                   ["/Reshape"] r = Reshape (a, size) ["/out/Neg"] o = Neg (r)
+                   ["/ff/Tanh"] y = Tanh (o))");
+  };
+  CHECK(names("x") ==
         "q until /out/Neg as q; k until /out/Neg as k; q until /out/Neg as v; "
         "p until /out/Neg as attn; ");
+  CHECK(names("x2").find("p until /ff/Tanh as attn; ") != std::string::npos);
 }
 
 TEST_CASE("a method attends in a forward that adds to what it was and runs other layers") {

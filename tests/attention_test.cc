@@ -149,6 +149,17 @@ TEST_CASE("what a module permutes to [n, c, h, w] is copied where names tell") {
   CHECK(calls_in("fusion_stage").find("+t:1024") == std::string::npos);
 }
 
+TEST_CASE("what relative positions multiply is copied with its rows in front, where names tell") {
+  const auto calls = [](const std::string& last) {
+    return TraceText(R"(n (float[4, 2, 8] x) => (float[2, 4, 8] y) {
+        ["/m/fc_q/Neg"] a = Neg (x) ["/m/Transpose"] t = Transpose <perm = [1, 0, 2]> (a)
+        ["/m/)" + last + R"(/Abs"] y = Abs (t) })",
+                     {.mode = Mode::kEval, .steps = 1});
+  };
+  CHECK(calls("fc_o").find("+t:256") != std::string::npos);
+  CHECK(calls("fc_p").find("+t:256") == std::string::npos);
+}
+
 TEST_CASE("the features of a graph's edges are copied where they are permuted to [n, c, h, w]") {
   const auto calls = [](const std::string& sum) {
     return TraceText(R"(n (float[2, 4, 4, 8] x) => (float[2, 16, 4, 4] y) {

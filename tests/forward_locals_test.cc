@@ -18,7 +18,8 @@ namespace {
 std::string Known(const std::string& body, const char* x = "float[2, 3, 8] x") {
   std::string found;
   for (const HeldName& held : HeldNames("net (" + std::string(x) + R"() => (float[2, 3, 8] y)
-             < float[9, 8] table = ["location": "none"], int64[2] ids = {1, 2} > { )" +
+             < float[9, 8] table = ["location": "none"],
+               float[8, 8] square = ["location": "none"], int64[2] ids = {1, 2} > { )" +
                                         body + " }")) {
     found += held.value + " until " + held.until + " as " + held.name + "; ";
   }
@@ -94,6 +95,17 @@ TEST_CASE("an activation of a forward's own is in the statement of the child bef
   };
   CHECK(known("/m/Tanh") == "a until /m/Tanh as x; ");
   CHECK(known("/m/act/Tanh").empty());
+}
+
+// "F.tanh(self.gate(x)) * self.up(x)"
+TEST_CASE("what two children read has a name until what they make of it is joined") {
+  const auto known = [](const std::string& product) {
+    return Known(R"(["/m/Sin"] h = Sin (x) ["/m/gate/Neg"] g = Neg (h) ["/m/Tanh"] t = Tanh (g)
+                    ["/m/up/Abs"] u = Abs (h) ["/m/Mul"] p = )" +
+                 product + R"( ["/m/Exp"] y = Exp (p))");
+  };
+  CHECK(known("Mul (t, u)").find("h until /m/Mul as x; ") != std::string::npos);
+  CHECK(known("Mul (t, x)").find("h until /m/Mul") == std::string::npos);
 }
 
 TEST_CASE("and so is what F.normalize divides by its norm") {
@@ -316,6 +328,50 @@ TEST_CASE("a global response norm holds its norms") {
                  ["/g/ReduceL2"] n = ReduceL2 (x, last) ["/g/ReduceMean"] m = ReduceMean (n, last)
                  ["/g/Add"] e = Add (m, eps) ["/g/Div"] d = Div (n, e) ["/g/Mul"] y = Mul (x, d))") ==
         "n until /g/Mul as x_g; d until /g/Mul as x_n; ");
+}
+
+// MultiHeadAttentionLayer with relative positions
+TEST_CASE("relative attention has names for what its tables multiply, and what they make") {
+  const std::string found = Known(R"(size = Constant <value = int64[3] {3, 2, 8}> ()
+      ["/m/fc_q/Neg"] q = Neg (x) ["/m/fc_k/Abs"] k = Abs (x) ["/m/fc_v/Exp"] v = Exp (x)
+      ["/m/Transpose"] kt = Transpose <perm = [0, 2, 1]> (k) ["/m/MatMul"] s = MatMul (q, kt)
+      ["/m/Transpose_1"] r = Transpose <perm = [1, 0, 2]> (q)
+      ["/m/Reshape"] rq = Reshape (r, size) ["/m/Softmax"] w = Softmax (s)
+      ["/m/MatMul_1"] o = MatMul (w, v) ["/m/Transpose_2"] t = Transpose <perm = [2, 0, 1]> (w)
+      shape = Shape (t) ["/m/Reshape_1"] w2 = Reshape (t, shape)
+      ["/m/ReduceSum"] n = ReduceSum <keepdims = 0> (w2) ["/m/ReduceSum_1"] l = ReduceSum <keepdims = 0> (rq)
+      ["/m/Add"] a = Add (o, n) ["/m/Mul"] b = Mul (a, l) ["/m/fc_o/Neg"] y = Neg (b))");
+  CHECK(found.find("rq until /m/fc_o/Neg as r_q2; ") != std::string::npos);
+  CHECK(found.find("o until /m/fc_o/Neg as weight1; ") != std::string::npos);
+  CHECK(found.find("w2 until /m/ReduceSum_1 as weight2; ") != std::string::npos);
+}
+
+// kp_module of CornerNet
+TEST_CASE("an hourglass holds what it resizes") {
+  const auto known = [](const std::string& third) {
+    return Known(R"(["/m/up1/Neg"] a = Neg (x) ["/m/low1/Abs"] b = Abs (x)
+                    ["/m/low2/Neg"] c = Neg (b) ["/m/)" +
+                 third + R"(/Abs"] d = Abs (c)
+                    ["/m/Exp"] e = Exp (d) ["/m/Add"] y = Add (a, e))");
+  };
+  CHECK(known("low3").find("d until /m/Add as low3; ") != std::string::npos);
+  CHECK(known("low4").find("low3") == std::string::npos);
+}
+
+TEST_CASE("vector quantization holds distances and encodings") {
+  const auto known = [](const std::string& distances) {
+    return Known(R"(ends = Constant <value = int64[2] {0, 1}> ()
+        depth = Constant <value = int64 {8}> () rows = Constant <value = int64[2] {6, 8}> ()
+        ["/m/Reshape"] f = Reshape (x, rows) ["/m/Neg"] n = Neg (f)
+        ["/m/Transpose"] t = Transpose <perm = [1, 0]> (square) ["/m/MatMul"] a = MatMul (f, t)
+        ["/m/Sub"] d = )" +
+                 distances + R"( ["/m/ArgMin"] i = ArgMin <axis = 1, keepdims = 0> (d)
+        ["/m/OneHot"] o = OneHot (i, depth, ends) ["/m/Cast"] e = Cast <to = 1> (o)
+        ["/m/MatMul_1"] q = MatMul (e, square) size = Shape (x) ["/m/Reshape_1"] r = Reshape (q, size)
+        ["/m/Tanh"] y = Tanh (r))");
+  };
+  CHECK(known("Sub (n, a)") == "d until /m/Tanh as d; e until /m/Tanh as min_encodings; ");
+  CHECK(known("Neg (a)") == "e until /m/Tanh as min_encodings; ");
 }
 
 TEST_CASE("an encoder like Whisper's holds what its second convolution makes") {

@@ -67,6 +67,23 @@ TEST_CASE("what has nothing to train is refused for training, with the reason") 
   }
 }
 
+// exp(x @ omega - |x|² / 2)
+TEST_CASE("random features that stand for a softmax are not trained") {
+  const auto buffers = [](const char* square) {
+    return FindFloatBuffers(ParseGraph((R"(
+      net (float[2, 4] x) => (float[2, 8] y) < float[4, 8] omega = ["location": "none"] > {
+        two = Constant <value = float {2.0}> () last = Constant <value = int64[1] {-1}> ()
+        p = MatMul (x, omega) s = Pow ()" +
+                                        std::string(square) + R"(, two)
+        n = ReduceSum <keepdims = 1> (s, last) h = Div (n, two)
+        d = Sub (p, h) y = Exp (d) })")
+                                           .c_str()))
+        .size();
+  };
+  CHECK(buffers("x") == 1);
+  CHECK(buffers("p") == 0);
+}
+
 TEST_CASE("another output may have a way to the parameters") {
   CHECK(Refusal(kNoPath, {.loss_output = "z"}) == "");
 }

@@ -476,6 +476,10 @@ constexpr NamedScores kNamedScores[] = {
      0,
      "",
      {kVitPytorch, "vit_pytorch/vit.py", "dots = torch.matmul(q, k.transpose(-1, -2))"}},
+    {{"to_q", "to_kv", "to_out"},
+     0,
+     "",
+     {kPerceiverPytorch, "perceiver_pytorch/perceiver_pytorch.py", "sim = einsum("}},
 };
 
 }  // namespace

@@ -26,6 +26,9 @@ constexpr SeenIn kPatches = {kTransformers, "models/patchtsmixer/modeling_patcht
 constexpr SeenIn kSwin = {kTransformers, "models/donut/modeling_donut_swin.py",
                           "hidden_states_windows = window_partition(shifted_hidden_states"};
 
+constexpr SeenIn kRelativeRows = {kRelativePosition, "relative_position.py",
+                                  "weight1 = torch.matmul(attn, r_v1)"};
+
 constexpr KnownNameRow kRowsOfLayers[] = {
     // FalconAttention, BloomAttention: "context_layer = self._merge_heads(context_layer)".
     {{"query_key_value", "dense"}, "query_key_value", "fused_qkv", {}, false, kFused},
@@ -218,6 +221,27 @@ constexpr KnownNameRow kRowsOfLayers[] = {
     {{"rms_norm1", "attention", "rms_norm2"}, "rms_norm2", "norm_hidden_states", {}, false, kAimv2},
     {{"rms_norm1", "attention", "rms_norm2"}, "attention", "attn_output", {}, false, kAimv2},
     {{"embeddings", "encoder", "rms_norm"}, "rms_norm", "last_hidden_state", {}, true, kAimv2},
+    // MultiHeadAttentionLayer with the relative positions of Shaw et al., and its many copies.
+    {{"fc_q", "fc_k", "fc_v", "fc_o"},
+     "fc_v>matmul>permute>view",
+     "r_q2",
+     {},
+     false,
+     kRelativeRows},
+    {{"fc_q", "fc_k", "fc_v", "fc_o"}, "softmax>matmul", "weight1", {}, false, kRelativeRows},
+    {{"fc_q", "fc_k", "fc_v", "fc_o"},
+     "softmax>permute>view",
+     "weight2",
+     {"<add"},
+     false,
+     kRelativeRows},
+    // kp_module, an hourglass, which resizes it.
+    {{"up1", "low1", "low2", "low3"},
+     "low3",
+     "low3",
+     {},
+     false,
+     {kCornerNet, "models/py_utils/kp.py", "low3 = self.low3(low2)"}},
 };
 
 }  // namespace

@@ -111,9 +111,9 @@ struct InPlaceChildren {
 };
 std::span<const InPlaceChildren> InPlaceModules();
 
-// x.permute (0, 3, 1, 2), x.permute (0, 2, 1).reshape (n, c, h, w), and what x.unfold (-2, …) makes
-// with its last but one dimension in front.
-enum class PermutedBy : uint8_t { kPermute, kReshape, kWindows };
+// x.permute (0, 3, 1, 2), x.permute (0, 2, 1).reshape (n, c, h, w), what x.unfold (-2, …) makes
+// with its last but one dimension in front, and what relative positions multiply, rows in front.
+enum class PermutedBy : uint8_t { kPermute, kReshape, kWindows, kRows };
 // Whether a module of that name is what permutes, its child, or, as "a/b", a child of its child.
 using HasName = std::function<bool(std::string_view)>;
 // Whether the forward of a module that has those names copies what it permutes so.

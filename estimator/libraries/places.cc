@@ -226,6 +226,10 @@ constexpr PermutedCopy kPermutedCopies[] = {
     {PermutedBy::kPermute,
      {"patch_embeds", "pos_block"},
      {kTimm, "models/twins.py", "x = x.reshape(B, *size, -1).permute(0, 3, 1, 2).contiguous()"}},
+    {PermutedBy::kRows,
+     {"fc_q", "fc_o"},
+     {kRelativePosition, "relative_position.py",
+      "weight2 = attn.permute(2, 0, 1, 3).contiguous()"}},
 };
 
 // "_shape(self.k_proj(x))" of an attention that scales queries before it takes them apart by heads,

@@ -23,6 +23,12 @@ inline constexpr std::string_view kAnnotated =
     "harvardnlp/annotated-transformer 0a91a254735c07532e23733dce8a693e504f3a08";
 inline constexpr std::string_view kVitPytorch =
     "lucidrains/vit-pytorch 0ebd4edab94c211eff78406248896588d155a10c";
+inline constexpr std::string_view kRelativePosition =
+    "evelinehong/Transformer_Relative_Position_PyTorch 9befc894caea65e0ecc272743ad28718e74f581b";
+inline constexpr std::string_view kPerceiverPytorch =
+    "lucidrains/perceiver-pytorch 111523c7ba03b66749132bf956f26ec1c5c42855";
+inline constexpr std::string_view kCornerNet =
+    "princeton-vl/CornerNet 0017821eb0e127918dfd29a1a5976558babb582d";
 inline constexpr std::string_view kEdsr =
     "sanghyun-son/EDSR-PyTorch 1abac010a9080ed3af0a621e5c4b1a822ec2a8a4";
 inline constexpr std::string_view kLightning = "lightning 2.6.6";

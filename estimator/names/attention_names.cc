@@ -35,9 +35,11 @@ struct Attention {
   int64_t cast_until = 0;           // the call that ends its statement
   std::string_view attribute = {};  // that holds the weights that were dropped out, if any
   NameId dropped = kNoName;
+  std::vector<NameId> addends = {};  // products that scores are the sum of
 };
 
 constexpr std::string_view kAttentionNames[] = {"q", "k", "v", "attn", "scores", "x"};
+constexpr const char* kAddendNames[] = {"attn1", "attn2"};
 constexpr size_t kWeights = 3;
 constexpr size_t kParameter = 5;
 
@@ -59,7 +61,8 @@ bool IsCast(const AtenCall& call) { return call.op == "to" || call.op == "type_a
 class AttentionNameFinder {
  public:
   AttentionNameFinder(const Program& program, const ModuleRuns& runs, int64_t last)
-      : modules_(program.modules),
+      : program_(program),
+        modules_(program.modules),
         calls_(program.calls),
         parameters_(program.parameters),
         runs_(runs),
@@ -109,6 +112,7 @@ class AttentionNameFinder {
     const int64_t product = MakerOfScores(scores, found.room);
     if (product == kNoCall) return found;
     const std::vector<NameId>& read = calls_[Index(product)].inputs;
+    found.addends = AddendsOf(scores, found.room);
     const size_t q = read.size() - 2;  // behind what baddbmm adds
     found.values[0] = ReadAgain(Unnormalized(OperandOf(read[q])), product, found.room);
     found.values[1] = Unscaled(Unnormalized(OperandOf(read[q + 1])));
@@ -210,7 +214,7 @@ class AttentionNameFinder {
 
   int64_t EndOf(const NamesRoom& room, int64_t context) const {
     const size_t level = LevelOf(room);
-    return EndOfAttention(calls_, runs_, {room.first, room.last, level}, context);
+    return EndOfAttention(program_, runs_, {room.first, room.last, level}, context);
   }
 
   // What a method that attends was given, of which a layer has made `value`.
@@ -314,6 +318,28 @@ class AttentionNameFinder {
     return kNoCall;
   }
 
+  // "attn1 = q @ k; attn2 = r_q @ r_k; attn = (attn1 + attn2) / scale": what two products make for
+  // one sum has names, as in the relative attention of Shaw et al. and Transformer-XL.
+  std::vector<NameId> AddendsOf(NameId scores, const NamesRoom& room) const {
+    const int64_t maker = scores == kNoName ? kNoCall : maker_[Index(scores)];
+    if (maker < room.first || !LeavesScores(calls_[Index(maker)])) return {};
+    const std::vector<NameId>& read = calls_[Index(maker)].inputs;
+    const auto is_of_product = [&](NameId name) { return IsOfProduct(name, room); };
+    const bool are_products =
+        read.size() == 2 && read[0] != read[1] && std::ranges::all_of(read, is_of_product);
+    return are_products ? read : AddendsOf(read[0], room);
+  }
+
+  // Whether a product in the forward makes it, but for views and copies.
+  bool IsOfProduct(NameId value, const NamesRoom& room) const {
+    constexpr std::string_view kPassing[] = {"view", "permute", "clone", "contiguous"};
+    const int64_t maker = value == kNoName ? kNoCall : maker_[Index(value)];
+    if (maker < room.first) return false;
+    const AtenCall& call = calls_[Index(maker)];
+    const bool passes = std::ranges::find(kPassing, call.op) != std::end(kPassing);
+    return IsProduct(call) || (passes && IsOfProduct(call.inputs[0], room));
+  }
+
   // Those of one forward, in order: the next one takes the names of the one before.
   void Bind(const std::vector<Attention>& attentions, std::vector<KnownName>& names) const {
     for (size_t i = 0; i < attentions.size(); ++i) {
@@ -329,12 +355,16 @@ class AttentionNameFinder {
         if (k == kWeights) until = std::max(until, attentions[i].weights_until);
         names.push_back({value, until, std::string(kAttentionNames[k])});
       }
+      for (size_t k = 0; k < attentions[i].addends.size(); ++k) {
+        names.push_back({attentions[i].addends[k], attentions[i].until, kAddendNames[k]});
+      }
       if (attentions[i].attribute.empty()) continue;
       names.push_back(
           {attentions[i].dropped, attentions[i].until, std::string(attentions[i].attribute)});
     }
   }
 
+  const Program& program_;
   const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
   const std::vector<NameId>& parameters_;

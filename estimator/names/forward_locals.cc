@@ -12,12 +12,14 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/names/attention_names.h"
 #include "estimator/names/forward_steps.h"
+#include "estimator/names/handed_on.h"
 #include "estimator/names/loop_names.h"
 #include "estimator/names/nested_calls.h"
 #include "estimator/names/ordered_names.h"
 #include "estimator/names/own_loops.h"
 #include "estimator/names/read_later.h"
 #include "estimator/names/row_names.h"
+#include "estimator/names/turn_names.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
@@ -73,7 +75,7 @@ class KnownNameFinder {
     FindReadLater(program_, runs_, forward, steps, known_, names_);
     FindFeatures(forward, steps);
     FindLastLine(calls_, forward, steps, known_, names_);
-    FindLoopNames(calls_, runs_, last_reads_, forward, steps, known_, names_);
+    FindLoopNames(program_, runs_, last_reads_, forward, steps, known_, names_);
     for (const ForwardStep& step : steps) {
       if (!step.is_child && step.key == "scaled_dot_product_attention") BindQuery(step, forward);
     }
@@ -81,6 +83,9 @@ class KnownNameFinder {
     FindFilled(forward, steps);
     FindVariance(forward, steps);
     FindResponse(forward, steps);
+    FindQuantized(forward, steps);
+    FindHandedOn(calls_, forward, steps, known_, names_);
+    FindTurnNames(program_, runs_, forward, steps, known_, names_);
     FindOwnLoops(calls_, forward, steps, known_, names_);
     FindUnread(forward, steps);
     if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
@@ -150,7 +155,7 @@ class KnownNameFinder {
 
   void BindQuery(const ForwardStep& step, const ForwardRun& forward) {
     constexpr std::string_view kNames[] = {"query", "key", "value"};
-    const int64_t until = EndOfAttention(calls_, runs_, forward, step.last);
+    const int64_t until = EndOfAttention(program_, runs_, forward, step.last);
     for (size_t i = 0; i < std::size(kNames); ++i) {
       const NameId value = At(step.first).inputs[i];
       if (value != kNoName) names_.push_back({value, until, std::string(kNames[i])});
@@ -343,6 +348,22 @@ class KnownNameFinder {
       if (!is(i, "norm") || !is(i + 1, "mean") || !is(i + 3, "div")) continue;
       Bind(steps[i], forward.last, "x_g");
       Bind(steps[i + 3], forward.last, "x_n");
+    }
+  }
+
+  // d = …; indices = torch.argmin(d, dim=1), of vector quantization, and min_encodings of these,
+  // which a product reads.  Source: CompVis/taming-transformers
+  // 049bd9154dd94d8672c4f4fc73a89e6e8d5ca568, taming/modules/vqvae/quantize.py.
+  void FindQuantized(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
+    for (const ForwardStep& step : steps) {
+      const ForwardStep* maker = step.is_child ? nullptr : OwnMakerOf(step, steps);
+      if (maker == nullptr) continue;
+      if (step.key == "argmin" && maker->key == "sub") Bind(*maker, forward.last, "d");
+      if (step.key != "mm" && step.key != "matmul") continue;
+      const bool is_cast = maker->key == "to" || maker->key == "type_as";
+      const ForwardStep* one_hot = is_cast ? OwnMakerOf(*maker, steps) : nullptr;
+      if (one_hot != nullptr && one_hot->key == "one_hot")
+        Bind(*maker, forward.last, "min_encodings");
     }
   }
 

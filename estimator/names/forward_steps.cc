@@ -43,13 +43,27 @@ bool RunsFurtherLayers(const std::vector<AtenCall>& calls, const ModuleRuns& run
 
 }  // namespace
 
+bool CallsMethods(const Program& program, const ModuleRuns& runs, const ForwardRun& forward) {
+  if (program.sized.empty()) return true;
+  for (int64_t i = forward.first; i <= forward.last; ++i) {
+    if (runs.DepthAt(i) <= forward.level) continue;
+    const std::vector<NameId>& read = program.calls[Index(i)].inputs;
+    const bool asks =
+        !read.empty() && std::ranges::find(program.sized, read[0]) != program.sized.end();
+    if (asks) return true;
+    i = runs.EndOf(i, forward.level);
+  }
+  return false;
+}
+
 bool Attends(const ForwardStep& step) {
   return !step.is_child &&
          (step.key == "softmax" || step.key.find("_attention") != std::string_view::npos);
 }
 
-int64_t EndOfAttention(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
-                       const ForwardRun& forward, int64_t context) {
+int64_t EndOfAttention(const Program& program, const ModuleRuns& runs, const ForwardRun& forward,
+                       int64_t context) {
+  const std::vector<AtenCall>& calls = program.calls;
   const bool is_outermost = forward.level == 0;
   int64_t next = context + 1;
   const auto is_passed = [&](int64_t i) {
@@ -57,7 +71,8 @@ int64_t EndOfAttention(const std::vector<AtenCall>& calls, const ModuleRuns& run
   };
   while (next <= forward.last && is_passed(next)) ++next;
   if (next > forward.last) return is_outermost ? context : forward.last;
-  const bool is_method = is_outermost || RunsFurtherLayers(calls, runs, forward, next);
+  const bool is_method = is_outermost ? CallsMethods(program, runs, forward)
+                                      : RunsFurtherLayers(calls, runs, forward, next);
   return is_method ? runs.EndOf(next, forward.level) : forward.last;
 }
 

@@ -38,11 +38,16 @@ size_t NextTurnOf(const std::vector<ForwardStep>& steps, size_t turn);
 // Whether the step is an attention, or the softmax of one.
 bool Attends(const ForwardStep& step);
 
+// Whether the outermost forward calls methods for the blocks that it runs: a method begins with the
+// sizes of what it is given, "B, T, C = x.shape", where a loop of the forward's own knows them.
+// Taken to be so of files that ask for no sizes, which are fixed.  O(calls).
+bool CallsMethods(const Program& program, const ModuleRuns& runs, const ForwardRun& forward);
+
 // The last call of the method that attends, whose product `context` is: of a forward that goes on
-// with a residual sum and other layers, and of the outermost one, that of the child that reads it
-// next, "return self.proj(out)"; else the forward's.  O(calls of the forward).
-int64_t EndOfAttention(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
-                       const ForwardRun& forward, int64_t context);
+// with a residual sum and other layers, and of the outermost one that calls a method, that of the
+// child that reads it next, "return self.proj(out)"; else the forward's.  O(calls of the forward).
+int64_t EndOfAttention(const Program& program, const ModuleRuns& runs, const ForwardRun& forward,
+                       int64_t context);
 
 // The end of the next layer of the list that the forward is one of; -1 where there is none.  `last`
 // is the model's last call.  O(calls).

@@ -15,7 +15,7 @@ namespace onnxfit {
 // Adds to `names`: what lists gather of layers, what layers return beside another value, and parts
 // of a value, which one line names.  `steps` are those of `forward`; `last_reads` are calls, by
 // value; what `names` tell from `known` on is told by rows.  O(steps² + calls × log).
-void FindLoopNames(const std::vector<AtenCall>& calls, const ModuleRuns& runs,
+void FindLoopNames(const Program& program, const ModuleRuns& runs,
                    const std::vector<int64_t>& last_reads, const ForwardRun& forward,
                    const std::vector<ForwardStep>& steps, size_t known,
                    std::vector<KnownName>& names);

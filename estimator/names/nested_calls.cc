@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -35,7 +36,12 @@ class NestedCallFinder {
   // All must outlive it.
   NestedCallFinder(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
                    const std::vector<ForwardStep>& steps)
-      : calls_(calls), last_reads_(last_reads), steps_(steps) {}
+      : calls_(calls), last_reads_(last_reads), steps_(steps) {
+    for (const ForwardStep& step : steps_) {
+      for (const NameId value : At(step.last).outputs) makers_[value] = &step;
+    }
+    makers_.erase(kNoName);
+  }
 
   // "x = F.relu(self.conv(x))": an activation of a forward's own, of what a child has just made, is
   // in the statement that calls the child, so that x is what it was until then; and so is a child
@@ -63,8 +69,39 @@ class NestedCallFinder {
     }
   }
 
+  // "x = F.gelu(self.gate(x)) * self.up(x)": what the forward has made and two children read is x
+  // until what these have made is joined.
+  void FindJoined(std::vector<KnownName>& names) const {
+    for (const ForwardStep& join : steps_) {
+      const std::vector<NameId>& operands = At(join.first).inputs;
+      if (join.is_child || operands.size() != 2) continue;
+      const ForwardStep* gate = MakerOf(operands[0]);
+      while (gate != nullptr && !gate->is_child) {
+        const ForwardStep* before = MakerOf(ReadFirstBy(*gate));
+        gate = before < gate ? before : nullptr;
+      }
+      const ForwardStep* up = MakerOf(operands[1]);
+      if (gate == nullptr || up == nullptr || !up->is_child || gate >= up) continue;
+      const NameId read = ReadFirstBy(*up);
+      const ForwardStep* maker = MakerOf(read);
+      const bool is_own = maker != nullptr && !maker->is_child;
+      if (is_own && ReadFirstBy(*gate) == read) names.push_back({read, join.last, "x"});
+    }
+  }
+
  private:
   const AtenCall& At(int64_t call) const { return calls_[Index(call)]; }
+
+  NameId ReadFirstBy(const ForwardStep& step) const {
+    const std::vector<NameId>& read = At(step.first).inputs;
+    return read.empty() ? kNoName : read[0];
+  }
+
+  // The step that makes `value`; null where none does.
+  const ForwardStep* MakerOf(NameId value) const {
+    const auto maker = makers_.find(value);
+    return maker == makers_.end() ? nullptr : maker->second;
+  }
 
   // Whether step `i` begins a function of the forward's own, which reads what a child has just
   // made.
@@ -115,6 +152,7 @@ class NestedCallFinder {
   const std::vector<AtenCall>& calls_;
   const std::vector<int64_t>& last_reads_;
   const std::vector<ForwardStep>& steps_;
+  std::map<NameId, const ForwardStep*> makers_;
 };
 
 bool Pools(const ForwardStep& step) {
@@ -177,7 +215,9 @@ std::vector<NameId> WrittenFor(const std::vector<AtenCall>& calls,
 
 void FindNestedNames(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
                      const std::vector<ForwardStep>& steps, std::vector<KnownName>& names) {
-  NestedCallFinder(calls, last_reads, steps).Find(names);
+  const NestedCallFinder finder(calls, last_reads, steps);
+  finder.Find(names);
+  finder.FindJoined(names);
 }
 
 void FindLastLine(const std::vector<AtenCall>& calls, const ForwardRun& forward,

@@ -12,7 +12,8 @@
 namespace onnxfit {
 
 // Adds to `names`: what a name holds until a statement that reads it binds it anew, "x =
-// self.conv(F.relu(self.norm(x)))".  `last_reads` are calls, by value.  O(calls × log).
+// self.conv(F.relu(self.norm(x)))" and "x = F.gelu(self.gate(x)) * self.up(x)".  `last_reads` are
+// calls, by value.  O(calls × log).
 void FindNestedNames(const std::vector<AtenCall>& calls, const std::vector<int64_t>& last_reads,
                      const std::vector<ForwardStep>& steps, std::vector<KnownName>& names);
 

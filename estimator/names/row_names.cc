@@ -39,7 +39,8 @@ class RowNameFinder {
   RowNameFinder(const Program& program, const ModuleRuns& runs,
                 const std::vector<int64_t>& last_reads, const ForwardRun& forward,
                 const std::vector<ForwardStep>& steps, int64_t last, std::vector<KnownName>& names)
-      : modules_(program.modules),
+      : program_(program),
+        modules_(program.modules),
         calls_(program.calls),
         runs_(runs),
         last_reads_(last_reads),
@@ -206,9 +207,10 @@ class RowNameFinder {
     const auto begin = steps_.begin() + static_cast<std::ptrdiff_t>(i);
     const auto attends = std::find_if(begin, steps_.end(), Attends);
     if (attends == steps_.end()) return forward_.last;
-    return std::max(steps_[i].last, EndOfAttention(calls_, runs_, forward_, attends->last));
+    return std::max(steps_[i].last, EndOfAttention(program_, runs_, forward_, attends->last));
   }
 
+  const Program& program_;
   const ModuleTree& modules_;
   const std::vector<AtenCall>& calls_;
   const ModuleRuns& runs_;

@@ -117,6 +117,8 @@ std::optional<PermutedBy> HowPermuted(const BoundGraph& bound, NodeId id) {
   if (IsPermutedTo(bound, id, {0, 3, 1, 2})) return PermutedBy::kPermute;
   if (MakesMaps(bound, id)) return PermutedBy::kReshape;
   if (SwapsWindows(bound, id)) return PermutedBy::kWindows;
+  if (IsPermutedTo(bound, id, {2, 0, 1, 3}) || IsPermutedTo(bound, id, {1, 0, 2}))
+    return PermutedBy::kRows;
   return std::nullopt;
 }
 

@@ -13,6 +13,7 @@
 #include "estimator/recover/dead_turns.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/masks.h"
+#include "estimator/recover/merged_runs.h"
 #include "estimator/recover/places.h"
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
@@ -76,6 +77,17 @@ LibraryModel ModelOf(const ExporterMetadata& metadata) {
     model.LookIn(std::vector<std::string_view>(classes.begin(), classes.end()));
   }
   return model;
+}
+
+// What Shape nodes read.
+std::vector<NameId> NamesOfSized(const Recovery& recovery) {
+  std::vector<NameId> sized;
+  for (const Node& node : recovery.bound.graph().nodes) {
+    if (node.op_type != "Shape" || node.inputs[0] == kNoValue) continue;
+    const NameId name = recovery.values.NameOf(node.inputs[0]);
+    if (name != kNoName) sized.push_back(name);
+  }
+  return sized;
 }
 
 // Names of what runs although nobody reads it.
@@ -150,6 +162,8 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
 
   // 8. The calls, unit by unit, with those that are put back around them.
   LowerUnits(recovery, units, put_backs, places);
+  program.sized = NamesOfSized(recovery);
+  if (bound.metadata().groups.empty()) RepeatMergedRuns(program);
   for (const ValueId output : bound.graph().outputs) {
     UnitWriter writer(recovery, {});
     program.outputs.push_back(writer.TensorOf(output));

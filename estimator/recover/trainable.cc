@@ -92,6 +92,44 @@ bool IsProjectedByLayers(const Graph& graph, const Readers& readers, const Initi
   });
 }
 
+const Node* MakerOf(const Graph& graph, ValueId value) {
+  const NodeId producer = value == kNoValue ? kNoNode : graph.values[Index(value)].producer;
+  return producer == kNoNode ? nullptr : &graph.nodes[Index(producer)];
+}
+
+// Whether `value` is (x ** 2).sum(…), or a fraction of it.
+bool IsSquaredNorm(const Graph& graph, ValueId value, ValueId x) {
+  const Node* node = MakerOf(graph, value);
+  while (node != nullptr && (node->op_type == "Div" || node->op_type == "Mul"))
+    node = MakerOf(graph, node->inputs[0]);
+  if (node == nullptr || node->op_type != "ReduceSum") return false;
+  const Node* square = MakerOf(graph, node->inputs[0]);
+  const bool is_square =
+      square != nullptr && (square->op_type == "Pow" || square->op_type == "Mul");
+  return is_square && square->inputs[0] == x;
+}
+
+// omega of exp(x @ omega - |x|² / 2), random features that stand for a softmax: no code trains
+// them.  Source: Choromanski et al., "Rethinking Attention with Performers" (2021), lemma 1;
+// "self.register_buffer("omega", …)" of idiap/fast-transformers
+// 47187323149d517d5a7f52f0ce5b97fccaafea4d, fast_transformers/feature_maps/fourier_features.py.
+bool IsOfRandomFeatures(const Graph& graph, const Readers& readers, const Initializer& stored) {
+  const auto readers_of = [&](ValueId value) {
+    const auto found = readers.find(value);
+    return found == readers.end() ? std::vector<NodeId>() : found->second;
+  };
+  const std::vector<NodeId> products = readers_of(stored.value);
+  return !products.empty() && std::ranges::all_of(products, [&](NodeId reader) {
+    const Node& product = graph.nodes[Index(reader)];
+    const bool is_product = product.op_type == "MatMul" || product.op_type == "Einsum";
+    if (!is_product || product.inputs[0] == stored.value) return false;
+    return std::ranges::any_of(readers_of(product.outputs[0]), [&](NodeId next) {
+      const Node& node = graph.nodes[Index(next)];
+      return node.op_type == "Sub" && IsSquaredNorm(graph, node.inputs[1], product.inputs[0]);
+    });
+  });
+}
+
 // --- Quantized models -----------------------------------------------------------------------
 
 // Of any domain.  Source: ONNX's Operators.md (opset 21); ONNX Runtime's docs/ContribOperators.md
@@ -296,7 +334,8 @@ std::unordered_set<ValueId> FindFloatBuffers(const Graph& graph) {
     const bool is_buffer = IsFloatBuffer(name) || frozen_norms.contains(ParentOf(path)) ||
                            IsOnlyCompared(graph, readers, initializer.value) ||
                            IsProjectedByLayers(graph, readers, initializer) ||
-                           IsAddedToLogits(graph, readers, initializer);
+                           IsAddedToLogits(graph, readers, initializer) ||
+                           IsOfRandomFeatures(graph, readers, initializer);
     if (is_buffer) buffers.insert(initializer.value);
   }
   return buffers;
