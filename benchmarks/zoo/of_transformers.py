@@ -68,6 +68,8 @@ def reduced(config_class, shrink):
             options[name] = reduced(type(own), shrink)
     if hasattr(usual, "use_cache"):
         options["use_cache"] = False
+    if hasattr(usual, "layerdrop"):
+        options["layerdrop"] = 0.0  # which layers a step has would be left to chance
     return {name: value for name, value in options.items() if name not in usual.attribute_map}
 
 
