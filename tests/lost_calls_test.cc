@@ -372,18 +372,21 @@ TEST_CASE("a maximum that is taken off in front of an exponential has no history
 }
 
 TEST_CASE("boxes that topk has chosen are detached in TorchScript's files") {
-  const auto detached = [](const std::string& numbers, const std::string& node) {
+  const auto detached = [](const std::string& numbers, const std::string& node,
+                           const std::string& reader = "/m/decoder/Neg") {
     const BoundModel model(ParseGraph("n (float[2, 9, " + numbers + R"(] x, float[2, 9] s) =>
         (float y) < int64[1] k = {3}, int64[1] axis = {2}, int64[3] times = {1, 1, )" +
                                       numbers +
                                       R"(} > {
           v, i = TopK <axis = 1> (s, k) u = Unsqueeze (i, axis) t = Tile (u, times)
-          [)" + node + R"(] g = GatherElements <axis = 1> (x, t) y = Neg (g) })"));
+          [)" + node + R"(] g = GatherElements <axis = 1> (x, t) [")" +
+                                      reader + R"("] y = Neg (g) })"));
     return FindDetachedMaxima(model.bound).size();
   };
   CHECK(detached("4", "\"/m/GatherElements\"") == 1);
   CHECK(detached("8", "\"/m/GatherElements\"") == 0);  // features
   CHECK(detached("4", "node_gather") == 0);
+  CHECK(detached("4", "\"/m/GatherElements\"", "/m/Neg") == 0);  // chosen for the answer
 }
 
 // y = a * b.detach() of b = relu(a), a = x * w, in each way that an export has it.

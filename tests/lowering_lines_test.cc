@@ -71,22 +71,6 @@ TEST_CASE("indices that a helper makes on the host are copied each time") {
   CHECK(calls("positions = self.get_positions(x)") == "constant index ");
 }
 
-// "one_hot(argmin(d)).type(flat.dtype)"
-TEST_CASE("what is nearest in a table is cast to the type of what was looked up") {
-  const auto calls = [](const std::string& distances) {
-    return Calls((R"(n (float[4, 8] x) => (float[4, 8] y) < float[8, 8] w = ["location": "none"] > {
-        ends = Constant <value = int64[2] {0, 1}> () depth = Constant <value = int64 {8}> ()
-        n = Neg (x) m = MatMul (n, w) a = Abs (x) d = Sub (a, )" +
-                  distances + R"()
-        i = ArgMin <axis = 1, keepdims = 0> (d) o = OneHot (i, depth, ends)
-        e = Cast <to = 1> (o) y = Mul (e, n) })")
-                     .c_str(),
-                 {}, "", Precision::kAmpBf16);
-  };
-  CHECK(calls("m").find("one_hot type_as ") != std::string::npos);
-  CHECK(calls("x").find("type_as") == std::string::npos);
-}
-
 TEST_CASE("T5 casts what it passes to a layer to the type of the weight") {
   const char* const linear = R"(n (float[2, 3, 4] x) => (float[2, 3, 5] y)
     < float[4, 5] w = ["location": "none"] > { y = MatMul (x, w) })";

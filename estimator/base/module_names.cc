@@ -6,6 +6,7 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kMostDigits = 6;
+constexpr size_t kMostTurns = 64;  // around one module
 
 }  // namespace
 
@@ -59,6 +60,7 @@ std::vector<ListTurn> TurnsAround(std::string_view path) {
   for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
     const std::string_view part = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
     if (!IsNumbered(part) || part.size() > kMostDigits) continue;
+    if (turns.size() == kMostTurns) break;
     ListTurn turn = {std::string(path.substr(0, dot))};
     std::from_chars(part.data(), part.data() + part.size(), turn.number);
     turns.push_back(std::move(turn));

@@ -41,8 +41,8 @@ struct ListTurn {
   }
 };
 
-// Those around "stages.1.blocks.10.conv.weight", from the outermost in; none of a number above
-// 1,000,000.  O(length).
+// Those around "stages.1.blocks.10.conv.weight", from the outermost in, 64 at most; none of a
+// number above 1,000,000.  O(length).
 std::vector<ListTurn> TurnsAround(std::string_view path);
 
 // `path`, of parts between dots or slashes, with `number` wherever it has that of `turn`.

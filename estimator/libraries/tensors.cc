@@ -74,8 +74,8 @@ constexpr UntrainedParameter kUntrainedParameters[] = {
 constexpr SeenIn kCodec = {kTransformers, "models/pe_audio/modeling_pe_audio.py",
                            "with torch.no_grad(), torch.backends.cudnn.flags(enabled=False):"};
 constexpr UntrackedChild kUntrackedChildren[] = {
-    {"dac_encoder", "data_proj", kCodec},
-    {"bottleneck", "data_proj", kCodec},
+    {"dac_encoder", "bottleneck", kCodec},
+    {"bottleneck", "dac_encoder", kCodec},
 };
 
 // FalconLinear, in FalconDecoderLayer; GPT-NeoX's and BLOOM's layers of these names have biases.

@@ -48,8 +48,7 @@ bool CallsMethods(const Program& program, const ModuleRuns& runs, const ForwardR
   for (int64_t i = forward.first; i <= forward.last; ++i) {
     if (runs.DepthAt(i) <= forward.level) continue;
     const std::vector<NameId>& read = program.calls[Index(i)].inputs;
-    const bool asks =
-        !read.empty() && std::ranges::find(program.sized, read[0]) != program.sized.end();
+    const bool asks = !read.empty() && std::ranges::binary_search(program.sized, read[0]);
     if (asks) return true;
     i = runs.EndOf(i, forward.level);
   }

@@ -75,13 +75,10 @@ class NestedCallFinder {
     for (const ForwardStep& join : steps_) {
       const std::vector<NameId>& operands = At(join.first).inputs;
       if (join.is_child || operands.size() != 2) continue;
-      const ForwardStep* gate = MakerOf(operands[0]);
-      while (gate != nullptr && !gate->is_child) {
-        const ForwardStep* before = MakerOf(ReadFirstBy(*gate));
-        gate = before < gate ? before : nullptr;
-      }
       const ForwardStep* up = MakerOf(operands[1]);
-      if (gate == nullptr || up == nullptr || !up->is_child || gate >= up) continue;
+      if (up == nullptr || !up->is_child) continue;
+      const ForwardStep* gate = ChildBehind(operands[0]);
+      if (gate == nullptr || gate >= up) continue;
       const NameId read = ReadFirstBy(*up);
       const ForwardStep* maker = MakerOf(read);
       const bool is_own = maker != nullptr && !maker->is_child;
@@ -101,6 +98,18 @@ class NestedCallFinder {
   const ForwardStep* MakerOf(NameId value) const {
     const auto maker = makers_.find(value);
     return maker == makers_.end() ? nullptr : maker->second;
+  }
+
+  // The child that makes `value`, or of which a few calls of the forward's own make it; null
+  // without one.
+  const ForwardStep* ChildBehind(NameId value) const {
+    constexpr int kMostCalls = 8;
+    const ForwardStep* step = MakerOf(value);
+    for (int call = 0; call < kMostCalls && step != nullptr && !step->is_child; ++call) {
+      const ForwardStep* before = MakerOf(ReadFirstBy(*step));
+      step = before < step ? before : nullptr;
+    }
+    return step != nullptr && step->is_child ? step : nullptr;
   }
 
   // Whether step `i` begins a function of the forward's own, which reads what a child has just

@@ -124,7 +124,7 @@ struct Program {
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
   std::vector<NameId> copy_order;         // all three, in the order of copy.deepcopy(model)
   std::vector<NameId> inputs;             // a new batch each step, labels last
-  std::vector<NameId> sized;              // whose sizes the file's own nodes ask for
+  std::vector<NameId> sized;              // whose sizes the file's own nodes ask for, in order
   std::vector<AtenCall> calls;            // forward, then the loss
   std::vector<Rebinding> rebindings;
   std::vector<NameId> outputs;                     // of the model; the loop may hold them

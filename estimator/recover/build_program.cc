@@ -79,7 +79,7 @@ LibraryModel ModelOf(const ExporterMetadata& metadata) {
   return model;
 }
 
-// What Shape nodes read.
+// What Shape nodes read, in order.
 std::vector<NameId> NamesOfSized(const Recovery& recovery) {
   std::vector<NameId> sized;
   for (const Node& node : recovery.bound.graph().nodes) {
@@ -87,6 +87,7 @@ std::vector<NameId> NamesOfSized(const Recovery& recovery) {
     const NameId name = recovery.values.NameOf(node.inputs[0]);
     if (name != kNoName) sized.push_back(name);
   }
+  std::ranges::sort(sized);
   return sized;
 }
 

@@ -17,10 +17,6 @@ namespace {
 
 using Images = std::map<NameId, NameId>;  // of a turn's names in the next one
 
-bool IsWithin(std::string_view path, std::string_view module) {
-  return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
-}
-
 // The tensors of a program's module, by their names.
 class TensorNames {
  public:
@@ -59,14 +55,61 @@ struct TurnSpan {
   size_t end = 0;
 };
 
+// A call that is put back, in front of one of the program's.
+struct PutBackCall {
+  size_t before = 0;
+  AtenCall call;
+};
+
+// Where a program's turns begin and its values are made.
+class Positions {
+ public:
+  explicit Positions(const Program& program) : makers_(program.values.size(), kMadeBefore) {
+    std::set<ModuleId> modules;
+    for (size_t i = 0; i < program.calls.size(); ++i) {
+      const AtenCall& call = program.calls[i];
+      for (const NameId name : call.outputs) {
+        if (name != kNoName) makers_[Index(name)] = static_cast<int64_t>(i);
+      }
+      if (!modules.insert(call.module).second) continue;
+      for (ListTurn& turn : TurnsAround(program.modules.PathOf(call.module))) {
+        begins_.emplace(std::move(turn), i);
+      }
+    }
+    end_ = program.calls.size();
+  }
+
+  // From a turn's first call to that of the next one; nullopt where it runs no call.
+  std::optional<TurnSpan> SpanOf(const std::string& list, int64_t number) const {
+    const auto begin = begins_.find({list, number});
+    const auto next = begins_.find({list, number + 1});
+    if (begin == begins_.end()) return std::nullopt;
+    const TurnSpan span = {begin->second, next == begins_.end() ? end_ : next->second};
+    if (span.begin >= span.end) return std::nullopt;
+    return span;
+  }
+
+  // Whether it is there before call `call`.
+  bool IsMadeBefore(NameId name, size_t call) const {
+    return makers_[Index(name)] < static_cast<int64_t>(call);
+  }
+
+ private:
+  static constexpr int64_t kMadeBefore = -1;  // an input
+
+  std::map<ListTurn, size_t> begins_;
+  std::vector<int64_t> makers_;  // by value
+  size_t end_ = 0;
+};
+
 class DeadTurn {
  public:
   // `turn` is the last of its list.
-  DeadTurn(Program& program, const TensorNames& tensors, ListTurn turn)
-      : program_(program), tensors_(tensors), turn_(std::move(turn)) {}
+  DeadTurn(Program& program, const TensorNames& tensors, const Positions& positions, ListTurn turn)
+      : program_(program), tensors_(tensors), positions_(positions), turn_(std::move(turn)) {}
 
-  // What was put back, in order; nothing where it cannot be told.
-  std::vector<NameId> PutBack(const std::set<NameId>& unread) {
+  // What is to be put back, in order; nothing where it cannot be told.
+  std::vector<PutBackCall> PutBack(const std::set<NameId>& unread) {
     const std::optional<TurnSpan> before = SpanOf(turn_.number - 1);
     const std::optional<TurnSpan> last = SpanOf(turn_.number);
     if (!before.has_value() || !last.has_value() || before->end != last->begin) return {};
@@ -77,23 +120,12 @@ class DeadTurn {
     images_ = std::move(aligned.images);
     MarkNeeded(aligned.missing, unread);
     std::erase_if(aligned.missing, [](const MissingCall& call) { return !call.is_needed; });
-    return CanWrite(aligned.missing, before->begin) ? Write(aligned.missing)
-                                                    : std::vector<NameId>();
+    return CanWrite(aligned.missing) ? Write(aligned.missing) : std::vector<PutBackCall>();
   }
 
  private:
-  // Of that turn; nullopt where it runs no call.
   std::optional<TurnSpan> SpanOf(int64_t number) const {
-    const auto first_of = [&](int64_t turn) {
-      const std::string path = ListTurn{turn_.list, turn}.Path();
-      const auto found = std::ranges::find_if(program_.calls, [&](const AtenCall& call) {
-        return IsWithin(program_.modules.PathOf(call.module), path);
-      });
-      return static_cast<size_t>(found - program_.calls.begin());
-    };
-    const TurnSpan span = {first_of(number), first_of(number + 1)};
-    if (span.begin >= span.end) return std::nullopt;
-    return span;
+    return positions_.SpanOf(turn_.list, number);
   }
 
   // What of the turn `from` the next one runs, in the same order, and what it does not.
@@ -175,39 +207,30 @@ class DeadTurn {
 
   NameId ImageOfTensor(NameId name) const { return TensorIn(name, turn_.number - 1, turn_.number); }
 
-  // Whether all that `missing` reads is known in the last turn, and as large as in the turn before,
-  // whose first call is `begin`.
-  bool CanWrite(const std::vector<MissingCall>& missing, size_t begin) {
+  // Whether all that `missing` reads is known in the last turn, and as large as in the turn before.
+  bool CanWrite(const std::vector<MissingCall>& missing) {
     if (missing.empty()) return false;
-    const std::set<NameId> before = MadeBefore(begin);
+    const std::optional<TurnSpan> first = SpanOf(turn_.number - 2);
     std::set<NameId> made;
     for (const MissingCall& lost : missing) {
       const AtenCall& call = program_.calls[lost.call];
       for (const NameId name : call.inputs) {
-        if (name != kNoName && !made.contains(name) && !FindImage(name, before)) return false;
+        if (name != kNoName && !made.contains(name) && !FindImage(name, first)) return false;
       }
       made.insert(call.outputs.begin(), call.outputs.end());
     }
     return true;
   }
 
-  // What two turns before this one had already: what each turn reads alike.
-  std::set<NameId> MadeBefore(size_t begin) const {
-    std::set<NameId> made(program_.inputs.begin(), program_.inputs.end());
-    const std::optional<TurnSpan> first = SpanOf(turn_.number - 2);
-    if (!first.has_value()) return made;
-    for (size_t i = 0; i < std::min(first->begin, begin); ++i) {
-      made.insert(program_.calls[i].outputs.begin(), program_.calls[i].outputs.end());
-    }
-    return made;
-  }
-
-  bool FindImage(NameId name, const std::set<NameId>& before) {
+  // What was there two turns before this one is what each turn reads alike.
+  bool FindImage(NameId name, const std::optional<TurnSpan>& first) {
     if (images_.contains(name)) return true;
     NameId image = ImageOfTensor(name);
     if (const auto carried = carried_.find(name); image == kNoName && carried != carried_.end())
       image = carried->second;
-    if (image == kNoName && before.contains(name)) image = name;
+    const bool is_shared =
+        !IsTensor(name) && positions_.IsMadeBefore(name, first.has_value() ? first->begin : 0);
+    if (image == kNoName && is_shared) image = name;
     if (image == kNoName || TypeOf(image) != TypeOf(name)) return false;
     images_.emplace(name, image);
     return true;
@@ -217,20 +240,12 @@ class DeadTurn {
 
   // --- Writing ----------------------------------------------------------------------------------
 
-  std::vector<NameId> Write(const std::vector<MissingCall>& missing) {
-    std::vector<AtenCall> calls;
-    std::vector<NameId> made;
-    auto lost = missing.begin();
-    for (size_t i = 0; i <= program_.calls.size(); ++i) {
-      for (; lost != missing.end() && lost->before == i; ++lost) {
-        calls.push_back(InLastTurn(program_.calls[lost->call]));
-        made.insert(made.end(), calls.back().outputs.begin(), calls.back().outputs.end());
-      }
-      if (i < program_.calls.size()) calls.push_back(program_.calls[i]);
+  std::vector<PutBackCall> Write(const std::vector<MissingCall>& missing) {
+    std::vector<PutBackCall> calls;
+    for (const MissingCall& lost : missing) {
+      calls.push_back({lost.before, InLastTurn(program_.calls[lost.call])});
     }
-    program_.calls = std::move(calls);
-    std::erase(made, kNoName);
-    return made;
+    return calls;
   }
 
   AtenCall InLastTurn(AtenCall call) {
@@ -263,6 +278,7 @@ class DeadTurn {
 
   Program& program_;
   const TensorNames& tensors_;
+  const Positions& positions_;
   ListTurn turn_;
   Images carried_;  // of the turn before the last two, in the next
   Images images_;   // of the turn before, in the last
@@ -275,13 +291,18 @@ class DeadTurns {
   explicit DeadTurns(Program& program) : program_(program), tensors_(program) {}
 
   std::vector<NameId> PutBack() {
-    std::vector<NameId> made;
-    const std::set<NameId> unread = FindUnread();
-    for (const ListTurn& turn : TurnsOf(unread)) {
-      const std::vector<NameId> more = DeadTurn(program_, tensors_, turn).PutBack(unread);
-      made.insert(made.end(), more.begin(), more.end());
+    std::set<NameId> unread = FindUnread();
+    const std::set<ListTurn> turns = TurnsOf(unread);
+    if (turns.empty()) return {};
+    const Positions positions(program_);
+    std::vector<PutBackCall> calls;
+    for (const ListTurn& turn : turns) {
+      for (PutBackCall& call : DeadTurn(program_, tensors_, positions, turn).PutBack(unread)) {
+        for (const NameId name : call.call.inputs) unread.erase(name);
+        calls.push_back(std::move(call));
+      }
     }
-    return made;
+    return Insert(std::move(calls));
   }
 
  private:
@@ -307,6 +328,24 @@ class DeadTurns {
       }
     }
     return found;
+  }
+
+  // Returns what they make.
+  std::vector<NameId> Insert(std::vector<PutBackCall> put_back) {
+    std::ranges::stable_sort(put_back, {}, &PutBackCall::before);
+    std::vector<AtenCall> calls;
+    std::vector<NameId> made;
+    auto next = put_back.begin();
+    for (size_t i = 0; i <= program_.calls.size(); ++i) {
+      for (; next != put_back.end() && next->before == i; ++next) {
+        made.insert(made.end(), next->call.outputs.begin(), next->call.outputs.end());
+        calls.push_back(std::move(next->call));
+      }
+      if (i < program_.calls.size()) calls.push_back(std::move(program_.calls[i]));
+    }
+    program_.calls = std::move(calls);
+    std::erase(made, kNoName);
+    return made;
   }
 
   Program& program_;

@@ -13,8 +13,8 @@ namespace onnxfit {
 // `residual`.  Puts back into `program`, whose forward alone is written, what the turn before runs
 // and this one does not, where tensors of this turn that no call reads show that it does: what
 // reads them, what that is made of, and what is made of it.  Returns what it makes.  Where an
-// operand has no counterpart, or one of other sizes, nothing of that turn is put back. O(calls ×
-// turns with unread tensors).
+// operand has no counterpart, or one of other sizes, nothing of that turn is put back.
+// O((calls + those of turns with unread tensors) × log).
 std::vector<NameId> PutBackDeadTurns(Program& program);
 
 }  // namespace onnxfit

@@ -61,6 +61,17 @@ bool ChoosesBoxes(const BoundGraph& bound, NodeId gather) {
          AreOfTopK(bound, node.inputs[1]);
 }
 
+// Whether a module called so runs: what chooses boxes for the answer has none.
+bool RunsDecoder(const ExporterMetadata& metadata) {
+  return std::ranges::any_of(metadata.origins, [&](const NodeOrigin& origin) {
+    for (ModuleId module = origin.module; module != kOutside;) {
+      if (ChildOf(metadata.modules.NameOf(module)) == "decoder") return true;
+      module = metadata.modules.CallerOf(module);
+    }
+    return false;
+  });
+}
+
 // For all that read what `node` makes.
 void Detach(const BoundGraph& bound, NodeId node, std::vector<LostCall>& calls) {
   const ValueId made = bound.At(node).outputs[0];
@@ -85,8 +96,10 @@ bool IsTakenOffMaximum(const BoundGraph& bound, NodeId maximum) {
 
 std::vector<LostCall> FindDetachedMaxima(const BoundGraph& bound) {
   std::vector<LostCall> calls;
+  const bool has_decoder = RunsDecoder(bound.metadata());
   for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-    if (IsTakenOffMaximum(bound, node) || ChoosesBoxes(bound, node)) Detach(bound, node, calls);
+    if (IsTakenOffMaximum(bound, node) || (has_decoder && ChoosesBoxes(bound, node)))
+      Detach(bound, node, calls);
   }
   return calls;
 }

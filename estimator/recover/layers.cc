@@ -128,7 +128,11 @@ class RmsNormCalls {
       if (!kCalls[i].empty()) made = Add(kCalls[i], {made}, ResultOf(bound_, root.nodes[i]), true);
     }
     made = Add("mul", {casts_back ? cast : x_, made}, type, true);
-    casts_back ? Add("type_as", {made, x_}, type) : Add("to", {made}, type);
+    if (casts_back) {
+      Add("type_as", {made, x_}, type);
+    } else {
+      Add("to", {made}, type);
+    }
     return std::move(calls_);
   }
 

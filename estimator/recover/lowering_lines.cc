@@ -161,35 +161,6 @@ NameId BoundBefore(const UnitWriter& unit, NodeId node, std::string_view variabl
   return kNoName;
 }
 
-// The first operand of the product that `value` is a sum or difference of; kNoValue without one.
-ValueId FactorIn(const BoundGraph& bound, ValueId value) {
-  constexpr std::string_view kPassing[] = {"Add", "Sub", "Mul", "Neg"};
-  if (value == kNoValue) return kNoValue;
-  if (const NodeId product = bound.Maker(value, "MatMul"); product != kNoNode)
-    return bound.At(product).inputs[0];
-  for (const std::string_view passing : kPassing) {
-    const NodeId maker = bound.Maker(value, passing);
-    if (maker == kNoNode) continue;
-    for (const ValueId input : bound.At(maker).inputs) {
-      if (const ValueId found = FactorIn(bound, input); found != kNoValue) return found;
-    }
-  }
-  return kNoValue;
-}
-
-// "flat" of "one_hot(argmin(d)).type(flat.dtype)", where d is how far rows of flat are from those
-// of a table, as nearly all vector quantization is written: rosinality/vq-vae-2-pytorch
-// ef5f67c46f93624163776caec9e0d95063910eca, vqvae.py.
-NameId GiverToNearest(const UnitWriter& unit, const Node& cast) {
-  const BoundGraph& bound = unit.bound();
-  const NodeId one_hot = bound.Maker(cast.inputs[0], "OneHot");
-  if (one_hot == kNoNode) return kNoName;
-  const NodeId nearest = bound.Maker(bound.At(one_hot).inputs[0], "ArgMin");
-  if (nearest == kNoNode) return kNoName;
-  const ValueId flat = FactorIn(bound, bound.At(nearest).inputs[0]);
-  return flat == kNoValue ? kNoName : unit.values().NameOf(flat);
-}
-
 }  // namespace
 
 NameId GiverToCast(const UnitWriter& unit, const Node& cast) {
@@ -198,7 +169,6 @@ NameId GiverToCast(const UnitWriter& unit, const Node& cast) {
   if (!makes_float || IsFloat(unit.TypeOf(cast.inputs[0]).dtype)) return kNoName;
   const NodeId node = unit.bound().IdOf(cast);
   const std::string_view line = unit.bound().metadata().LinesOf(node).innermost;
-  if (line.empty()) return GiverToNearest(unit, cast);
   const std::string_view variable = TypedAs(line);
   return variable.empty() ? kNoName : BoundBefore(unit, node, variable);
 }

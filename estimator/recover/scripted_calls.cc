@@ -100,7 +100,11 @@ bool SayMaskedPlaces(const BoundGraph& bound, const NodePattern::Match& match, R
   const Dims& mask = bound.DimsOf(match.At('m'));
   const Dims& x = bound.DimsOf(match.At('x'));
   if (mask.size() + 1 >= x.size() || !std::equal(mask.begin(), mask.end(), x.begin())) return false;
-  const int64_t places = Numel(bound.DimsOf(match.At('v'))) * Numel(mask) / Numel(x);
+  int64_t numel = 1;  // of what stands at a place
+  for (size_t i = mask.size(); i < x.size(); ++i) numel *= x[i];
+  if (numel == 0) return false;
+  const int64_t written = Numel(bound.DimsOf(match.At('v'))) / numel;
+  const int64_t places = written == 1 ? Numel(mask) : written;  // one row for all of them, perhaps
   call.before[0].type = {DType::kInt64, {places, std::ssize(mask)}};
   return true;
 }

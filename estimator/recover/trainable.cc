@@ -104,9 +104,22 @@ bool IsSquaredNorm(const Graph& graph, ValueId value, ValueId x) {
     node = MakerOf(graph, node->inputs[0]);
   if (node == nullptr || node->op_type != "ReduceSum") return false;
   const Node* square = MakerOf(graph, node->inputs[0]);
-  const bool is_square =
-      square != nullptr && (square->op_type == "Pow" || square->op_type == "Mul");
-  return is_square && square->inputs[0] == x;
+  if (square == nullptr || square->inputs[0] != x) return false;
+  return square->op_type == "Pow" || (square->op_type == "Mul" && square->inputs[1] == x);
+}
+
+// Whether exp reads `value`, or what is left of it once a maximum is taken off.
+bool FeedsExponential(const Graph& graph, const Readers& readers, ValueId value) {
+  const auto found = readers.find(value);
+  return found != readers.end() && std::ranges::any_of(found->second, [&](NodeId reader) {
+           const Node& node = graph.nodes[Index(reader)];
+           if (node.op_type == "Exp") return true;
+           const auto next = readers.find(node.outputs[0]);
+           return node.op_type == "Sub" && next != readers.end() &&
+                  std::ranges::any_of(next->second, [&](NodeId behind) {
+                    return graph.nodes[Index(behind)].op_type == "Exp";
+                  });
+         });
 }
 
 // omega of exp(x @ omega - |x|² / 2), random features that stand for a softmax: no code trains
@@ -119,13 +132,16 @@ bool IsOfRandomFeatures(const Graph& graph, const Readers& readers, const Initia
     return found == readers.end() ? std::vector<NodeId>() : found->second;
   };
   const std::vector<NodeId> products = readers_of(stored.value);
+  if (IsComputedName(graph.values[Index(stored.value)].name)) return false;  // a layer's weight
   return !products.empty() && std::ranges::all_of(products, [&](NodeId reader) {
     const Node& product = graph.nodes[Index(reader)];
     const bool is_product = product.op_type == "MatMul" || product.op_type == "Einsum";
     if (!is_product || product.inputs[0] == stored.value) return false;
     return std::ranges::any_of(readers_of(product.outputs[0]), [&](NodeId next) {
       const Node& node = graph.nodes[Index(next)];
-      return node.op_type == "Sub" && IsSquaredNorm(graph, node.inputs[1], product.inputs[0]);
+      const bool is_exponent =
+          node.op_type == "Sub" && IsSquaredNorm(graph, node.inputs[1], product.inputs[0]);
+      return is_exponent && FeedsExponential(graph, readers, node.outputs[0]);
     });
   });
 }
