@@ -177,46 +177,37 @@ TEST_CASE("the outermost forward's last line holds what lines have written into"
   CHECK(known(R"(["/f/Abs"] g = Abs (s) ["/Add"] y = Add (g, x))").empty());
 }
 
+// "r as q; " of what is known where all calls of `body` are made in `line`.
+std::string KnownInLine(const std::string& body, const char* line) {
+  Program program =
+      Build("net (float[2, 3, 8] x) => (float[2, 3, 8] y) { " + body + " }", {.mode = Mode::kEval})
+          .program;
+  const StatementId statement = program.source.Read(3, line);
+  for (AtenCall& call : program.calls) call.frames = {statement};
+  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
+  std::string names;
+  for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), last)) {
+    names += program.values[Index(name.value)].name + " as " + name.name + "; ";
+  }
+  return names;
+}
+
 // torch.export shows no line of the caller's for what it made a graph of.
 TEST_CASE("what a generated graph returns to layers is a local of its caller") {
-  Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) {
-                 ["/m/rope/Neg"] r = Neg (x) ["/m/block.0/Add"] a = Add (x, r)
-                 ["/m/block.1/Add"] b = Add (a, r) ["/m/Abs"] y = Abs (b) })",
-                          {.mode = Mode::kEval})
-                        .program;
-  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
-  const auto known = [&](const char* line) {
-    const StatementId statement = program.source.Read(3, line);
-    for (AtenCall& call : program.calls) call.frames = {statement};
-    std::string names;
-    for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), last)) {
-      names += program.values[Index(name.value)].name + " as " + name.name;
-    }
-    return names;
-  };
-  CHECK(known("neg = torch.ops.aten.neg.default(x);  x = None") == "r as what the layers share");
-  CHECK(known("r = self.rope(x)").empty());
+  constexpr char kBody[] = R"(["/m/rope/Neg"] r = Neg (x) ["/m/block.0/Add"] a = Add (x, r)
+                              ["/m/block.1/Add"] b = Add (a, r) ["/m/Abs"] y = Abs (b))";
+  CHECK(KnownInLine(kBody, "neg = torch.ops.aten.neg.default(x);  x = None") ==
+        "r as what the layers share; ");
+  CHECK(KnownInLine(kBody, "r = self.rope(x)").empty());
 }
 
 TEST_CASE("rows tell of forwards of which a generated graph hides lines") {
-  Program program = Build(R"(net (float[2, 3, 8] x) => (float[2, 3, 8] y) {
-                 ["/m/m.qkv/Neg"] r = Neg (x) ["/m/m.aggreg.0/Abs"] a = Abs (r)
-                 ["/m/m.kernel_func/Relu"] q = Relu (a) ["/m/Sin"] s = Sin (q)
-                 ["/m/m.proj/Neg"] y = Neg (s) })",
-                          {.mode = Mode::kEval})
-                        .program;
-  const auto last = static_cast<int64_t>(program.calls.size()) - 1;
-  const auto known = [&](const char* line) {
-    const StatementId statement = program.source.Read(3, line);
-    for (AtenCall& call : program.calls) call.frames = {statement};
-    std::string names;
-    for (const KnownName& name : FindKnownNames(program, ModuleRuns(program), last)) {
-      names += program.values[Index(name.value)].name + " as " + name.name + "; ";
-    }
-    return names;
-  };
-  CHECK(known("sin = torch.ops.aten.sin.default(q);  q = None") == "r as qkv; q as q; ");
-  CHECK(known("s = torch.sin(q)").empty());
+  constexpr char kBody[] = R"(["/m/m.qkv/Neg"] r = Neg (x) ["/m/m.aggreg.0/Abs"] a = Abs (r)
+                              ["/m/m.kernel_func/Relu"] q = Relu (a) ["/m/Sin"] s = Sin (q)
+                              ["/m/m.proj/Neg"] y = Neg (s))";
+  CHECK(KnownInLine(kBody, "sin = torch.ops.aten.sin.default(q);  q = None") ==
+        "r as qkv; q as q; ");
+  CHECK(KnownInLine(kBody, "s = torch.sin(q)").empty());
 }
 
 TEST_CASE("what a later module reads has a name of its own, unless a sum takes the name") {
