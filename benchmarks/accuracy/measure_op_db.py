@@ -23,9 +23,11 @@ from torch.nn import functional as F
 import op_db
 import recorder
 import zoo_op_db as zoo
-from measure_operators import PRECISIONS, counted, give_back
+from measure_operators import counted, give_back
 
 STEPS = 2
+PRECISIONS = ["fp32", "amp-bf16", "bf16"]
+PRECISIONS_OF_LAYOUT = ["fp32", "amp-bf16"]
 KINDS = ["pt2", "dynamo-raw", "train"]
 KINDS_OF_LAYOUT = ["pt2", "dynamo-raw"]
 
@@ -42,13 +44,19 @@ class Run:
 
     def sizes(self):
         """Inputs, and a tensor like the result, on the host."""
-        network = zoo.build(self.name).cuda()
+        network = self.typed(zoo.build(self.name).cuda())
+        inputs = [self.typed(tensor) for tensor in network.inputs]
         with torch.no_grad():
-            result = network(*(tensor.cuda() for tensor in network.inputs))
-        return network.inputs, torch.empty_like(result, device="cpu")
+            result = network(*(tensor.cuda() for tensor in inputs))
+        return inputs, torch.empty_like(result, device="cpu")
+
+    def typed(self, it):
+        """A network, or a tensor, in the parameters' type: integers stay as they are."""
+        is_float = isinstance(it, torch.nn.Module) or it.dtype == torch.float32
+        return it.to(torch.bfloat16) if self.precision == "bf16" and is_float else it
 
     def steps(self):
-        network = zoo.build(self.name).cuda().train()
+        network = self.typed(zoo.build(self.name).cuda()).train()
         optimizer = torch.optim.AdamW(network.parameters())
         autocast = torch.autocast("cuda", torch.bfloat16, enabled=self.precision == "amp-bf16")
         for _ in range(STEPS):
@@ -85,7 +93,7 @@ def measure(names, out):
     gc.freeze()
     with open(out, "w") as file:
         for name in names:
-            for precision in PRECISIONS:
+            for precision in PRECISIONS_OF_LAYOUT if "@" in name else PRECISIONS:
                 print(json.dumps(measured(name, precision)), file=file, flush=True)
                 give_back()
 
