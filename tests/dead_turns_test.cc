@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,38 @@ TEST_CASE("what a last turn makes and nobody reads runs as in the turn before") 
 
 TEST_CASE("two turns of which the last lacks a child may be all that there is") {
   CHECK(LastTurn(Loop(2), "layers.1") == "relu abs add neg ");
+}
+
+// "x, skip = layers[i](x)", whose last one returns `last` beside it; what ends the net reads `y`.
+std::string Carried(const std::string& last, const std::string& y = "t2") {
+  std::string nodes;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    const std::string layer = "/layers." + n + "/";
+    const std::string x = i == 0 ? "x" : "a" + std::to_string(i - 1);
+    nodes += "[\"" + layer + "net/Relu\"] r" + n + " = Relu (" + x + ") ";
+    nodes += i < 2 ? "[\"" + layer + "Add\"] a" + n + " = Add (" + x + ", r" + n + ") " : last;
+    nodes += "[\"" + layer + "skip/Abs\"] s" + n + " = Abs (r" + n + ") ";
+    nodes += i == 0 ? "[\"/Sin\"] t0 = Sin (s0) "
+                    : "[\"/Add_" + n + "\"] t" + n + " = Add (t" + std::to_string(i - 1) + ", s" +
+                          n + ") ";
+  }
+  return "n (float[4] x) => (float[4] y) { " + nodes + "y = Neg (" + y + ") }";
+}
+
+TEST_CASE("what turns hand on to one another and nobody reads in the end runs in the last, too") {
+  CHECK(LastTurn(Carried(""), "layers.2") == "relu add abs add neg ");
+  const std::vector<HeldName> held = HeldNames(Carried(""));
+  CHECK(std::ranges::any_of(held, [](const HeldName& name) {
+    return name.value == "a1.last" && name.name == "what is not read" && name.until_last;
+  }));
+}
+
+// "if i < 2: x = x + h": what it adds is read in its place.
+TEST_CASE("not where something else reads in the last turn what the call would read") {
+  CHECK(LastTurn(Carried("", "r2"), "layers.2") == "relu neg ");
+  CHECK(LastTurn(Carried("[\"/layers.2/Cos\"] c2 = Cos (r2) "), "layers.2").find("relu add") ==
+        std::string::npos);
 }
 
 TEST_CASE("each turn reads what is made before all of them, and has its own of what it makes") {

@@ -114,14 +114,22 @@ class KnownNameFinder {
     }
   }
 
-  // "x = x + residual" of a loop's last turn: what is made and never read has a name.
+  // "x = x + residual" of a loop's last turn, and what a layer returns there: what is made and
+  // never read has a name.
   void FindUnread(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
     for (const ForwardStep& step : steps) {
-      const AtenCall& call = At(step.last);
-      const bool is_sum = !step.is_child && call.op == "add" && !call.outputs.empty();
-      if (is_sum && last_reads_[Index(call.outputs[0])] == kNoRead && !IsOutput(call.outputs[0]))
-        Bind(step, forward.last, "what is not read");
+      const bool is_layer = step.is_child && IsListed(step.key);
+      for (int64_t i = step.first; i <= step.last; ++i) {
+        const bool is_own = runs_.DepthAt(i) == forward.level + (is_layer ? 1 : 0);
+        if (is_own && IsUnreadSum(At(i)))
+          names_.push_back({At(i).outputs[0], forward.last, "what is not read"});
+      }
     }
+  }
+
+  bool IsUnreadSum(const AtenCall& call) const {
+    return call.op == "add" && !call.outputs.empty() &&
+           last_reads_[Index(call.outputs[0])] == kNoRead && !IsOutput(call.outputs[0]);
   }
 
   bool IsOutput(NameId value) const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,7 @@ struct MissingCall {
 
 struct Aligned {
   Images images;
+  std::map<size_t, size_t> matched;  // calls of the turn, in the next one
   std::vector<MissingCall> missing;
 };
 
@@ -71,6 +73,9 @@ class Positions {
       for (const NameId name : call.outputs) {
         if (name != kNoName) makers_[Index(name)] = static_cast<int64_t>(i);
       }
+      for (const NameId name : call.inputs) {
+        if (name != kNoName) readers_[name].push_back(i);
+      }
       if (!modules.insert(call.module).second) continue;
       for (ListTurn& turn : TurnsAround(program.modules.PathOf(call.module))) {
         begins_.emplace(std::move(turn), i);
@@ -89,6 +94,21 @@ class Positions {
     return span;
   }
 
+  // The last of each list of three turns or more.
+  std::set<ListTurn> LastTurns() const {
+    std::set<ListTurn> last;
+    for (const auto& [turn, begin] : begins_) {
+      const bool goes_on = begins_.contains({turn.list, turn.number + 1});
+      if (turn.number >= 2 && !goes_on) last.insert(turn);
+    }
+    return last;
+  }
+
+  std::span<const size_t> ReadersOf(NameId name) const {
+    const auto readers = readers_.find(name);
+    return readers == readers_.end() ? std::span<const size_t>() : readers->second;
+  }
+
   // Whether it is there before call `call`.
   bool IsMadeBefore(NameId name, size_t call) const {
     return makers_[Index(name)] < static_cast<int64_t>(call);
@@ -99,6 +119,7 @@ class Positions {
 
   std::map<ListTurn, size_t> begins_;
   std::vector<int64_t> makers_;  // by value
+  std::map<NameId, std::vector<size_t>> readers_;
   size_t end_ = 0;
 };
 
@@ -119,6 +140,7 @@ class DeadTurn {
     Aligned aligned = Align(*before, *last, turn_.number - 1);
     images_ = std::move(aligned.images);
     MarkNeeded(aligned.missing, unread);
+    if (std::ranges::none_of(aligned.missing, &MissingCall::is_needed)) MarkCarried(aligned, *last);
     std::erase_if(aligned.missing, [](const MissingCall& call) { return !call.is_needed; });
     return CanWrite(aligned.missing) ? Write(aligned.missing) : std::vector<PutBackCall>();
   }
@@ -134,6 +156,7 @@ class DeadTurn {
     size_t next = to.begin;
     for (size_t i = from.begin; i < from.end; ++i) {
       if (next < to.end && AreSame(i, next, number, aligned.images)) {
+        aligned.matched.emplace(i, next);
         const AtenCall& there = program_.calls[next++];
         AddImages(program_.calls[i].inputs, there.inputs, aligned.images);
         AddImages(program_.calls[i].outputs, there.outputs, aligned.images);
@@ -203,6 +226,57 @@ class DeadTurn {
           call.outputs, [&](NameId name) { return name != kNoName && read.contains(name); });
       if (missing[i].is_needed) read.insert(call.inputs.begin(), call.inputs.end());
     }
+  }
+
+  // Those that make what the next turn reads, of what nothing else reads in the last turn than what
+  // reads it in the turn before: "x + h" of "return x + h, self.skip(h)".
+  void MarkCarried(Aligned& aligned, const TurnSpan& last) const {
+    if (!IsPartOfTurnBefore(aligned, last)) return;
+    std::set<NameId> read;
+    std::set<NameId> dead;
+    for (const MissingCall& lost : aligned.missing) {
+      const AtenCall& call = program_.calls[lost.call];
+      const bool is_dead = std::ranges::all_of(call.inputs, [&](NameId name) {
+        return dead.contains(name) || (name != kNoName && HasNoOtherReader(name, aligned));
+      });
+      if (is_dead && !call.inputs.empty()) dead.insert(call.outputs.begin(), call.outputs.end());
+    }
+    for (size_t i = aligned.missing.size(); i-- > 0;) {
+      const AtenCall& call = program_.calls[aligned.missing[i].call];
+      if (call.outputs.empty() || !dead.contains(call.outputs[0])) continue;
+      const bool is_carried =
+          std::ranges::any_of(positions_.ReadersOf(call.outputs[0]),
+                              [&](size_t reader) { return reader >= last.begin; });
+      aligned.missing[i].is_needed = is_carried || read.contains(call.outputs[0]);
+      if (aligned.missing[i].is_needed) read.insert(call.inputs.begin(), call.inputs.end());
+    }
+  }
+
+  // Whether the last turn runs nothing in its layer that the turn before does not.
+  bool IsPartOfTurnBefore(const Aligned& aligned, const TurnSpan& last) const {
+    std::set<size_t> matched;
+    for (const auto& [here, there] : aligned.matched) matched.insert(there);
+    const std::string layer = turn_.Path() + ".";
+    for (size_t i = last.begin; i < last.end; ++i) {
+      const std::string path = program_.modules.PathOf(program_.calls[i].module) + ".";
+      if (path.starts_with(layer) && !matched.contains(i)) return false;
+    }
+    return !matched.empty();
+  }
+
+  bool HasNoOtherReader(NameId name, const Aligned& aligned) const {
+    const auto image = images_.find(name);
+    if (image == images_.end() || IsTensor(name)) return false;
+    if (image->second == name) return true;  // what all turns read
+    std::set<size_t> known;
+    for (const size_t reader : positions_.ReadersOf(name)) {
+      const auto there = aligned.matched.find(reader);
+      if (there != aligned.matched.end()) known.insert(there->second);
+    }
+    const std::span<const size_t> readers = positions_.ReadersOf(image->second);
+    return !readers.empty() &&
+           std::ranges::find(program_.outputs, image->second) == program_.outputs.end() &&
+           std::ranges::all_of(readers, [&](size_t reader) { return known.contains(reader); });
   }
 
   NameId ImageOfTensor(NameId name) const { return TensorIn(name, turn_.number - 1, turn_.number); }
@@ -292,9 +366,9 @@ class DeadTurns {
 
   std::vector<NameId> PutBack() {
     std::set<NameId> unread = FindUnread();
-    const std::set<ListTurn> turns = TurnsOf(unread);
-    if (turns.empty()) return {};
     const Positions positions(program_);
+    std::set<ListTurn> turns = TurnsOf(unread);
+    turns.merge(positions.LastTurns());
     std::vector<PutBackCall> calls;
     for (const ListTurn& turn : turns) {
       for (PutBackCall& call : DeadTurn(program_, tensors_, positions, turn).PutBack(unread)) {
