@@ -137,8 +137,10 @@ class Rebinder {
     const std::optional<Dims> from = DimsOf(written_, node.inputs[0]);
     if (!written || !asked || !from || written->size() != asked->size()) return false;
     Dims to = *from;
-    for (size_t i = 1; i <= std::min(to.size(), written->size()); ++i) {
-      if (to.end()[-i] == written->end()[-i] && to.end()[-i] != 1) to.end()[-i] = asked->end()[-i];
+    for (size_t i = 1; i <= std::min(to.size(), written->size()); ++i) {  // from the last one on
+      int64_t& dim = to[to.size() - i];
+      const size_t other = written->size() - i;
+      if (dim == (*written)[other] && dim != 1) dim = (*asked)[other];
     }
     if (to == *from) return false;
     Following following;
