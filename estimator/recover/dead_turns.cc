@@ -21,7 +21,8 @@ using Images = std::map<NameId, NameId>;  // of a turn's names in the next one
 // The tensors of a program's module, by their names.
 class TensorNames {
  public:
-  explicit TensorNames(const Program& program) : program_(program) {
+  explicit TensorNames(const Program& program)
+      : program_(program), tensors_(program.placement.begin(), program.placement.end()) {
     for (const NameId name : program.placement) {
       ids_.emplace(program.values[Index(name)].name, name);
     }
@@ -31,10 +32,12 @@ class TensorNames {
     const auto found = ids_.find(name);
     return found == ids_.end() ? kNoName : found->second;
   }
+  bool Has(NameId name) const { return tensors_.contains(name); }
   const std::string& Of(NameId tensor) const { return program_.values[Index(tensor)].name; }
 
  private:
   const Program& program_;
+  std::set<NameId> tensors_;
   std::map<std::string, NameId> ids_;
 };
 
@@ -195,7 +198,7 @@ class DeadTurn {
     return known == images.end() ? !IsTensor(there) : known->second == there;
   }
 
-  bool IsTensor(NameId name) const { return tensors_.Find(tensors_.Of(name)) == name; }
+  bool IsTensor(NameId name) const { return tensors_.Has(name); }
 
   // The module's tensor that a turn reads where another one reads `name`; kNoName: it is none.
   NameId TensorIn(NameId name, int64_t from, int64_t to) const {

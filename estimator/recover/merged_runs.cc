@@ -11,6 +11,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/module_runs.h"
+#include "estimator/program/program_writer.h"
 #include "estimator/program/repeated_modules.h"
 
 namespace onnxfit {
@@ -119,9 +120,8 @@ class MergedRunFinder {
     ReadAgain(call, again);
     for (NameId& value : call.outputs) {
       if (value == kNoName) continue;
-      const auto made = static_cast<NameId>(program_.values.size());
       const ProgramValue like = program_.values[Index(value)];
-      program_.values.push_back(like);
+      const NameId made = AddValue(program_, like.name, like.type);
       maker_.push_back(kNotMade);
       again[value] = made;
       value = made;
