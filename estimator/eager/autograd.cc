@@ -170,7 +170,8 @@ class Engine {
       machine_.Release(gradient);
       return;
     }
-    gradient = Own(gradient, Contiguous(TensorType(machine_.tensor(gradient))),
+    const TensorType type = machine_.tensor(gradient);
+    gradient = Own(gradient, {type, StridesAs(type.dims, calls_.TypeOf(name).strides)},
                    calls_.GradientLabel(name));
     machine_.SetKind(gradient, Kind::kGradient);
     machine_.NoteHolder(parameter, {.type = Holder::Type::kGradient, .id = name}, gradient);

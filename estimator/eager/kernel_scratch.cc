@@ -109,6 +109,26 @@ SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device) {
   return {.partial_bytes = partial, .semaphore_bytes = 4 * grid};
 }
 
+SumScratch ScratchOfChannels(int64_t rows, int64_t channels, int64_t sums,
+                             int64_t accumulator_bytes) {
+  constexpr int64_t kThreads = 512;
+  constexpr int64_t kWidest = 32;
+  constexpr int64_t kRowsOfThread = 16;
+  constexpr int64_t kMostBlocks = 128;
+  constexpr int64_t kFewestBlocks = 8;
+  if (rows <= 0 || channels <= 0) return {};
+  const auto power = [](int64_t n) {
+    return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
+  };
+  int64_t width = std::min(power(channels), kWidest);
+  const int64_t height = std::min(power(DivideUp(rows, kRowsOfThread)), kThreads / width);
+  if (width * height != kThreads) width = std::min(power(channels), kThreads / height);
+  const int64_t blocks = std::min(DivideUp(rows, height * kRowsOfThread), kMostBlocks);
+  if (blocks < kFewestBlocks) return {};
+  return {.partial_bytes = CheckedMul(CheckedMul(sums * accumulator_bytes, channels), blocks),
+          .semaphore_bytes = 4 * DivideUp(channels, width)};
+}
+
 void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device,
                  LabelId label) {
   const SumScratch scratch = ScratchOf(sum, device);

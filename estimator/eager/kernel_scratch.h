@@ -38,6 +38,12 @@ struct SumScratch {
 // aten/src/ATen/native/cuda/Reduce.cuh, pytorch v2.6.0; torch 2.11 events.
 SumScratch ScratchOf(const SumShape& sum, const DeviceProfile& device);
 
+// What batch norm's own kernels take of `rows` rows of channels that lie side by side: `sums`
+// numbers a channel and block, where there are blocks enough.  Source: flexible_launch_configs and
+// its callers in aten/src/ATen/native/cuda/Normalization.cuh, pytorch v2.11.0; torch 2.11 events.
+SumScratch ScratchOfChannels(int64_t rows, int64_t channels, int64_t sums,
+                             int64_t accumulator_bytes);
+
 // Scratch of so many bytes; no tensor where there are none.
 inline TensorType ScratchBytes(int64_t count) {
   return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};

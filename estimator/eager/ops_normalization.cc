@@ -78,8 +78,7 @@ int64_t PartialRows(int64_t rows, int64_t columns, const CallTypes& call) {
   return std::min(blocks(rows), kMostBlocks / blocks(columns));
 }
 
-void TakeSumScratch(Kernel& kernel, const SumShape& sum) {
-  const SumScratch scratch = ScratchOf(sum, kernel.types().device());
+void Pass(Kernel& kernel, const SumScratch& scratch) {
   if (scratch.partial_bytes == 0) return;
   const int partial = kernel.Take({DType::kUint8, {scratch.partial_bytes}});
   kernel.Free(kernel.Take({DType::kUint8, {scratch.semaphore_bytes}}));
@@ -109,7 +108,8 @@ void SumUpRows(Kernel& kernel, int64_t rows) {
     const TensorType& type = kernel.types().in(Index(p.input));
     kernel.MakeGrad(p.input);
     const Dims dims = {rows, Numel(type.dims)};
-    TakeSumScratch(kernel, SumOver(type.dtype, dims, ContiguousStrides(dims), kColumns));
+    const SumShape sum = SumOver(type.dtype, dims, ContiguousStrides(dims), kColumns);
+    Pass(kernel, ScratchOf(sum, kernel.types().device()));
     kernel.Free(p.gradient);
   }
   for (size_t i = partial.size(); i-- > 0;) kernel.Free(partial[i].sums);
@@ -170,6 +170,24 @@ TensorType WideCopy(const CallTypes& call) {
   return is_made ? TensorType{StatisticsType(x.dtype), x.dims} : TensorType();
 }
 
+// Sums of the blocks of its kernel for channels last.
+SumScratch ScratchOfLastChannels(const CallTypes& call, int64_t sums) {
+  const StridedType& x = call.in(0);
+  if (RunsOnCudnn(call) || x.dims.size() != 4 || !IsContiguousIn(MemoryFormat::kChannelsLast, x))
+    return {};
+  const int64_t channels = x.dims[1];
+  const int64_t rows = channels == 0 ? 0 : Numel(x.dims) / channels;
+  return ScratchOfChannels(rows, channels, sums, BitsOf(StatisticsType(x.dtype)) / 8);
+}
+constexpr int64_t kStatistics = 4;  // as Welford's algorithm has them, and how many there are
+constexpr int64_t kGradientSums = 2;
+TensorType StagedStatistics(const CallTypes& call) {
+  return ScratchBytes(ScratchOfLastChannels(call, kStatistics).partial_bytes);
+}
+TensorType SemaphoresOfChannels(const CallTypes& call) {
+  return ScratchBytes(ScratchOfLastChannels(call, kStatistics).semaphore_bytes);
+}
+
 // cuDNN makes all three gradients, whichever are wanted.
 void CudnnNormBackward(Kernel& kernel) {
   const CallTypes& types = kernel.types();
@@ -191,7 +209,10 @@ void BatchNormBackward(Kernel& kernel) {
   }
   kernel.MakeGrad(1);
   kernel.MakeGrad(2);
-  if (is_last) return kernel.MakeGrad(0);
+  if (is_last) {
+    Pass(kernel, ScratchOfLastChannels(types, kGradientSums));
+    return kernel.MakeGrad(0);
+  }
   if (types.in(0).dims.size() < 4) return;
   kernel.Take(DenseInput<0>(types));
   kernel.Take(DenseGradient(types));
@@ -276,7 +297,8 @@ constexpr OpRule kNormalizationRules[] = {
      .strides = AsNormed,
      .gradients = {ReadsInFormat(kBatchNormBackward.reads), kBatchNormBackward, kBatchNormBackward},
      .aux = {{{"save_mean", PerChannel}, {"save_invstd", PerChannel}}},
-     .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(WideCopy)},
+     .forward = {MakeOut(0), MakeAux(0), MakeAux(1), Scratch(WideCopy), Scratch(StagedStatistics),
+                 Scratch(SemaphoresOfChannels)},
      .run_backward = BatchNormBackward},
     {.name = "native_batch_norm",
      .strides = AsNormed,
