@@ -337,6 +337,11 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
 
 // What compiled models do beside these is not known.
 void CheckCompiled(const TrainingSettings& settings) {
+  if (settings.cuda_graphs && settings.compile == Compiling::kNone) {
+    throw Error({.where = "--cuda-graphs",
+                 .text = "expected what is compiled, found --compile none",
+                 .hint = "--compile inductor --cuda-graphs"});
+  }
   if (settings.compile == Compiling::kNone) return;
   const std::string_view flag = !settings.checkpoint.empty()                    ? kCheckpointFlag
                                 : settings.ranks.strategy != Strategy::kNone    ? "--strategy"
@@ -347,6 +352,21 @@ void CheckCompiled(const TrainingSettings& settings) {
                .text = fmt::format(
                    "expected without {}, beside which compiled code is not known here", flag),
                .hint = "--compile none"});
+}
+
+// Beside which the layouts of tensors are not known here.
+void CheckFormat(const TrainingSettings& settings) {
+  if (!settings.channels_last) return;
+  const Strategy strategy = settings.ranks.strategy;
+  const std::string_view flag = strategy == Strategy::kFsdp || strategy == Strategy::kZero2
+                                    ? "--strategy"
+                                : settings.quantize.kind != Quantization::kNone ? "--quantize"
+                                : settings.compile != Compiling::kNone          ? "--compile"
+                                                                                : "";
+  if (flag.empty()) return;
+  throw Error({.where = "--channels-last",
+               .text = fmt::format("expected without {}, beside which it is not known here", flag),
+               .hint = "without --channels-last: it changes copies, seldom sizes"});
 }
 
 // Predictions are of an evaluation, which not every run has.
@@ -412,6 +432,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
   CheckCompiled(options.request.settings);
+  CheckFormat(options.request.settings);
   CheckEvaluated(options.request.settings);
   ApplyPolicy(options.request.settings);
 }
@@ -435,6 +456,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--eval-batch",
                                             "--eval-keep",
                                             "--checkpoint",
+                                            "--cuda-graphs",
                                             "--strategy",
                                             "--world",
                                             "--ddp-views",

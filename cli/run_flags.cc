@@ -267,6 +267,10 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an input", o.request.settings.labels);
        }},
+      {"--channels-last", "", "", kGroup,
+       "kernels and pictures have their channels last in memory "
+       "(memory_format=torch.channels_last)",
+       "", [](const Typed& t, Options& o) { o.request.settings.channels_last = ParseSwitch(t); }},
       {"--batch-norm", "", "B", kGroup,
        Choices(kBatchNormUses) +
            ": folded batch norms are put back where they show, nowhere, or behind every "
@@ -365,6 +369,10 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.compile = ParseChoice(t, kCompilings);
        }},
+      {"--cuda-graphs", "", "", kGroup,
+       "what is compiled is recorded and replayed, from memory of its own "
+       "(torch.compile(mode=\"reduce-overhead\"))",
+       "", [](const Typed& t, Options& o) { o.request.settings.cuda_graphs = ParseSwitch(t); }},
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +
            ": what the first of --world ranks has under DistributedDataParallel, with "

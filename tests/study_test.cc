@@ -57,6 +57,12 @@ const Row kRows[] = {
     {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
     {"ranks.strategy", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.ranks.strategy = Strategy::kDdp; }},
+    {"channels_last", "lenet.onnxtxt", [](TrainingSettings& s) { s.channels_last = true; }},
+    {"cuda_graphs", "lenet.onnxtxt",
+     [](TrainingSettings& s) {
+       s.compile = Compiling::kAsEager;
+       s.cuda_graphs = true;
+     }},
     {"optimizer_in_backward", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.optimizer_in_backward = true; }},
     {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
@@ -158,9 +164,9 @@ TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, precision, optimizer, impl, args, clip, ema, in_backward, mode,
-               loss, smoothing, output, labels, in_place, out_of_place, batch_norm, dropout, placed,
-               assumed, attention, loop, freeze, checkpoint, reentrant, compile, lora, quantize,
-               ranks, evaluation, is_evaluation, steps] = settings;
+               loss, smoothing, output, labels, channels_last, in_place, out_of_place, batch_norm,
+               dropout, placed, assumed, attention, loop, freeze, checkpoint, reentrant, compile,
+               graphs, lora, quantize, ranks, evaluation, is_evaluation, steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
@@ -177,6 +183,8 @@ TEST_CASE("every field has a row above") {
   CHECK_FALSE(dora);
   CHECK_FALSE(reentrant);
   CHECK(compile == Compiling::kNone);
+  CHECK_FALSE(graphs);
+  CHECK_FALSE(channels_last);
   CHECK(quantization == Quantization::kNone);
   CHECK(library == LoopLibrary::kPlain);
 }

@@ -331,6 +331,7 @@ struct TrainingSettings {
   bool label_smoothing = false;  // of classes
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   std::string labels = {};       // the input that serves as labels; "" is none: they are apart
+  bool channels_last = false;    // kernels and pictures in that memory format
   InPlaceUse in_place = InPlaceUse::kAuto;
   std::vector<std::string> out_of_place = {};  // globs: calls that never work in place
   BatchNormUse batch_norm = BatchNormUse::kAuto;
@@ -346,6 +347,7 @@ struct TrainingSettings {
   std::vector<std::string> checkpoint = {};
   bool checkpoint_reentrant = false;  // use_reentrant=True
   Compiling compile = Compiling::kNone;
+  bool cuda_graphs = false;  // of what is compiled: torch.compile(mode="reduce-overhead")
   LoraSettings lora = {};
   QuantizeSettings quantize = {};
   RankSettings ranks = {};

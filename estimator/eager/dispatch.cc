@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@
 
 namespace onnxfit {
 namespace {
+
+constexpr size_t kPictureRank = 4;  // [N, C, H, W]
 
 // The type that holds both, as PyTorch promotes: fp32 of two different 16-bit types.
 DType Promoted(DType a, DType b) {
@@ -51,6 +54,25 @@ Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
   }
   for (ProgramValue& value : program_.values) {
     value.type.strides = ContiguousStrides(value.type.dims);
+  }
+  if (settings_.channels_last) LayChannelsLast();
+}
+
+// model.to(memory_format=torch.channels_last), as Module.to does it (torch/nn/modules/module.py,
+// 2.11.0), and pictures.contiguous(memory_format=torch.channels_last); labels stay as they are.
+void Dispatcher::LayChannelsLast() {
+  const auto lay = [this](NameId name) {
+    StridedType& type = program_.values[Index(name)].type;
+    type.strides = StridesIn(MemoryFormat::kChannelsLast, type.dims);
+  };
+  for (const NameId name : program_.placement) {
+    if (TypeOf(name).dims.size() == kPictureRank) lay(name);
+  }
+  const size_t labels = program_.loss == kNoName ? 0 : 1;
+  for (const NameId name : program_.inputs | std::views::take(program_.inputs.size() - labels)) {
+    const StridedType& type = TypeOf(name);
+    const bool is_picture = IsFloat(type.dtype) && type.dims.size() == kPictureRank;
+    if (is_picture && !IsContiguousIn(MemoryFormat::kChannelsLast, type)) lay(name);
   }
 }
 

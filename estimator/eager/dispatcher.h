@@ -86,6 +86,7 @@ class Dispatcher {
   DType AutocastTypeOf(const AtenCall& call) const;
   bool IsInAutocast(const AtenCall& call) const;
   void DropCachedCasts();
+  void LayChannelsLast();
   void CastArguments(AtenCall& call, const OpRule& rule);
   DType CastType(const AtenCall& call, AutocastPolicy policy, DType lower) const;
   NameId CastOf(NameId name, DType to);

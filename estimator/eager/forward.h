@@ -97,6 +97,7 @@ class Forward {
 
   Holder::Type HolderOf(NameId name) const;
   TensorId NewOfModel(NameId name, const TensorType& type);
+  void LayOut();
   void Flatten(const FlatWeights& weights);
   void PlacePacked();
   void PlaceAndCast(std::span<const NameId> names);

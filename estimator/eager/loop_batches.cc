@@ -84,8 +84,18 @@ LoopBatches::Batch LoopBatches::New() {
   if (LoadsImages()) return NewFromBytes();
   Batch batch;
   for (const NameId name : program().inputs)
-    batch.push_back(machine_.New(TypeOf(name), calls_.NameLabel(name), Kind::kInput));
+    batch.push_back(Laid(name, machine_.New(TypeOf(name), calls_.NameLabel(name), Kind::kInput)));
   return batch;
+}
+
+// x = x.contiguous(memory_format=…) where the program has pictures so.
+TensorId LoopBatches::Laid(NameId input, TensorId tensor) {
+  const StridedType& type = calls_.TypeOf(input);
+  if (type.strides == ContiguousStrides(type.dims)) return tensor;
+  const TensorId laid =
+      machine_.NewStrided({TypeOf(input), type.strides}, calls_.NameLabel(input), Kind::kInput);
+  machine_.Release(tensor);
+  return laid;
 }
 
 // with torch.cuda.stream(loader's): x = x.to(device), …; x = x.to(torch.float32)
@@ -113,6 +123,8 @@ LoopBatches::Batch LoopBatches::TakeFirst() {
   ahead_.push(New());
   Batch batch = std::move(ahead_.front());
   ahead_.pop();
+  for (size_t i = 0; LoadsImages() && i < batch.size(); ++i)
+    batch[i] = Laid(program().inputs[i], batch[i]);
   return batch;
 }
 

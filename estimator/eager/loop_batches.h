@@ -55,6 +55,7 @@ class LoopBatches {
   bool LoadsImages() const;
   Batch New();
   Batch NewFromBytes();
+  TensorId Laid(NameId input, TensorId tensor);
   TensorType TypeOf(NameId input) const;
   Batch TakeFirst();
   void Bind(const Batch& batch);

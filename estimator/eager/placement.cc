@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "estimator/eager/forward.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 
@@ -35,6 +36,17 @@ void Forward::PlaceModel() {
   for (const NameId name : program.placement) {
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
     if (const auto found = flat.find(name); found != flat.end()) Flatten(*found->second);
+  }
+  LayOut();
+}
+
+// model.to(memory_format=…) of a model that is on the device: one tensor after the other is copied.
+void Forward::LayOut() {
+  for (const NameId name : calls_.program().placement) {
+    const StridedType& type = calls_.TypeOf(name);
+    if (type.strides == ContiguousStrides(type.dims)) continue;
+    const Kind kind = is_buffer_[Index(name)] ? Kind::kBuffer : Kind::kParameter;
+    BindOfModel(name, machine_.NewStrided(type, calls_.NameLabel(name), kind));
   }
 }
 

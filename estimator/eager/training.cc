@@ -14,6 +14,7 @@
 #include "estimator/eager/evaluation.h"
 #include "estimator/eager/forward.h"
 #include "estimator/eager/fully_sharded.h"
+#include "estimator/eager/graph_pool.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/loop_batches.h"
 #include "estimator/eager/model_outputs.h"
@@ -342,8 +343,10 @@ Trace RunCompiled(const Program& program, TrainingSettings settings, Holders* ho
 }  // namespace
 
 Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
-  return IsCompiled(settings) ? RunCompiled(program, settings, holders)
-                              : RunEager(program, settings, holders);
+  Trace trace = IsCompiled(settings) ? RunCompiled(program, settings, holders)
+                                     : RunEager(program, settings, holders);
+  if (!settings.cuda_graphs || settings.mode != Mode::kTrain) return trace;
+  return PutInGraphPool(program, FindOutputs(program).model_end, std::move(trace), holders);
 }
 
 }  // namespace onnxfit

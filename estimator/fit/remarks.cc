@@ -223,8 +223,8 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   }
   if (IsCompiled(request.settings)) {
     assumptions.emplace_back(
-        "torch.compile keeps what its partitioner likely chooses, without graph breaks and CUDA "
-        "graphs; while kernels are tuned, the first step has a buffer of the size of the card's L2 "
+        "torch.compile keeps what its partitioner likely chooses, without graph breaks; while "
+        "kernels are tuned, the first step has a buffer of the size of the card's L2 "
         "cache, too");
   }
   if (request.settings.compile == Compiling::kInductor && request.settings.mode == Mode::kEval) {

@@ -123,6 +123,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.clip_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.ema); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_in_backward); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.channels_last); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.in_place); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.zero_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.prefetch); }},
@@ -130,6 +131,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint_reentrant); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.compile); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.cuda_graphs); }},
     {ReadBy::kRun,
      [](const TrainingSettings& s, Key& key) {
        key.Add(s.ranks.strategy);

@@ -50,6 +50,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (!settings.checkpoint.empty()) object["checkpoint"] = settings.checkpoint;
   if (settings.checkpoint_reentrant) object["checkpoint_reentrant"] = true;
   if (settings.compile != Compiling::kNone) object["compile"] = ToString(settings.compile);
+  if (settings.cuda_graphs) object["cuda_graphs"] = true;
   PutLora(object, settings.lora);
   PutQuantize(object, settings.quantize);
 }
@@ -62,6 +63,7 @@ void PutReading(Json& object, const TrainingSettings& settings) {
   if (settings.batch_norm != BatchNormUse::kAuto)
     object["batch_norm"] = ToString(settings.batch_norm);
   if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
+  if (settings.channels_last) object["channels_last"] = true;
   if (settings.attention != AttentionUse::kSdpa) object["attention"] = "eager";
   for (const PlacedDropout& placed : settings.placed_dropouts) {
     object["dropout_at"].push_back({{"glob", placed.glob}, {"p", placed.p}});

@@ -89,6 +89,7 @@ void AddTraining(const TrainingSettings& settings, Items& items) {
   if (settings.compile != Compiling::kNone) {
     items.push_back(fmt::format("compile {}", ToString(settings.compile)));
   }
+  if (settings.cuda_graphs) items.emplace_back("cuda-graphs");
   AddRanks(settings.ranks, items);
   if (settings.loss != standard_settings.loss) {
     items.push_back(fmt::format("loss {}", ToString(settings.loss)));
@@ -109,6 +110,7 @@ void AddReading(const TrainingSettings& settings, Items& items) {
   if (settings.batch_norm != BatchNormUse::kAuto) {
     items.push_back(fmt::format("batch-norm {}", ToString(settings.batch_norm)));
   }
+  if (settings.channels_last) items.emplace_back("channels-last");
   if (settings.attention != AttentionUse::kSdpa) items.emplace_back("attention eager");
   if (settings.in_place != InPlaceUse::kAuto) {
     items.push_back(fmt::format("in-place {}", ToString(settings.in_place)));

@@ -37,6 +37,7 @@ class RunFlags(TypedDict, total=False):
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     label_smoothing: bool
+    channels_last: bool
     labels: Optional[str]
     batch_norm: Optional[str]  # auto, restore or keep
     dropout: Union[None, str, float, Mapping[str, float]]  # p everywhere, or by names of modules
@@ -54,6 +55,7 @@ class RunFlags(TypedDict, total=False):
     checkpoint: Names  # "auto", "every=N", or modules
     checkpoint_reentrant: bool
     compile: Optional[str]  # none, inductor or as-eager
+    cuda_graphs: bool
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
     dora: bool
@@ -162,7 +164,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "dora", "ema", "fsdp_keep",
+    **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs", "ddp_views", "dora", "ema", "fsdp_keep",
                      "hold_outputs", "label_smoothing", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
