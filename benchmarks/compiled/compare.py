@@ -90,11 +90,11 @@ TABLE = committed.Table(HERE / "estimates.csv", KEY[:3], ERRORS, worse,
                         lambda row: not any(float(row[name]) for name in ERRORS))
 
 
-def ask(args, row, folder, compiling):
+def ask(args, row, folder, compiling, flags=()):
     path = Path(folder) / f"{row['network']}.train.pt2"
     command = [args.binary, path, "-b", str(row["batch"]), "-p", row["precision"], "--framework",
                "pytorch-2.11", "--format", "json", "-n", "0", "--compile", compiling]
-    command += ["--loss", row["loss"]] if row["loss"] else []
+    command += [*flags, *(["--loss", row["loss"]] if row["loss"] else [])]
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if answer.returncode != 0:
         raise SystemExit(answer.stderr)
@@ -153,16 +153,20 @@ WHAT = {"inductor": "peak, `--compile inductor`", "kept": "after forward, the sa
         "as-eager": "peak, `--compile as-eager`"}
 
 
+def quantile_line(what, errors):
+    errors = sorted(errors)
+    close = [f"{100 * sum(abs(error) <= off for error in errors) / len(errors):.0f} %"
+             for off in (1, 5)]
+    at = [errors[min(len(errors) - 1, int(share * len(errors)))] for share in (0, .05, .5, .95, 1)]
+    print(f"| {what} | {len(errors)} | " + " | ".join(close) + " | "
+          + " | ".join(f"{error:+.1f} %" for error in at) + " |")
+
+
 def print_summary(rows):
     print("| | runs | within 1 % | within 5 % | least | 5 % | half | 95 % | most |\n"
           "|---|---|---|---|---|---|---|---|---|")
     for name, what in WHAT.items():
-        errors = sorted(float(row[name]) for row in rows)
-        close = [f"{100 * sum(abs(error) <= off for error in errors) / len(errors):.0f} %"
-                 for off in (1, 5)]
-        at = [errors[min(len(errors) - 1, int(share * len(errors)))] for share in (0, .05, .5, .95, 1)]
-        print(f"| {what} | {len(errors)} | " + " | ".join(close) + " | "
-              + " | ".join(f"{error:+.1f} %" for error in at) + " |")
+        quantile_line(what, [float(row[name]) for row in rows])
     ends = [max(float(row["inductor"]), float(row["as-eager"])) for row in rows]
     print(f"\nCompiled steps take more than both in {sum(end < 0 for end in ends)} of {len(ends)} "
           f"runs, by more than 1 % in {sum(end < -1 for end in ends)}, {-min(ends):.1f} % at most.")

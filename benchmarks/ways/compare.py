@@ -6,12 +6,15 @@
     compare.py --check         # exit 1 where a run is not as ways.csv has it
     compare.py --update        # writes ways.csv
     compare.py --truths FILE.jsonl... [--exports FOLDER]    # of others than data/
+    compare.py --card h200                                  # beside what a card took; card_h200.csv
 
 data/truth.json.xz holds what truths.py wrote; exports are those of ../zoo and ../accuracy.  A way
 whose flags are not known is not answered.
 """
 
 import argparse
+import json
+import lzma
 import os
 import sys
 import tempfile
@@ -24,13 +27,25 @@ import committed  # noqa: E402
 import compare as zoo  # noqa: E402  (../zoo's)
 from table import WAYS, flags_of  # noqa: E402
 
-TABLE = zoo.TABLE._replace(path=HERE / "ways.csv", key=["family", "way", "run"])
+def table_in(name):
+    return zoo.TABLE._replace(path=HERE / name, key=["family", "way", "run"])
+
+
+TABLE = table_in("ways.csv")
 KIND = "pt2-train"
 ENDING = zoo.FILES[KIND]
 
 
-def with_flags(truth):
-    return {**truth, "optimizer": WAYS[truth["way"]].optimizer_flag, "flags": flags_of(truth)}
+def card_truths(name):
+    """Of data/card_NAME.json.xz, which card_truths.py wrote."""
+    with lzma.open(HERE / f"data/card_{name}.json.xz", "rt") as file:
+        return json.load(file)["runs"]
+
+
+def with_flags(truth, card):
+    """Of a card's runs, estimates are of that card."""
+    flags = flags_of(truth) + (f" --gpu {card}" if card else "")
+    return {**truth, "optimizer": WAYS[truth["way"]].optimizer_flag, "flags": flags}
 
 
 def key_of(truth):
@@ -38,7 +53,7 @@ def key_of(truth):
 
 
 def jobs_of(truths, folder, args):
-    return [(with_flags(truth), path) for truth in truths
+    return [(with_flags(truth, args.card), path) for truth in truths
             if (not args.families or truth["model"] in args.families)
             and (not args.way or truth["way"] in args.way)
             for path in [Path(folder) / f"{truth['model']}.{ENDING}"] if path.exists()]
@@ -50,7 +65,8 @@ def estimate(binary, truth, path):
 
 
 def measure(args):
-    truths = zoo.read_truths(args.truths or [HERE / "data/truth.json.xz"])
+    truths = card_truths(args.card) if args.card else \
+        zoo.read_truths(args.truths or [HERE / "data/truth.json.xz"])
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = args.exports or scratch
         if not args.exports:
@@ -104,12 +120,14 @@ def main():
     parser.add_argument("--committed", action="store_true", help="what ways.csv says")
     parser.add_argument("--exports", type=Path, metavar="FOLDER")
     parser.add_argument("--truths", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--card", metavar="NAME", help="beside data/card_NAME.json.xz")
     parser.add_argument("--way", nargs="+", default=[], choices=list(WAYS))
     parser.add_argument("-v", "--verbose", action="store_true", help="what is not right")
     parser.add_argument("families", nargs="*", metavar="network")
     committed.add_arguments(parser)
     args = parser.parse_intermixed_args()
-    return committed.answer(args, TABLE, lambda: measure(args), print_wrong, print_summary)
+    table = table_in(f"card_{args.card}.csv") if args.card else TABLE
+    return committed.answer(args, table, lambda: measure(args), print_wrong, print_summary)
 
 
 if __name__ == "__main__":

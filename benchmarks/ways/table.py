@@ -22,6 +22,7 @@ class Way(NamedTuple):
     model: str = ""  # FILE:FUNCTION(model) -> model on the device; "" moves it there
     optimizer: str = "optimizers:of_torch:AdamW"  # FILE:FUNCTION[:ARGUMENT](model) -> optimizer
     optimizer_flag: str = "adamw"
+    inputs: str = ""  # FILE:FUNCTION(batch) -> batch, of another format
     loss: str = ""  # FILE:FUNCTION(output, target), in place of the network's cross entropy
     loop: str = ""  # FILE:FUNCTION that runs its own, or a class that is asked to go backward
     evaluates: str = ""  # FILE:FUNCTION(...) that evaluates when a step of the loop has ended
@@ -107,6 +108,7 @@ WAYS = {
                             settings=LARGER),
     "fsdp2-lora": Way(f"{RANKS} fsdp --lora 8{{layers}} --lora-dropout 0.05", "ranks:fsdp_lora",
                       settings=[AMP]),
+    "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
     "trainer-smoothing": Way("--loop trainer --label-smoothing",

@@ -14,6 +14,7 @@ import json
 import logging
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import adapters
@@ -69,11 +70,19 @@ def on_device(model):
     return model.to("cuda").train()
 
 
+def with_inputs(family, way):
+    """The family, whose inputs are made as the way has them."""
+    made = family.inputs
+    return replace(family, inputs=lambda *what: named(way.inputs)(made(*what))) if way.inputs \
+        else family
+
+
 def figures(family, way, target, batch, precision):
+    family = with_inputs(family, way)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = family.build().to(dtype).train()
     if way.loop and not isinstance(named(way.loop), type):
-        return named(way.loop)(family, model, target, batch, precision)
+        return named(way.loop)(family, model, target[:2], batch, precision)
     model = named(way.model)(model) if way.model else on_device(model)
     optimizer = named(way.optimizer)(model)
     scaler = torch.amp.GradScaler("cuda", enabled=False)
