@@ -1,6 +1,7 @@
 #include "estimator/eager/graph_pool.h"
 
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -55,9 +56,14 @@ class GraphPool {
     if (!is_of_graph || !is_models_[label]) return Leave(events);
     is_recorded_ = true;
     if (step_ != kRecordedStep || std::exchange(is_copied_, true)) return;
-    const std::vector<NameId>& given =
-        phase_ == Phase::kForward ? program_.inputs : program_.outputs;
-    for (const NameId name : given) Copy(name, static_cast<int32_t>(label), events);
+    for (const NameId name : Given()) Copy(name, static_cast<int32_t>(label), events);
+  }
+
+  // Forward the batch, but its labels; backward the gradients of what the model returns.
+  std::span<const NameId> Given() const {
+    if (phase_ == Phase::kBackward) return program_.outputs;
+    const size_t labels = program_.loss == kNoName ? 0 : 1;
+    return std::span(program_.inputs).first(program_.inputs.size() - labels);
   }
 
   // The loss, what is behind the model's calls.
