@@ -44,6 +44,21 @@ TEST_CASE("the model's calls have a pool, the loss, the batch and the optimizer 
   CHECK(InPool(Trained(false)).empty());
 }
 
+TEST_CASE("cuBLAS's workspace goes behind each graph and comes with the next") {
+  const auto takes = [](bool graphs) {
+    const Trace trace = Trained(graphs);
+    int count = 0;
+    for (const Event& event : trace.events) {
+      const bool is_taken = event.type == Event::Type::kAlloc && event.kind == Kind::kWorkspace;
+      count += is_taken ? 1 : 0;
+    }
+    return count;
+  };
+  const int steps = TrainingSettings().steps;
+  CHECK(takes(false) == 2);  // forward's and backward's, which stay
+  CHECK(takes(true) == 2 * steps);
+}
+
 // x [16, 4] while it runs forward; the gradient of y [16, 2] while it runs backward.
 TEST_CASE("the second step has copies of what graphs are given") {
   const auto added = [](Phase wanted) {
@@ -58,7 +73,7 @@ TEST_CASE("the second step has copies of what graphs are given") {
         step = event.id;
       }
       const bool is_new = Index(event.id) >= plain.buffers.size();
-      if (event.type != Event::Type::kAlloc || !is_new) continue;
+      if (event.type != Event::Type::kAlloc || !is_new || event.kind == Kind::kWorkspace) continue;
       CHECK(step == 2);
       if (phase == wanted) bytes += trace.buffers[Index(event.id)].bytes;
     }

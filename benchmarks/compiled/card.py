@@ -11,14 +11,26 @@ reserved by eager's.  `graph_pool` is what CUDA graphs have for themselves.
 
 import argparse
 import csv
+import importlib.util
 import json
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compare import HERE, KEY, committed, percent, quantile_line, zoo
-import compare
+HERE = Path(__file__).resolve().parent
+
+
+def of_compiled():
+    """compare.py beside this file: ../zoo has one of that name, too."""
+    spec = importlib.util.spec_from_file_location("compiled_compare", HERE / "compare.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+compare = of_compiled()
+committed, zoo, KEY = compare.committed, compare.zoo, compare.KEY
 
 COLUMNS = [*KEY, "loss", "first_allocated", "allocated", "reserved", "graph_pool"]
 WAYS = {"compiled": [], "cuda-graphs": ["--cuda-graphs"]}
@@ -65,9 +77,9 @@ def estimate(args, row, folder):
                     for plan in ("inductor", "as-eager"))
     allocated, reserved = int(row["allocated"]), int(row["reserved"])
     return {**{name: row[name] for name in KEY},
-            "allocated": percent(guess["allocated_bytes"], allocated),
-            "reserved": percent(guess["reserved_bytes"], reserved),
-            "eager_reserved": percent(eager["reserved_bytes"], reserved)}
+            "allocated": compare.percent(guess["allocated_bytes"], allocated),
+            "reserved": compare.percent(guess["reserved_bytes"], reserved),
+            "eager_reserved": compare.percent(eager["reserved_bytes"], reserved)}
 
 
 def measure(args, table):
@@ -84,7 +96,7 @@ def print_summary(rows):
     for way in WAYS:
         some = [row for row in rows if row["way"] == way]
         for name, what in WHAT.items():
-            quantile_line(f"`{way}`, {what}", [float(row[name]) for row in some])
+            compare.quantile_line(f"`{way}`, {what}", [float(row[name]) for row in some])
         ends = [max(float(row["reserved"]), float(row["eager_reserved"])) for row in some]
         over = [end for end in ends if end < 0]
         print(f"| `{way}`, more reserved than both say | {len(over)} of {len(ends)} | | | "

@@ -90,9 +90,20 @@ def line(way, rows):
     print("| " + " | ".join(map(str, cells + [""] * (10 - len(cells)))) + " |")
 
 
-def print_summary(rows):
+def print_heads():
     print("| way | networks | runs | answered | to the byte | 95 % | worst "
           "| reserved to the byte | 95 % | worst |\n|---|---|---|---|---|---|---|---|---|---|")
+
+
+def print_short(rows):
+    """Ways whose allocations cuDNN's workspaces decide stand apart."""
+    print_heads()
+    line("all but channels-last", [row for row in rows if row["way"] != "channels-last"])
+    line("channels-last", [row for row in rows if row["way"] == "channels-last"])
+
+
+def print_summary(rows):
+    print_heads()
     line("all", rows)
     for way in WAYS:
         some = [row for row in rows if row["way"] == way]
@@ -122,12 +133,14 @@ def main():
     parser.add_argument("--truths", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--card", metavar="NAME", help="beside data/card_NAME.json.xz")
     parser.add_argument("--way", nargs="+", default=[], choices=list(WAYS))
+    parser.add_argument("--short", action="store_true", help="two lines for all ways")
     parser.add_argument("-v", "--verbose", action="store_true", help="what is not right")
     parser.add_argument("families", nargs="*", metavar="network")
     committed.add_arguments(parser)
     args = parser.parse_intermixed_args()
     table = table_in(f"card_{args.card}.csv") if args.card else TABLE
-    return committed.answer(args, table, lambda: measure(args), print_wrong, print_summary)
+    return committed.answer(args, table, lambda: measure(args), print_wrong,
+                            print_short if args.short else print_summary)
 
 
 if __name__ == "__main__":

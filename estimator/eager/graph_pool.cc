@@ -1,5 +1,6 @@
 #include "estimator/eager/graph_pool.h"
 
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -31,8 +32,8 @@ class GraphPool {
     for (const Event& event : std::exchange(trace_.events, {})) {
       if (event.type == Event::Type::kPhase) EnterPhase(event, events);
       if (event.type == Event::Type::kAt) EnterCall(Index(event.id), events);
-      if (event.type == Event::Type::kAlloc && is_recorded_)
-        trace_.buffers[Index(event.id)].stream = kGraphPool;
+      if (event.type == Event::Type::kAlloc && is_recorded_) Take(event);
+      if (event.type == Event::Type::kFree) std::erase(workspaces_[phase_], event.id);
       places.push_back(static_cast<int64_t>(events.size()));
       events.push_back(event);
     }
@@ -54,7 +55,7 @@ class GraphPool {
   void EnterCall(size_t label, std::vector<Event>& events) {
     const bool is_of_graph = phase_ == Phase::kForward || phase_ == Phase::kBackward;
     if (!is_of_graph || !is_models_[label]) return Leave(events);
-    is_recorded_ = true;
+    if (!std::exchange(is_recorded_, true)) TakeWorkspaces(events);
     if (step_ != kRecordedStep || std::exchange(is_copied_, true)) return;
     for (const NameId name : Given()) Copy(name, static_cast<int32_t>(label), events);
   }
@@ -66,9 +67,26 @@ class GraphPool {
     return std::span(program_.inputs).first(program_.inputs.size() - labels);
   }
 
+  void Take(const Event& event) {
+    trace_.buffers[Index(event.id)].stream = kGraphPool;
+    if (event.kind == Kind::kWorkspace) workspaces_[phase_].push_back(event.id);
+  }
+
+  // cuBLAS's are let go before and behind each graph (clear_cublas_manager).
+  void TakeWorkspaces(std::vector<Event>& events) {
+    for (BufferId& workspace : workspaces_[phase_]) {
+      const Buffer again = trace_.buffers[Index(workspace)];
+      workspace = static_cast<BufferId>(trace_.buffers.size());
+      trace_.buffers.push_back(again);
+      events.push_back({.type = Event::Type::kAlloc, .kind = Kind::kWorkspace, .id = workspace});
+    }
+  }
+
   // The loss, what is behind the model's calls.
   void Leave(std::vector<Event>& events) {
-    is_recorded_ = false;
+    if (!std::exchange(is_recorded_, false)) return;
+    for (const BufferId workspace : workspaces_[phase_])
+      events.push_back({.type = Event::Type::kFree, .id = workspace});
     for (const BufferId copy : std::exchange(copies_, {}))
       events.push_back({.type = Event::Type::kFree, .id = copy});
   }
@@ -89,6 +107,7 @@ class GraphPool {
   Trace trace_;
   std::vector<bool> is_models_;  // by label
   std::vector<BufferId> copies_;
+  std::map<Phase, std::vector<BufferId>> workspaces_;  // that their libraries keep
   int32_t step_ = 0;
   Phase phase_ = Phase::kSetup;
   bool is_recorded_ = false;

@@ -227,6 +227,10 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
         "kernels are tuned, the first step has a buffer of the size of the card's L2 "
         "cache, too");
   }
+  if (request.settings.cuda_graphs && request.settings.mode == Mode::kTrain) {
+    assumptions.emplace_back(
+        "CUDA graphs keep what forward and backward take in a pool of their own (--cuda-graphs)");
+  }
   if (request.settings.compile == Compiling::kInductor && request.settings.mode == Mode::kEval) {
     assumptions.emplace_back("compiled inference takes what eager's does (--compile)");
   }
