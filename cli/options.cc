@@ -286,7 +286,14 @@ void CheckOptimizers(const Options& options) {
   const TrainingSettings& settings = options.request.settings;
   std::vector<Optimizer> optimizers = options.sweep.optimizers;
   if (optimizers.empty()) optimizers.push_back(settings.optimizer);
+  const ParamGroups groups = settings.param_groups;
+  const bool is_grouped = groups != ParamGroups::kOfLoop && groups != ParamGroups::kOne;
   for (const Optimizer optimizer : optimizers) {
+    if (is_grouped && optimizer == Optimizer::kMuon) {
+      throw Error({.where = "--param-groups",
+                   .text = "expected an optimizer that takes all parameters, found muon",
+                   .hint = "-o adamw"});
+    }
     const uint8_t taken = ArgsTaken(optimizer, settings.optimizer_args);
     const uint8_t others = settings.optimizer_args & static_cast<uint8_t>(~taken);
     if (others == 0) continue;
@@ -308,6 +315,17 @@ void CheckSmoothing(TrainingSettings& settings, const std::vector<std::string>& 
          .text = fmt::format("expected a loss of classes, found {}", ToString(settings.loss)),
          .hint = "--loss cross-entropy"});
   }
+}
+
+// What timm's train.py mixes are images for classes.
+void CheckMixup(const TrainingSettings& settings) {
+  if (!settings.mixup) return;
+  if (settings.loop.library == LoopLibrary::kTimm && settings.loss == Loss::kCrossEntropy &&
+      settings.labels.empty() && settings.evaluation.batch == 0)
+    return;
+  throw Error({.where = "--mixup",
+               .text = "expected --loop timm with its own loss, and no --labels or --eval-batch",
+               .hint = "--loop timm"});
 }
 
 // What only ranks of one kind have.
@@ -411,6 +429,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   CheckRanks(options.request.settings.ranks, options.given);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
+  CheckMixup(options.request.settings);
   CheckCompiled(options.request.settings);
   CheckEvaluated(options.request.settings);
   ApplyPolicy(options.request.settings);
@@ -420,6 +439,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-impl",
                                             "--optimizer-args",
+                                            "--param-groups",
                                             "--training-args",
                                             "--loop",
                                             "--clip-grad",
@@ -428,6 +448,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--loss",
                                             "--loss-output",
                                             "--label-smoothing",
+                                            "--mixup",
                                             "--labels",
                                             "--zero-grad",
                                             "--freeze",

@@ -157,6 +157,19 @@ TEST_CASE("timm divides the loss of micro-batches in place") {
   CHECK_MESSAGE(text.find("loss / micro-batches") == std::string::npos, text);
 }
 
+TEST_CASE("timm's Mixup makes targets of labels on the device, by copies") {
+  TrainingSettings settings = ByTimm();
+  settings.label_smoothing = false;
+  settings.mixup = true;
+  settings.steps = 1;
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(text.find("+mixup:128 +mixup:128 +mixup:128 +mixup:128 +labels:128 -mixup -mixup "
+                          "-mixup -mixup -labels") != std::string::npos,
+                text);
+  CHECK_MESSAGE(text.find("+-target:128 +log_softmax:128 +products:128") != std::string::npos,
+                text);
+}
+
 TEST_CASE("timm's images come as bytes, on a stream of their own") {
   const Trace trace = Train(Build(kImages, ByTimm()).program, ByTimm());
   std::string text;

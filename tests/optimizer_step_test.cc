@@ -79,6 +79,15 @@ TEST_CASE("each implementation holds its own temporaries") {
       {Optimizer::kPagedAdamW32bit, kForLoop, kMoments, ""},
       {Optimizer::kLion8bit, kForLoop, "+192 +16", ""},
       {Optimizer::kLion32bit, kForLoop, "+192 +16", ""},
+      {Optimizer::kScheduleFreeSgd, kForeach, "+192 +16", ""},
+      {Optimizer::kNAdam, kForeach, kMoments, kList},
+      {Optimizer::kNAdam, kForLoop, kMoments, kRootAndQuotient},
+      {Optimizer::kRAdam, kForeach, kMoments, kList},
+      {Optimizer::kAdamax, kForeach, kMoments, kList},
+      {Optimizer::kAdamax, kForLoop, kMoments, "+192 -192 +16 -16"},
+      {Optimizer::kAdEMAMix32bit, kForLoop, "+384 +192 +32 +16", ""},
+      {Optimizer::kRmsprop8bit, kForLoop, "+192 +16", ""},
+      {Optimizer::kTorchaoAdamW8bit, kForLoop, kMoments, ""},
       {Optimizer::kScheduleFreeAdamW, kForeach, kMoments, kList},
       {Optimizer::kScheduleFreeAdamW, kForLoop, kMoments, kOneByOne},
   };
@@ -129,6 +138,14 @@ TEST_CASE("what weight decay, Nesterov's momentum and amsgrad take") {
       {Optimizer::kAdamW, kForeach, kAmsgrad, "+192 +192 +192 +16 +16 +16 +192 +16 -16 -192",
        "+192 +16 -16 -192"},
       {Optimizer::kAdamW, OptimizerImpl::kFused, kAmsgrad, "+4 +192 +192 +192 +4 +16 +16 +16", ""},
+      {Optimizer::kNAdam, kForeach, kWeightDecay,
+       "+192 +192 +16 +16 +192 +16 +192 +16 -16 -192 -16 -192",
+       "+192 +16 +192 +16 -16 -192 -16 -192"},
+      {Optimizer::kRAdam, kForeach, kWeightDecay,
+       "+192 +192 +16 +16 +192 +16 -16 -192 +192 +16 -16 -192",
+       "+192 +16 -16 -192 +192 +16 -16 -192"},
+      {Optimizer::kAdamax, kForeach, kWeightDecay, "+192 +192 +16 +16 +192 +16 -16 -192",
+       "+192 +16 -16 -192"},
       {Optimizer::kRmsprop, kForeach, kWeightDecay, "+192 +16 +192 +16 +192 +16 -16 -192 -16 -192",
        "+192 +16 +192 +16 -16 -192 -16 -192"},
       {Optimizer::kAdagrad, kForeach, kWeightDecay, "+192 +16 +192 +16 -16 -192 -16 -192",
@@ -187,6 +204,35 @@ TEST_CASE("states in 8 bits share the tables by which they are read") {
   CHECK(StatesOf(63, Optimizer::kAdamW8bit).find("qmap") == std::string::npos);
   const std::string lion = StatesOf(64, Optimizer::kLion8bit);
   CHECK_MESSAGE(lion.find("qmap1:1024 +w.state1:4096 +w.absmax1:64") != std::string::npos, lion);
+}
+
+// _get_state_double_buffer of bitsandbytes' AdEMAMix, whose scales come first.
+TEST_CASE("AdEMAMix has two averages in one tensor") {
+  const std::string states = StatesOf(64, Optimizer::kAdEMAMix8bit);
+  CHECK_MESSAGE(states.find("w.qmap2:1024 +w.absmax1:128 +w.absmax2:64 +w.state1:8192 "
+                            "+w.state2:4096") != std::string::npos,
+                states);
+  const std::string paged = StatesOf(1563, Optimizer::kPagedAdEMAMix8bit);
+  CHECK(paged.find("state") == std::string::npos);
+  CHECK_MESSAGE(paged.find("w.absmax1:3128 +w.absmax2:1564") != std::string::npos, paged);
+}
+
+// By Inductor's code of torchao's step: w has 64 * 64 elements in 16 blocks of 256, 32 of 128.
+TEST_CASE("torchao's moments are found in fp32 before they are packed") {
+  CHECK(StatesOf(64, Optimizer::kTorchaoAdamW8bit) ==
+        "optimizer +w.exp_avg:4096 +w.exp_avg.scale:64 +w.exp_avg.qmap:1024 +w.exp_avg_sq:4096 "
+        "+w.exp_avg_sq.scale:64 +w.exp_avg_sq.qmap:1024 +optimizer temporary:64 +optimizer "
+        "temporary:64 +optimizer temporary:16384 +optimizer temporary:16384 -optimizer temporary "
+        "-optimizer temporary -optimizer temporary -optimizer temporary\n");
+  const std::string in_4_bits = StatesOf(64, Optimizer::kTorchaoAdamW4bit);
+  CHECK_MESSAGE(
+      in_4_bits.starts_with("optimizer +w.exp_avg:2048 +w.exp_avg.scale:128 +w.exp_avg.qmap:64 "),
+      in_4_bits);
+  CHECK_MESSAGE(in_4_bits.find("temporary:32768 +optimizer temporary:32768") != std::string::npos,
+                in_4_bits);
+  CHECK(StatesOf(64, Optimizer::kTorchaoAdamWFp8).find("qmap") == std::string::npos);
+  CHECK(StatesOf(63, Optimizer::kTorchaoAdamW8bit) ==
+        "optimizer +w.exp_avg:16128 +w.exp_avg_sq:16128\n");
 }
 
 // get_state_buffer: F.get_paged from 1e5 elements on, which is cudaMallocManaged.

@@ -5,10 +5,12 @@ def trainable(model):
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
-def of_bitsandbytes(name):
+def of_bitsandbytes(name, *given):
+    arguments = {argument: GIVEN[argument] for argument in given}
+
     def make(model):
         import bitsandbytes
-        return getattr(bitsandbytes.optim, name)(trainable(model), lr=1e-3)
+        return getattr(bitsandbytes.optim, name)(trainable(model), lr=1e-3, **arguments)
     return make
 
 
@@ -22,6 +24,20 @@ def of_torch(name, *given, **kwargs):
     def make(model):
         import torch
         return getattr(torch.optim, name)(trainable(model), lr=1e-3, **arguments)
+    return make
+
+
+def by_matrices(name, *given, **kwargs):
+    """nanoGPT's configure_optimizers: tensors of two dimensions and more decay, others do not."""
+    arguments = {**{argument: GIVEN[argument] for argument in given}, **kwargs}
+
+    def make(model):
+        import torch
+        of_two = [[p for p in trainable(model) if (p.dim() >= 2) == is_matrix]
+                  for is_matrix in (True, False)]
+        groups = [{"params": of_two[0], "weight_decay": 0.1},
+                  {"params": of_two[1], "weight_decay": 0.0}]
+        return getattr(torch.optim, name)(groups, lr=1e-3, **arguments)
     return make
 
 

@@ -40,6 +40,28 @@ void LoopBatches::Next() {
   const Batch batch = TakeFirst();
   Bind(batch);
   for (const TensorId tensor : batch) machine_.Release(tensor);
+  if (settings_.mixup) Mix();
+}
+
+bool LoopBatches::IsMixedTarget(NameId input) const {
+  return settings_.mixup && input == program().inputs.back();
+}
+
+// input, target = Mixup()(input, target): images are mixed in place with those of the batch turned
+// round, and so are one-hot targets, by copies.  Source: timm 1.0.31, data/mixup.py.
+void LoopBatches::Mix() {
+  const NameId image = program().inputs.front();
+  const LabelId label = machine_.AddLabel("mixup");
+  machine_.Release(machine_.New(TypeOf(image), label));
+  const NameId name = program().inputs.back();
+  const TensorType type = calls_.TypeOf(name);
+  std::vector<TensorId> made;  // y1, y2, each times its share
+  for (int i = 0; i < 4; ++i) made.push_back(machine_.New(type, label));
+  const TensorId target = machine_.New(type, calls_.NameLabel(name), Kind::kInput);
+  for (size_t i = made.size(); i-- > 0;) machine_.Release(made[i]);
+  machine_.Retain(target);
+  forward_.Bind(name, target);
+  machine_.Release(std::exchange(batch_.back(), target));
 }
 
 void LoopBatches::TakeStep() {
@@ -76,6 +98,7 @@ void LoopBatches::Drop() {
 }
 
 TensorType LoopBatches::TypeOf(NameId input) const {
+  if (IsMixedTarget(input)) return {DType::kInt64, {calls_.TypeOf(input).dims[0]}};
   const TensorType& asked = calls_.TypeOf(input);
   return type_ ? type_(asked) : asked;
 }

@@ -56,6 +56,8 @@ class LoopBatches {
   Batch New();
   Batch NewFromBytes();
   TensorType TypeOf(NameId input) const;
+  void Mix();
+  bool IsMixedTarget(NameId input) const;
   Batch TakeFirst();
   void Bind(const Batch& batch);
   TensorId CountLabels();

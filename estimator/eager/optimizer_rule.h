@@ -59,8 +59,14 @@ enum class Local : uint8_t {
   kClampedNorm,
   kGradient,
   kParameter,
+  kScales,
+  kScalesOfSquares,
+  kMoment,
+  kMomentOfSquares,
+  kCodes,
+  kCodesOfSquares,
 };
-inline constexpr int kLocals = 15;
+inline constexpr int kLocals = 21;
 
 // One statement that allocates or frees.  Foreach runs it for a whole list of parameters,
 // and a local is a list; a loop runs all statements for one parameter after the other.

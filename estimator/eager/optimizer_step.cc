@@ -18,6 +18,7 @@
 #include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/hidden_matrices.h"
+#include "estimator/program/parameter_groups.h"
 
 namespace onnxfit {
 
@@ -132,41 +133,6 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
 
 namespace {
 
-// Parameters of LayerNorm, by index.
-std::vector<bool> AreOfLayerNorm(const Program& program) {
-  std::set<NameId> names;
-  for (const AtenCall& call : program.calls) {
-    if (call.op == "layer_norm" && call.inputs.size() > 1) {
-      names.insert(call.inputs.begin() + 1, call.inputs.end());
-    }
-  }
-  std::vector<bool> are;
-  for (const NameId name : program.parameters) are.push_back(names.contains(name));
-  return are;
-}
-
-// Which parameters decay, by index, where a library tells them apart.
-std::vector<bool> AreDecayed(const Program& program, LoopLibrary library) {
-  const bool is_by_matrix = DoesLoop(library, LoopFact::kDecaysMatrices);
-  const std::vector<bool> of_norms = AreOfLayerNorm(program);
-  std::vector<bool> are;
-  for (size_t i = 0; i < program.parameters.size(); ++i) {
-    const auto& [name, type] = program.values[Index(program.parameters[i])];
-    const bool is_matrix = type.dims.size() > 1 && !name.ends_with(".bias");
-    are.push_back(is_by_matrix ? is_matrix && !IsUndecayedByTimm(name)
-                               : !of_norms[i] && !IsUndecayed(name));
-  }
-  return are;
-}
-
-std::vector<size_t> IndicesOf(const std::vector<bool>& marked, bool value) {
-  std::vector<size_t> indices;
-  for (size_t i = 0; i < marked.size(); ++i) {
-    if (marked[i] == value) indices.push_back(i);
-  }
-  return indices;
-}
-
 void CheckInBackward(const TrainingSettings& settings) {
   const bool scales = settings.precision == Precision::kAmpFp16;
   if (!scales && !settings.clip_grad) return;
@@ -213,21 +179,20 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
   };
   const OptimizerRule* first = find(settings.optimizer, settings.optimizer_args);
   const bool takes_all = first->of_others == Optimizer::kNone;
-  const LoopLibrary library = settings.loop.library;
-  const bool others_first = DoesLoop(library, LoopFact::kDecaysMatrices);
-  if (takes_all && (others_first || DoesLoop(library, LoopFact::kDecaysSome))) {
-    const std::vector<bool> decayed = AreDecayed(program, library);
+  if (takes_all) {
     const uint8_t others = settings.optimizer_args & ~kWeightDecay;
-    Part groups = {{first, IndicesOf(decayed, true)},
-                   {find(settings.optimizer, others), IndicesOf(decayed, false)}};
-    if (others_first) std::swap(groups[0], groups[1]);
+    Part groups;
+    for (ParameterGroup& group : ParameterGroupsOf(program, settings)) {
+      groups.push_back(
+          {group.decays ? first : find(settings.optimizer, others), std::move(group.parameters)});
+    }
     return {groups};
   }
-  std::vector<Part> parts = {{{first, {}}}};
-  if (!takes_all) parts.push_back({{find(first->of_others, settings.optimizer_args), {}}});
-  const std::vector<bool> hidden = takes_all ? std::vector<bool>() : AreHiddenMatrices(program);
+  std::vector<Part> parts = {{{first, {}}},
+                             {{find(first->of_others, settings.optimizer_args), {}}}};
+  const std::vector<bool> hidden = AreHiddenMatrices(program);
   for (size_t i = 0; i < program.parameters.size(); ++i) {
-    parts[takes_all || hidden[i] ? 0 : 1][0].parameters.push_back(i);
+    parts[hidden[i] ? 0 : 1][0].parameters.push_back(i);
   }
   return parts;
 }
