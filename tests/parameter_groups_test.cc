@@ -15,17 +15,20 @@ namespace {
 constexpr char kNet[] = R"(
   net (float[2, 3, 4] x) => (float[2, 3, 4] y)
   < float[3, 4] pos_embed = ["location": "none"], float[4, 4] w = ["location": "none"],
-    float[1, 4] fc.bias = ["location": "none"], float[4] n = ["location": "none"],
-    float[4] n.bias = ["location": "none"] > {
+    float[1, 4] fc_bias = ["location": "none"], float[4] n = ["location": "none"],
+    float[4] n_bias = ["location": "none"] > {
     p = Add (x, pos_embed)
     h = MatMul (p, w)
-    b = Add (h, fc.bias)
-    y = LayerNormalization <axis = -1> (b, n, n.bias)
+    b = Add (h, fc_bias)
+    y = LayerNormalization <axis = -1> (b, n, n_bias)
   })";
 
 // "pos_embed w | n": the groups, "-" before those that do not decay.
 std::string GroupsOf(const TrainingSettings& settings) {
-  const Program program = Build(kNet, settings).program;
+  Program program = Build(kNet, settings).program;
+  for (ProgramValue& value : program.values) {  // the text has no dots in names
+    if (value.name.ends_with("_bias")) value.name.replace(value.name.size() - 5, 1, ".");
+  }
   std::string text;
   for (const ParameterGroup& group : ParameterGroupsOf(program, settings)) {
     if (!text.empty()) text += " |";

@@ -38,6 +38,7 @@ void LoopBatches::Prefetch() {
 
 void LoopBatches::Next() {
   const Batch batch = TakeFirst();
+  if (unmixed_ != kNoTensor) machine_.Release(std::exchange(unmixed_, kNoTensor));
   Bind(batch);
   for (const TensorId tensor : batch) machine_.Release(tensor);
   if (settings_.mixup) Mix();
@@ -48,20 +49,21 @@ bool LoopBatches::IsMixedTarget(NameId input) const {
 }
 
 // input, target = Mixup()(input, target): images are mixed in place with those of the batch turned
-// round, and so are one-hot targets, by copies.  Source: timm 1.0.31, data/mixup.py.
+// round, and so are one-hot targets, by copies.  The loader's name holds the labels.
+// Source: timm 1.0.31, data/mixup.py, data/loader.py, and recorded events.
 void LoopBatches::Mix() {
   const NameId image = program().inputs.front();
   const LabelId label = machine_.AddLabel("mixup");
   machine_.Release(machine_.New(TypeOf(image), label));
   const NameId name = program().inputs.back();
   const TensorType type = calls_.TypeOf(name);
-  std::vector<TensorId> made;  // y1, y2, each times its share
+  std::vector<TensorId> made;  // y1, y2, then each times its share
   for (int i = 0; i < 4; ++i) made.push_back(machine_.New(type, label));
   const TensorId target = machine_.New(type, calls_.NameLabel(name), Kind::kInput);
-  for (size_t i = made.size(); i-- > 0;) machine_.Release(made[i]);
+  for (const size_t i : {2, 3, 0, 1}) machine_.Release(made[i]);
   machine_.Retain(target);
   forward_.Bind(name, target);
-  machine_.Release(std::exchange(batch_.back(), target));
+  unmixed_ = std::exchange(batch_.back(), target);
 }
 
 void LoopBatches::TakeStep() {

@@ -73,6 +73,7 @@ class LoopBatches {
   Batch batch_;                                        // what the loop's x and y hold
   std::vector<Batch> step_batches_;   // of the step, where a library takes all at once
   TensorId label_count_ = kNoTensor;  // of the step
+  TensorId unmixed_ = kNoTensor;      // the batch's labels, as they were loaded
 };
 
 }  // namespace onnxfit

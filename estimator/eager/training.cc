@@ -132,6 +132,8 @@ class Training {
       machine_.EnterPhase(step, Phase::kBackward);
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeBackward);
       RunBackward();
+      const bool is_last = i + 1 == settings_.loop.accumulate;
+      if (!is_last && Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
     if (zero_) zero_->BeginStep();
