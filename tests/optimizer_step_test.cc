@@ -80,6 +80,7 @@ TEST_CASE("each implementation holds its own temporaries") {
       {Optimizer::kLion8bit, kForLoop, "+192 +16", ""},
       {Optimizer::kLion32bit, kForLoop, "+192 +16", ""},
       {Optimizer::kScheduleFreeSgd, kForeach, "+192 +16", ""},
+      {Optimizer::kTimmLion, kForeach, "+192 +16", kList},
       {Optimizer::kNAdam, kForeach, kMoments, kList},
       {Optimizer::kNAdam, kForLoop, kMoments, kRootAndQuotient},
       {Optimizer::kRAdam, kForeach, kMoments, kList},
@@ -101,6 +102,20 @@ TEST_CASE("each implementation holds its own temporaries") {
           fmt::format("{}{}{}", row.first, gap, row.every));
     CHECK(BytesOf(settings, 2, Phase::kOptimizer) == row.every);
   }
+}
+
+// By timm 1.0.31: the first step of Adopt makes states; Lamb divides all gradients by their norm,
+// and finds the norms of what decays.
+TEST_CASE("timm's Adopt begins with its second step, and its Lamb with norms") {
+  TrainingSettings settings = {.optimizer = Optimizer::kTimmAdopt, .loss = Loss::kMse, .steps = 2};
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer) == "+192 +192 +16 +16");
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == "+192 +16 +192 +16 -16 -192 -16 -192");
+  settings.optimizer = Optimizer::kTimmLamb;
+  const std::string norm = "+8 +4 +4 -8 +8 +4 -8 +4 -4 -4 -4 ";
+  const std::string lists = "+192 +16 +192 +16 +192 +16 ";
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == norm + lists + "-16 -192 -16 -192 -16 -192 -4");
+  settings.optimizer_args = kWeightDecay;
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer).starts_with(norm + lists + "+8 +4 +4 -8 +8 +4"));
 }
 
 // By the statements of torch/optim/*.py, and peaks of eight networks each (benchmarks/ways).

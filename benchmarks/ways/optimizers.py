@@ -14,6 +14,14 @@ def of_bitsandbytes(name, *given):
     return make
 
 
+def of_timm(name):
+    """Of all parameters at once: no groups."""
+    def make(model):
+        from timm.optim import create_optimizer_v2
+        return create_optimizer_v2(trainable(model), opt=name, lr=1e-3)
+    return make
+
+
 GIVEN = {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True, "amsgrad": True}
 
 
@@ -59,6 +67,13 @@ def lion(model):
 def schedule_free(model):
     from schedulefree import AdamWScheduleFree
     optimizer = AdamWScheduleFree(trainable(model), lr=1e-3)
+    optimizer.train()
+    return optimizer
+
+
+def schedule_free_sgd(model):
+    from schedulefree import SGDScheduleFree
+    optimizer = SGDScheduleFree(trainable(model), lr=1e-3, weight_decay=0.01)
     optimizer.train()
     return optimizer
 

@@ -41,6 +41,30 @@ class Backward:
         self.accelerator.backward(self.loss)
 
 
+def accelerate_accumulate(family, model, target, batch, precision):
+    """Its documentation's loop with gradient_accumulation_steps=2."""
+    import torch
+    from accelerate import Accelerator
+    (_, *shape), is_whole, _ = target
+    accelerator = Accelerator(mixed_precision=MIXED.get(precision, "no"),
+                              gradient_accumulation_steps=2)
+    model.to("cuda").train()
+    model, optimizer = accelerator.prepare(model, of_torch("AdamW")(model))
+    torch.cuda.reset_peak_memory_stats()
+    steps = []
+    for micro in range(2 * STEPS):
+        *inputs, y = [*family.inputs(batch, "cuda", torch.float32).values(), torch.zeros(
+            batch, *shape, device="cuda", dtype=torch.long if is_whole else torch.float32)]
+        with accelerator.accumulate(model):
+            loss = LOSSES[family.loss](model(*inputs), y)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        if micro % 2:
+            note(steps)
+    return steps
+
+
 def note(steps):
     """What a step has taken that ends."""
     import torch
@@ -285,6 +309,10 @@ def classes_of(model):
 
 def timm_mixup(*what):
     return timm(*what, mixes=True, opt="adamw", weight_decay=0.05)
+
+
+def timm_lamb(*what):
+    return timm(*what, opt="lamb", weight_decay=0.02)
 
 
 def timm_adamw(*what):

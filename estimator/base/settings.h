@@ -53,6 +53,9 @@ enum class Optimizer : uint8_t {
   kTorchaoAdamW4bit,
   kTorchaoAdamWFp8,
   kMuon,  // of hidden matrices; AdamW of all others
+  kTimmLion,
+  kTimmAdopt,
+  kTimmLamb,
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -176,6 +179,9 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"torchao-adamw-8bit", Optimizer::kTorchaoAdamW8bit},
     {"torchao-adamw-4bit", Optimizer::kTorchaoAdamW4bit},
     {"torchao-adamw-fp8", Optimizer::kTorchaoAdamWFp8},
+    {"timm-lion", Optimizer::kTimmLion},
+    {"timm-adopt", Optimizer::kTimmAdopt},
+    {"timm-lamb", Optimizer::kTimmLamb},
     {"muon", Optimizer::kMuon},
 };
 

@@ -1,5 +1,6 @@
 #include "estimator/eager/loop_batches.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -60,7 +61,8 @@ void LoopBatches::Mix() {
   std::vector<TensorId> made;  // y1, y2, then each times its share
   for (int i = 0; i < 4; ++i) made.push_back(machine_.New(type, label));
   const TensorId target = machine_.New(type, calls_.NameLabel(name), Kind::kInput);
-  for (const size_t i : {2, 3, 0, 1}) machine_.Release(made[i]);
+  std::ranges::rotate(made, made.begin() + 2);
+  for (const TensorId tensor : made) machine_.Release(tensor);
   machine_.Retain(target);
   forward_.Bind(name, target);
   unmixed_ = std::exchange(batch_.back(), target);

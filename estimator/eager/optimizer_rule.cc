@@ -1,7 +1,8 @@
 // Sources: torch/optim/*.py, pytorch v2.11.0 and v2.15.0, each row by recorded events; lion: the
 // authors' lion-pytorch 0.2.5, transformers 5.17.0 (optimization.py), schedulefree 1.4.1
 // (adamw_schedulefree.py, sgd_schedulefree.py) and bitsandbytes 0.50.2 (optim/optimizer.py,
-// ademamix.py), the same way; torchao 0.18.0 (optim/adam.py, subclass_*.py), by
+// ademamix.py), the same way; timm 1.0.31 (optim/lion.py,
+// adopt.py, lamb.py), by its source and peaks; torchao 0.18.0 (optim/adam.py, subclass_*.py), by
 // its source and Inductor's code of it.
 #include "estimator/eager/optimizer_rule.h"
 
@@ -605,6 +606,38 @@ constexpr OptimizerRule kOptimizerRules[] = {
      .args = kWeightDecay,
      .states = kInfinityNorm,
      .steps = {kNextGradient, kDecay, Pass({Same})}},
+
+    // Whole lists: they are in parts where 16 elements of each fill an L2 cache of 64 MiB or more.
+    {.optimizer = Optimizer::kTimmLion,
+     .impl = OptimizerImpl::kForeach,
+     .states = {{{"exp_avg", Same}}},
+     .steps = {Bind(Local::kUpdate, {Same})}},
+    {.optimizer = Optimizer::kTimmAdopt,
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .begins_with_states = true,
+     .steps = {Bind(Local::kDenominator, {Same}), Bind(Local::kUpdate, {Same})}},
+    {.optimizer = Optimizer::kTimmAdopt,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .begins_with_states = true,
+     .steps = {kDecay, Bind(Local::kDenominator, {Same}), Bind(Local::kUpdate, {Same})}},
+    {.optimizer = Optimizer::kTimmLamb,
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .by_norm_of_all = true,
+     .steps = {Bind(Local::kGradient, {Same}), Bind(Local::kDenominator, {Same}),
+               Bind(Local::kUpdate, {Same})}},
+    // Those that decay are scaled by a ratio of norms.
+    {.optimizer = Optimizer::kTimmLamb,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .by_norm_of_all = true,
+     .steps = {Bind(Local::kGradient, {Same}), Bind(Local::kDenominator, {Same}),
+               Bind(Local::kUpdate, {Same}), Norms(Local::kMean, Same),
+               Norms(Local::kClampedNorm, Same)}},
 
     {.optimizer = Optimizer::kMuon,
      .impl = OptimizerImpl::kForLoop,

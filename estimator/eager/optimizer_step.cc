@@ -235,7 +235,9 @@ void OptimizerStep::Run() {
   Clip();
   for (size_t i = 0; i < parts_.size(); ++i) {
     scaler_.BeforeStep(parts_[i][0].rule->impl == OptimizerImpl::kFused, i);
+    const TensorId norm = NormOfAll(parts_[i]);
     for (const Group& group : parts_[i]) StepGroup(group);
+    if (norm != kNoTensor) machine_.Release(norm);
   }
   scaler_.AfterStep();
   if (settings_.ema) averaged_.Update();
@@ -255,9 +257,34 @@ void OptimizerStep::Clip() {
   }
 }
 
+// global_norm = vector_norm(stack(norms)); return (global_norm / most).clamp_(min=1)
+TensorId OptimizerStep::NormOfAll(const Part& part) {
+  if (!part[0].rule->by_norm_of_all) return kNoTensor;
+  std::vector<TensorType> types;
+  for (const Group& group : part) {
+    for (const size_t i : group.parameters) {
+      if (gradients_.Has(i)) types.push_back(TypeOf(i));
+    }
+  }
+  if (types.empty()) return kNoTensor;
+  const std::vector<TensorId> norms = ForeachNorms(calls_, types, label_);
+  const DType dtype = types[0].dtype;
+  const int64_t count = static_cast<int64_t>(norms.size());
+  const TensorId stack = machine_.New({dtype, {count}}, label_);
+  const TensorId total = machine_.New({dtype, {}}, label_);
+  PassScratch(machine_, SumOver(dtype, {count}, {1}, /*kept=*/0), settings_.device, label_);
+  machine_.Release(stack);
+  const TensorId quotient = machine_.New({dtype, {}}, label_);
+  for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
+  machine_.Release(total);
+  return quotient;
+}
+
 void OptimizerStep::StepGroup(const Group& group) {
   const OptimizerRule& rule = *group.rule;
-  if (rule.states_made == StatesMade::kFirstStep) MakeAllStates(rule, group.parameters);
+  const bool makes_states =
+      rule.states_made == StatesMade::kFirstStep && MakeAllStates(rule, group.parameters);
+  if (rule.begins_with_states && makes_states) return;
   for (const Parameters& together : RunTogether(rule, group.parameters)) {
     for (const UpdateStep& step : rule.steps) Take(rule, step, together);
   }
@@ -281,10 +308,15 @@ std::vector<OptimizerStep::Parameters> OptimizerStep::RunTogether(const Optimize
   return lists;
 }
 
-void OptimizerStep::MakeAllStates(const OptimizerRule& rule, const Parameters& group) {
+// Whether there were some to make.
+bool OptimizerStep::MakeAllStates(const OptimizerRule& rule, const Parameters& group) {
+  bool made = false;
   for (const size_t i : group) {
-    if (gradients_.Has(i)) MakeStates(rule, i);
+    if (!gradients_.Has(i)) continue;
+    made |= !has_states_[i];
+    MakeStates(rule, i);
   }
+  return made;
 }
 
 void OptimizerStep::MakeStates(const OptimizerRule& rule, size_t parameter) {
@@ -314,6 +346,11 @@ void OptimizerStep::Take(const OptimizerRule& rule, const UpdateStep& step,
       }
       if (!made.empty()) BindLocal(step.local, std::move(made));
       return;
+    }
+    case UpdateStep::Type::kNorms: {
+      std::vector<TensorType> types;
+      for (const size_t parameter : group) types.push_back(step.making.type(TypeOf(parameter)));
+      return BindLocal(step.local, ForeachNorms(calls_, types, label_));
     }
     case UpdateStep::Type::kAlias: {
       const std::vector<TensorId> same = locals_[static_cast<size_t>(step.from)];

@@ -198,8 +198,11 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
   const bool in_model = has_loss && IsTheModels(settings) && TakesLoss(settings);
   const NameId labels =
       has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;
-  if (settings.mixup && labels != kNoName)
-    writer.program().values[Index(labels)].type = {DType::kFloat32, TypeIn(writer, output).dims};
+  if (settings.mixup && labels != kNoName) {
+    TensorType& targets = writer.program().values[Index(labels)].type;
+    targets = TypeIn(writer, output);
+    targets.dtype = DType::kFloat32;
+  }
   NameId state = kNoName;
   if (in_model) {
     LossInModel loss(writer, model);

@@ -43,6 +43,9 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("torchao", "AdamW8bit"): "torchao-adamw-8bit",
     ("torchao", "AdamW4bit"): "torchao-adamw-4bit",
     ("torchao", "AdamWFp8"): "torchao-adamw-fp8",
+    ("timm", "Lion"): "timm-lion",
+    ("timm", "Adopt"): "timm-adopt",
+    ("timm", "Lamb"): "timm-lamb",
     ("transformers", "Adafactor"): "adafactor-transformers",
     ("schedulefree", "AdamWScheduleFree"): "schedule-free-adamw",
     ("schedulefree", "SGDScheduleFree"): "schedule-free-sgd",
@@ -60,6 +63,8 @@ _COUNTED: Mapping[str, Sequence[str]] = {
     "nadam": ("weight_decay",),
     "radam": ("weight_decay",),
     "adamax": ("weight_decay",),
+    "timm-adopt": ("weight_decay",),
+    "timm-lamb": ("weight_decay",),
 }
 
 # Those that take memory which it does not count, and what they are where they do not.
