@@ -164,6 +164,11 @@ WAYS = {
     "trainer-evaluation-kept": Way(f"--loop trainer {KEEPS}", loop="trainers:trainer_keeping"),
     "trainer-evaluation-kept-twice": Way(f"--loop trainer {KEEPS}", eval_times=2,
                                          loop="trainers:trainer_keeping_twice", settings=ONE),
+    "ultralytics-step": Way(
+        "--param-groups ultralytics --clip-grad --ema --optimizer-args weight_decay,nesterov",
+        loop="trainers:ultralytics_step", optimizer_flag="sgdm", settings=[FP32, *FP16],
+        networks=["torchvision.resnet18", "torchvision.convnext_tiny", "timm.resnet50",
+                  "timm.swinv2_cr_tiny_224", "transformers.vit", "transformers.mobilevit"]),
     "timm": Way("--loop timm --optimizer-args weight_decay,nesterov", optimizer_flag="sgdm",
                 loop="trainers:timm", settings=LARGER),
     "timm-fp16": Way("--loop timm", loop="trainers:timm_adamw", settings=FP16),

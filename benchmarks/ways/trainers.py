@@ -221,6 +221,54 @@ def lightning_accumulate(*what):
     return lightning(*what, accumulate=2)
 
 
+# --- ultralytics -------------------------------------------------------------------------------
+
+def three_groups(model, decay):
+    """Weights, norms and biases (ultralytics 8.4.190, engine/trainer.py: build_optimizer)."""
+    from torch import nn
+    norms = tuple(kind for name, kind in vars(nn).items() if "Norm" in name)
+    sorted_out = [[], [], []]
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            at = 2 if "bias" in name else 1 if isinstance(module, norms) else 0
+            sorted_out[at].append(parameter)
+    return [{"params": group, "weight_decay": decay if at == 0 else 0.0}
+            for at, group in enumerate(sorted_out)]
+
+
+def ultralytics_step(family, model, target, batch, precision):
+    """In the order of BaseTrainer: its optimizer, clipping and average, around cross entropy; YOLOs
+    have losses of their own."""
+    import copy
+    import torch
+    (_, *shape), is_whole, _ = target
+    if family.loss != "ce":
+        raise NotForThis("its loss is not of classes")
+    model.to("cuda").train()
+    optimizer = torch.optim.SGD(three_groups(model, 5e-4), lr=0.01, momentum=0.9, nesterov=True)
+    scaler = torch.amp.GradScaler("cuda", enabled=precision == "amp-fp16")
+    average = copy.deepcopy(model).eval().requires_grad_(False)
+    torch.cuda.reset_peak_memory_stats()
+    steps = []
+    for _ in range(STEPS):
+        *inputs, y = [*family.inputs(batch, "cuda", torch.float32).values(),
+                      torch.zeros(batch, *shape, device="cuda", dtype=torch.long)]
+        with torch.autocast("cuda", torch.float16, enabled=precision == "amp-fp16"):
+            loss = LOSSES[family.loss](model(*inputs), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=10.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            pairs = [(a, b) for a, b in zip(average.state_dict().values(),
+                                            model.state_dict().values()) if a.is_floating_point()]
+            torch._foreach_lerp_(*map(list, zip(*pairs)), 0.1)
+        note(steps)
+    return steps
+
+
 # --- timm ------------------------------------------------------------------------------------
 
 def on_host(family, batch):

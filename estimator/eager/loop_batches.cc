@@ -61,7 +61,7 @@ void LoopBatches::Mix() {
   std::vector<TensorId> made;  // y1, y2, then each times its share
   for (int i = 0; i < 4; ++i) made.push_back(machine_.New(type, label));
   const TensorId target = machine_.New(type, calls_.NameLabel(name), Kind::kInput);
-  std::ranges::rotate(made, made.begin() + 2);
+  std::rotate(made.begin(), made.begin() + 2, made.end());
   for (const TensorId tensor : made) machine_.Release(tensor);
   machine_.Retain(target);
   forward_.Bind(name, target);
