@@ -435,7 +435,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--in-place", "maybe"},
        "--in-place: expected auto, always, known or never, found 'maybe'"},
       {{"m", "--zero-grad", "none"},
-       "--zero-grad: expected before-forward, before-backward or keep, found 'none'"},
+       "--zero-grad: expected before-forward, before-backward, after-step or keep, found 'none'"},
       {{"m", "--hold-outputs=maybe"}, "--hold-outputs: expected yes or no, found 'maybe'"},
       {{"m", "--prefetch", "-1"}, "--prefetch: expected a whole number from 0 to 1024, found '-1'"},
       {{"m", "--prefetch", "99999999999999999999"},

@@ -150,7 +150,7 @@ WAYS = {
     "lightning-accumulate": Way("--loop lightning --accumulate 2",
                                 loop="trainers:lightning_accumulate", settings=LARGER),
     "lightning-fp16": Way("--loop lightning", loop="trainers:lightning", settings=FP16),
-    "accelerate-accumulate": Way("--loop accelerate --accumulate 2",
+    "accelerate-accumulate": Way("--loop accelerate --accumulate 2 --zero-grad after-step",
                                  loop="trainers:accelerate_accumulate", settings=LARGER),
     "accelerate-fp16": Way("--loop accelerate", loop="trainers:Accelerated", settings=FP16),
     "evaluation": Way(EVALUATES, evaluates="evaluations:Evaluation"),
@@ -165,7 +165,8 @@ WAYS = {
     "trainer-evaluation-kept-twice": Way(f"--loop trainer {KEEPS}", eval_times=2,
                                          loop="trainers:trainer_keeping_twice", settings=ONE),
     "ultralytics-step": Way(
-        "--param-groups ultralytics --clip-grad --ema --optimizer-args weight_decay,nesterov",
+        "--param-groups ultralytics --clip-grad --ema --optimizer-args weight_decay,nesterov "
+        "--zero-grad after-step",
         loop="trainers:ultralytics_step", optimizer_flag="sgdm", settings=[FP32, *FP16],
         networks=["torchvision.resnet18", "torchvision.convnext_tiny", "timm.resnet50",
                   "timm.swinv2_cr_tiny_224", "transformers.vit", "transformers.mobilevit"]),

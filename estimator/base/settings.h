@@ -96,8 +96,9 @@ enum class Compiling : uint8_t {
 };
 
 // When optimizer.zero_grad() runs, and what it does: drops the gradients before the forward
-// pass or between it and backward, or keeps them as zeros (set_to_none=False).
-enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
+// pass, between it and backward or as soon as the optimizer has stepped, or keeps them as zeros
+// (set_to_none=False).
+enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep, kAfterStep };
 
 // scaled_dot_product_attention by the kernels that PyTorch chooses, or written out in Python
 // (transformers' attn_implementation="eager").
@@ -223,6 +224,7 @@ inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUs
 
 inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad::kBeforeForward},
                                                     {"before-backward", ZeroGrad::kBeforeBackward},
+                                                    {"after-step", ZeroGrad::kAfterStep},
                                                     {"keep", ZeroGrad::kKeep}};
 
 inline constexpr Spelling<Quantization> kQuantizations[] = {

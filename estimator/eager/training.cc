@@ -140,7 +140,8 @@ class Training {
     optimizer_.Run();
     if (zero_) zero_->EndStep();
     if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
-    if (Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
+    const bool drops = settings_.loop.zero_grad == ZeroGrad::kAfterStep;
+    if (drops || Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
   }
 
   void InferenceStep(int32_t step) {

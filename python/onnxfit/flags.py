@@ -46,7 +46,7 @@ class RunFlags(TypedDict, total=False):
     attention: Optional[str]  # sdpa or eager
     in_place: Optional[str]  # auto, always, known or never
     out_of_place: Names
-    zero_grad: Optional[str]  # before-forward, before-backward or keep
+    zero_grad: Optional[str]  # before-forward, before-backward, after-step or keep
     hold_outputs: bool
     prefetch: Optional[int]
     accumulate: Optional[int]
