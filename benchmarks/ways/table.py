@@ -174,6 +174,7 @@ WAYS = {
                 loop="trainers:timm", settings=LARGER),
     "timm-fp16": Way("--loop timm", loop="trainers:timm_adamw", settings=FP16),
     "timm-mixup": Way("--loop timm --mixup", loop="trainers:timm_mixup", settings=LARGER),
+    "timm-ema": Way("--loop timm --ema", loop="trainers:timm_ema", settings=ONE),
     "timm-lamb": Way("--loop timm --optimizer-args weight_decay", optimizer_flag="timm-lamb",
                      loop="trainers:timm_lamb", settings=LARGER),
     "timm-adamw": Way("--loop timm", loop="trainers:timm_adamw", settings=LARGER),

@@ -286,7 +286,8 @@ def loaders(family, batch):
     return [PrefetchLoader(batches, channels=image.shape[1]) for _ in range(2)]
 
 
-def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, scaler=None):
+def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, scaler=None,
+                    model_ema=None):
     """That of timm's train.py, which its wheel does not have: its statements that take memory, in
     their order (huggingface/pytorch-image-models, a6da4da1740cd57eaf864803f9dd65683cbcf6d7)."""
     def task(input, target):  # ClassificationTask.forward
@@ -312,6 +313,8 @@ def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, s
         _backward(loss)
         loss.item()
         optimizer.zero_grad()
+        if model_ema:
+            model_ema.update(model, step=batch_idx)
         yield
         if batch_idx + 1 == STEPS:
             return
@@ -320,13 +323,13 @@ def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, s
 AMP_TYPES = {"amp-bf16": "bfloat16", "amp-fp16": "float16"}
 
 
-def timm(family, model, target, batch, precision, mixes=False, **optimizer):
+def timm(family, model, target, batch, precision, mixes=False, averages=False, **optimizer):
     """train.py as it is, --amp --amp-dtype bfloat16 for that precision; --mixup 0.8 --cutmix 1."""
     import torch
     from timm.data import Mixup
     from timm.loss import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
     from timm.optim import create_optimizer_v2
-    from timm.utils import NativeScaler
+    from timm.utils import ModelEmaV3, NativeScaler
     (_, *shape), is_whole, _ = target
     given = family.inputs(1, "meta", torch.float32)
     if family.loss != "ce" or shape or len(given) != 1 or next(iter(given.values())).dim() != 4:
@@ -341,10 +344,12 @@ def timm(family, model, target, batch, precision, mixes=False, **optimizer):
                               enabled=precision in AMP_TYPES)
     scaler = NativeScaler(device="cuda") if precision == "amp-fp16" else None
     mixup = Mixup(0.8, 1.0, label_smoothing=0.1, num_classes=classes_of(model)) if mixes else None
+    model_ema = ModelEmaV3(model, decay=0.9998) if averages else None
     criterion = SoftTargetCrossEntropy() if mixes else LabelSmoothingCrossEntropy(0.1)
     torch.cuda.reset_peak_memory_stats()
     steps = []
-    for _ in train_one_epoch(model, criterion, loader, optimizer, autocast, mixup, scaler):
+    for _ in train_one_epoch(model, criterion, loader, optimizer, autocast, mixup, scaler,
+                             model_ema):
         note(steps)
     return steps
 
@@ -357,6 +362,10 @@ def classes_of(model):
 
 def timm_mixup(*what):
     return timm(*what, mixes=True, opt="adamw", weight_decay=0.05)
+
+
+def timm_ema(*what):
+    return timm(*what, averages=True, opt="adamw", weight_decay=0.05)
 
 
 def timm_lamb(*what):
