@@ -462,6 +462,10 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--param-groups", "matrices", "-o", "muon"},
        "--param-groups: expected an optimizer that takes all parameters, found muon (try: -o "
        "adamw)"},
+      {{"m", "--param-groups", "timm", "--strategy", "zero1"},
+       "--param-groups: expected one group with --strategy zero1, which gives ranks their shares "
+       "by "
+       "group, found timm (try: --param-groups one)"},
       {{"m", "--mixup"},
        "--mixup: expected --loop timm with its own loss, and no --labels or --eval-batch (try: "
        "--loop timm)"},
