@@ -281,12 +281,34 @@ void CheckCheckpoints(const std::vector<std::string>& globs) {
                .text = fmt::format("expected every=N alone, found {} more", globs.size() - 1)});
 }
 
+std::vector<Optimizer> OptimizersOf(const Options& options) {
+  const std::vector<Optimizer>& swept = options.sweep.optimizers;
+  return swept.empty() ? std::vector{options.request.settings.optimizer} : swept;
+}
+
+// Groups are of an optimizer that has all parameters.
+void CheckGroups(const Options& options) {
+  const ParamGroups groups = options.request.settings.param_groups;
+  if (groups == ParamGroups::kOfLoop || groups == ParamGroups::kOne) return;
+  const Strategy strategy = options.request.settings.ranks.strategy;
+  if (strategy == Strategy::kZero1 || strategy == Strategy::kZero2) {
+    throw Error({.where = "--param-groups",
+                 .text = fmt::format("expected one group with --strategy {}, which gives ranks "
+                                     "their shares by group, found {}",
+                                     ToString(strategy), ToString(groups)),
+                 .hint = "--param-groups one"});
+  }
+  const std::vector<Optimizer> optimizers = OptimizersOf(options);
+  if (std::ranges::find(optimizers, Optimizer::kMuon) == optimizers.end()) return;
+  throw Error({.where = "--param-groups",
+               .text = "expected an optimizer that takes all parameters, found muon",
+               .hint = "-o adamw"});
+}
+
 // Each of a table's optimizers takes the arguments that are told.
 void CheckOptimizers(const Options& options) {
   const TrainingSettings& settings = options.request.settings;
-  std::vector<Optimizer> optimizers = options.sweep.optimizers;
-  if (optimizers.empty()) optimizers.push_back(settings.optimizer);
-  for (const Optimizer optimizer : optimizers) {
+  for (const Optimizer optimizer : OptimizersOf(options)) {
     const uint8_t taken = ArgsTaken(optimizer, settings.optimizer_args);
     const uint8_t others = settings.optimizer_args & static_cast<uint8_t>(~taken);
     if (others == 0) continue;
@@ -308,6 +330,17 @@ void CheckSmoothing(TrainingSettings& settings, const std::vector<std::string>& 
          .text = fmt::format("expected a loss of classes, found {}", ToString(settings.loss)),
          .hint = "--loss cross-entropy"});
   }
+}
+
+// What timm's train.py mixes are images for classes.
+void CheckMixup(const TrainingSettings& settings) {
+  if (!settings.mixup) return;
+  if (settings.loop.library == LoopLibrary::kTimm && settings.loss == Loss::kCrossEntropy &&
+      settings.labels.empty() && settings.evaluation.batch == 0)
+    return;
+  throw Error({.where = "--mixup",
+               .text = "expected --loop timm with its own loss, and no --labels or --eval-batch",
+               .hint = "--loop timm"});
 }
 
 // What only ranks of one kind have.
@@ -429,8 +462,10 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   RefuseAlone(options.given);
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
+  CheckGroups(options);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
+  CheckMixup(options.request.settings);
   CheckCompiled(options.request.settings);
   CheckFormat(options.request.settings);
   CheckEvaluated(options.request.settings);
@@ -441,6 +476,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-impl",
                                             "--optimizer-args",
+                                            "--param-groups",
                                             "--training-args",
                                             "--loop",
                                             "--clip-grad",
@@ -449,6 +485,7 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--loss",
                                             "--loss-output",
                                             "--label-smoothing",
+                                            "--mixup",
                                             "--labels",
                                             "--zero-grad",
                                             "--freeze",

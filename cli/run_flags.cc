@@ -232,6 +232,15 @@ std::vector<Flag> RunFlags() {
        "a list of those that the optimizer is given: weight_decay (not 0; adamw's takes nothing), "
        "nesterov, amsgrad; or none",
        "none", SetOptimizerArgs},
+      {"--param-groups", "", "G", kGroup,
+       Choices(kParamGroups) +
+           ": groups of parameters, of which weight decay leaves some out and which are stepped "
+           "one after the other: matrices (nanoGPT's), as transformers' Trainer, timm or "
+           "ultralytics make them; auto: the loop's",
+       ToString(settings.param_groups),
+       [](const Typed& t, Options& o) {
+         o.request.settings.param_groups = ParseChoice(t, kParamGroups);
+       }},
       // Before those whose defaults it decides.
       {"--loop", "", "L", kGroup,
        Choices(kLoopLibraries) +
@@ -258,6 +267,10 @@ std::vector<Flag> RunFlags() {
       {"--label-smoothing", "", "", kGroup,
        "the loss of classes smooths its labels (label_smoothing=0.1)", "",
        [](const Typed& t, Options& o) { o.request.settings.label_smoothing = ParseSwitch(t); }},
+      {"--mixup", "", "", kGroup,
+       "timm's loop mixes images and their labels (its --mixup and --cutmix), whose loss is that "
+       "of soft targets",
+       "", [](const Typed& t, Options& o) { o.request.settings.mixup = ParseSwitch(t); }},
       {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);

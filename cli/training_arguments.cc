@@ -1,10 +1,13 @@
 // Source: transformers 5.17.0, training_args.py.
 #include "cli/training_arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -56,6 +59,17 @@ constexpr ArgumentRow kArguments[] = {
     {kOptim, "paged_lion_32bit", "--optimizer", "paged-lion-32bit"},
     {kOptim, "paged_lion_8bit", "--optimizer", "paged-lion-8bit"},
     {kOptim, "schedule_free_adamw", "--optimizer", "schedule-free-adamw"},
+    {kOptim, "schedule_free_sgd", "--optimizer", "schedule-free-sgd"},
+    {kOptim, "ademamix", "--optimizer", "ademamix-32bit"},
+    {kOptim, "ademamix_8bit", "--optimizer", "ademamix-8bit"},
+    {kOptim, "paged_ademamix_32bit", "--optimizer", "paged-ademamix-32bit"},
+    {kOptim, "paged_ademamix_8bit", "--optimizer", "paged-ademamix-8bit"},
+    {kOptim, "rmsprop_bnb", "--optimizer", "rmsprop-32bit"},
+    {kOptim, "rmsprop_bnb_32bit", "--optimizer", "rmsprop-32bit"},
+    {kOptim, "rmsprop_bnb_8bit", "--optimizer", "rmsprop-8bit"},
+    {kOptim, "adamw_torch_8bit", "--optimizer", "torchao-adamw-8bit"},
+    // Which has half as many scales there: its blocks are of 256 elements.
+    {kOptim, "adamw_torch_4bit", "--optimizer", "torchao-adamw-4bit"},
 };
 
 std::map<std::string, std::string> ReadArguments(const std::string& path) {
@@ -103,18 +117,52 @@ void CheckCheckpointing(const std::string& path, std::map<std::string, std::stri
   }
 }
 
-// Whose ranks share the model, which is for flags to say.
-void RefuseRanks(const std::string& path, const std::map<std::string, std::string>& arguments) {
-  for (const auto& [name, value] : arguments) {
-    const bool is_set = !value.empty() && value != "false";
-    const bool is_of_ranks = name == "deepspeed" || name.starts_with("deepspeed.") ||
-                             name == "fsdp" || name.starts_with("fsdp.");
-    if (!is_set || !is_of_ranks) continue;
-    throw Error({.file = path,
-                 .where = name,
-                 .text = "expected a run on one card, found " + Quoted(value),
-                 .hint = "leave it out, and type --strategy fsdp --world N or zero2"});
+// What takes memory in a way that is for flags to say, or that no flag says; an object's members,
+// too.  Where `of_evaluation`, it says nothing of a run without.
+struct RefusedArgument {
+  std::string_view argument;
+  std::string_view expected;
+  std::string_view hint;
+  bool of_evaluation = false;
+};
+
+constexpr std::string_view kRanksHint = "leave it out, and type --strategy fsdp --world N or zero2";
+
+constexpr RefusedArgument kRefused[] = {
+    {"deepspeed", "a run on one card", kRanksHint},
+    {"fsdp", "a run on one card", kRanksHint},
+    {"parallelism_config", "a run on one card", kRanksHint},
+    {"use_cpu", "a run on a card", "leave it out"},
+    {"use_liger_kernel", "false (its kernels are not known here)", "leave it out: more is taken"},
+    {"neftune_noise_alpha", "none (its noise is not known here)", ""},
+    {"use_cache", "false (keys and values that are kept are not known here)", ""},
+    // Of TRL's SFTConfig and transformers' Seq2SeqTrainingArguments.
+    {"activation_offloading", "false (what is kept on the host is not known here)",
+     "leave it out: more is taken"},
+    {"predict_with_generate", "false (generation is not known here)", "", true},
+    {"include_for_metrics", "none (inputs that are kept are not known here)", "", true},
+};
+
+void RefuseArguments(const std::string& path, const std::map<std::string, std::string>& arguments,
+                     bool evaluates) {
+  for (const RefusedArgument& row : kRefused) {
+    if (row.of_evaluation && !evaluates) continue;
+    for (const auto& [name, value] : arguments) {
+      const bool is_set = !value.empty() && value != "false";
+      const bool is_of_row =
+          name == row.argument || name.starts_with(std::string(row.argument) + ".");
+      if (!is_set || !is_of_row) continue;
+      throw Error({.file = path,
+                   .where = name,
+                   .text = fmt::format("expected {}, found {}", row.expected, Quoted(value)),
+                   .hint = std::string(row.hint)});
+    }
   }
+}
+
+bool Evaluates(const std::map<std::string, std::string>& arguments) {
+  const auto strategy = arguments.find("eval_strategy");
+  return strategy != arguments.end() && strategy->second != "no";
 }
 
 void SetFlag(std::string_view name, const std::string& place, std::string_view text,
@@ -128,8 +176,7 @@ void SetFlag(std::string_view name, const std::string& place, std::string_view t
 void DropIdleEvaluation(std::map<std::string, std::string>& arguments) {
   constexpr std::string_view kBatch = "per_device_eval_batch_size";
   constexpr std::string_view kKept = "eval_accumulation_steps";
-  const auto strategy = arguments.find("eval_strategy");
-  const bool evaluates = strategy != arguments.end() && strategy->second != "no";
+  const bool evaluates = Evaluates(arguments);
   if (!evaluates) arguments.erase(std::string(kBatch));
   if (!evaluates || arguments["prediction_loss_only"] == "true")
     arguments.erase(std::string(kKept));
@@ -152,12 +199,52 @@ void RefuseOptim(const std::string& path, const std::string& value) {
                .text = "expected an optimizer that --optimizer knows, found " + Quoted(value)});
 }
 
+// "momentum=0.9,nesterov=true"; 0 and false are as if they were not there.
+std::map<std::string, std::string> OptimArgs(const std::map<std::string, std::string>& arguments) {
+  std::map<std::string, std::string> given;
+  const auto found = arguments.find("optim_args");
+  if (found == arguments.end()) return given;
+  std::istringstream items(found->second);
+  for (std::string item; std::getline(items, item, ',');) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) continue;
+    const size_t first = item.find_first_not_of(' ');
+    const std::string value = item.substr(equals + 1);
+    const bool is_true =
+        value == "true" || value == "True" || value == "yes" || IsValue(value, kNotZero);
+    if (is_true) given[item.substr(first, equals - first)] = value;
+  }
+  return given;
+}
+
+// Those of optimizers of PyTorch's that keep more for it (_get_sgd, _get_rmsprop of
+// trainer_optimizer.py).
+void SetOptimArgs(const std::string& path, const std::map<std::string, std::string>& arguments,
+                  Options& options) {
+  const auto optim = arguments.find(std::string(kOptim));
+  const auto given = OptimArgs(arguments);
+  if (optim == arguments.end() || given.empty()) return;
+  if (optim->second == "rmsprop" && (given.contains("momentum") || given.contains("centered"))) {
+    throw Error({.file = path,
+                 .where = "optim_args",
+                 .text = "expected rmsprop without momentum and centered, found " +
+                         Quoted(arguments.at("optim_args"))});
+  }
+  if (optim->second != "sgd" || !given.contains("momentum")) return;
+  SetFlag("--optimizer", "optim_args", "sgdm", options);
+  const auto decay = arguments.find("weight_decay");
+  std::string args =
+      decay != arguments.end() && IsValue(decay->second, kNotZero) ? "weight_decay" : "";
+  if (given.contains("nesterov")) args += args.empty() ? "nesterov" : ",nesterov";
+  if (!args.empty()) SetFlag("--optimizer-args", "optim_args", args, options);
+}
+
 }  // namespace
 
 void SetTrainingArguments(const Typed& typed, Options& options) {
   std::map<std::string, std::string> arguments = ReadArguments(typed.text);
   CheckCheckpointing(typed.text, arguments);
-  RefuseRanks(typed.text, arguments);
+  RefuseArguments(typed.text, arguments, Evaluates(arguments));
   DropIdleEvaluation(arguments);
   SetFlag("--loop", typed.place, "trainer", options);
   const auto optim = arguments.find(std::string(kOptim));
@@ -168,6 +255,7 @@ void SetTrainingArguments(const Typed& typed, Options& options) {
     if (!IsValue(argument->second, row.value)) continue;
     SetFlag(row.flag, argument->first, row.text.empty() ? argument->second : row.text, options);
   }
+  SetOptimArgs(typed.text, arguments, options);
 }
 
 }  // namespace onnxfit

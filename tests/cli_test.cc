@@ -122,6 +122,8 @@ mlp (float[N, 2] x) => (float[N, 2] y)
   CHECK(json.out.find("torch.optim.Muon steps 1 of 2 parameters, matrices of hidden layers; AdamW, "
                       "behind it, embeddings, the last layer's and what is no matrix") !=
         std::string::npos);
+  const CommandResult torchao = RunCommand({model, "-o", "torchao-adamw-8bit"});
+  CHECK(torchao.out.find("Inductor's code in PyTorch 2.11") != std::string::npos);
 }
 
 TEST_CASE("lists print a table, in every format") {

@@ -109,6 +109,15 @@ TEST_CASE("Lightning lets the batch go before it takes the next") {
                 text);
 }
 
+TEST_CASE("Lightning lets the loss of a micro-batch go before the next one's") {
+  TrainingSettings settings = By(LoopLibrary::kLightning);
+  settings.loop.accumulate = 2;
+  const std::string text = TraceText(kTwoLayers, settings);
+  const std::string second = text.substr(text.rfind("\nforward"));
+  CHECK_MESSAGE(second.find("-loss / micro-batches") == second.rfind("-loss / micro-batches"),
+                text);
+}
+
 TEST_CASE("Lightning's autocast casts a weight for each call") {
   TrainingSettings settings = By(LoopLibrary::kLightning, Precision::kAmpBf16);
   settings.in_place = InPlaceUse::kAlways;
@@ -155,6 +164,19 @@ TEST_CASE("timm divides the loss of micro-batches in place") {
   settings.loop.accumulate = 2;
   const std::string text = TraceText(kTwoLayers, settings);
   CHECK_MESSAGE(text.find("loss / micro-batches") == std::string::npos, text);
+}
+
+TEST_CASE("timm's Mixup makes targets of labels on the device, by copies") {
+  TrainingSettings settings = ByTimm();
+  settings.label_smoothing = false;
+  settings.mixup = true;
+  settings.steps = 1;
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(text.find("+mixup:256 -mixup +mixup:128 +mixup:128 +mixup:128 +mixup:128 "
+                          "+labels:128 -mixup -mixup -mixup -mixup +") != std::string::npos,
+                text);
+  CHECK_MESSAGE(text.find("+-target:128 +log_softmax:128 +products:128") != std::string::npos,
+                text);
 }
 
 TEST_CASE("timm's images come as bytes, on a stream of their own") {

@@ -79,6 +79,16 @@ TEST_CASE("each implementation holds its own temporaries") {
       {Optimizer::kPagedAdamW32bit, kForLoop, kMoments, ""},
       {Optimizer::kLion8bit, kForLoop, "+192 +16", ""},
       {Optimizer::kLion32bit, kForLoop, "+192 +16", ""},
+      {Optimizer::kScheduleFreeSgd, kForeach, "+192 +16", ""},
+      {Optimizer::kTimmLion, kForeach, "+192 +16", kList},
+      {Optimizer::kNAdam, kForeach, kMoments, kList},
+      {Optimizer::kNAdam, kForLoop, kMoments, kRootAndQuotient},
+      {Optimizer::kRAdam, kForeach, kMoments, kList},
+      {Optimizer::kAdamax, kForeach, kMoments, kList},
+      {Optimizer::kAdamax, kForLoop, kMoments, "+192 -192 +16 -16"},
+      {Optimizer::kAdEMAMix32bit, kForLoop, "+384 +192 +32 +16", ""},
+      {Optimizer::kRmsprop8bit, kForLoop, "+192 +16", ""},
+      {Optimizer::kTorchaoAdamW8bit, kForLoop, kMoments, ""},
       {Optimizer::kScheduleFreeAdamW, kForeach, kMoments, kList},
       {Optimizer::kScheduleFreeAdamW, kForLoop, kMoments, kOneByOne},
   };
@@ -92,6 +102,20 @@ TEST_CASE("each implementation holds its own temporaries") {
           fmt::format("{}{}{}", row.first, gap, row.every));
     CHECK(BytesOf(settings, 2, Phase::kOptimizer) == row.every);
   }
+}
+
+// By timm 1.0.31: the first step of Adopt makes states; Lamb divides all gradients by their norm,
+// and finds the norms of what decays.
+TEST_CASE("timm's Adopt begins with its second step, and its Lamb with norms") {
+  TrainingSettings settings = {.optimizer = Optimizer::kTimmAdopt, .loss = Loss::kMse, .steps = 2};
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer) == "+192 +192 +16 +16");
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == "+192 +16 +192 +16 -16 -192 -16 -192");
+  settings.optimizer = Optimizer::kTimmLamb;
+  const std::string norm = "+8 +4 +4 -8 +8 +4 -8 +4 -4 -4 -4 ";
+  const std::string lists = "+192 +16 +192 +16 +192 +16 ";
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == norm + lists + "-16 -192 -16 -192 -16 -192 -4");
+  settings.optimizer_args = kWeightDecay;
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer).starts_with(norm + lists + "+8 +4 +4 -8 +8 +4"));
 }
 
 // By the statements of torch/optim/*.py, and peaks of eight networks each (benchmarks/ways).
@@ -129,6 +153,14 @@ TEST_CASE("what weight decay, Nesterov's momentum and amsgrad take") {
       {Optimizer::kAdamW, kForeach, kAmsgrad, "+192 +192 +192 +16 +16 +16 +192 +16 -16 -192",
        "+192 +16 -16 -192"},
       {Optimizer::kAdamW, OptimizerImpl::kFused, kAmsgrad, "+4 +192 +192 +192 +4 +16 +16 +16", ""},
+      {Optimizer::kNAdam, kForeach, kWeightDecay,
+       "+192 +192 +16 +16 +192 +16 +192 +16 -16 -192 -16 -192",
+       "+192 +16 +192 +16 -16 -192 -16 -192"},
+      {Optimizer::kRAdam, kForeach, kWeightDecay,
+       "+192 +192 +16 +16 +192 +16 -16 -192 +192 +16 -16 -192",
+       "+192 +16 -16 -192 +192 +16 -16 -192"},
+      {Optimizer::kAdamax, kForeach, kWeightDecay, "+192 +192 +16 +16 +192 +16 -16 -192",
+       "+192 +16 -16 -192"},
       {Optimizer::kRmsprop, kForeach, kWeightDecay, "+192 +16 +192 +16 +192 +16 -16 -192 -16 -192",
        "+192 +16 +192 +16 -16 -192 -16 -192"},
       {Optimizer::kAdagrad, kForeach, kWeightDecay, "+192 +16 +192 +16 -16 -192 -16 -192",
@@ -187,6 +219,35 @@ TEST_CASE("states in 8 bits share the tables by which they are read") {
   CHECK(StatesOf(63, Optimizer::kAdamW8bit).find("qmap") == std::string::npos);
   const std::string lion = StatesOf(64, Optimizer::kLion8bit);
   CHECK_MESSAGE(lion.find("qmap1:1024 +w.state1:4096 +w.absmax1:64") != std::string::npos, lion);
+}
+
+// _get_state_double_buffer of bitsandbytes' AdEMAMix, whose scales come first.
+TEST_CASE("AdEMAMix has two averages in one tensor") {
+  const std::string states = StatesOf(64, Optimizer::kAdEMAMix8bit);
+  CHECK_MESSAGE(states.find("w.qmap2:1024 +w.absmax1:128 +w.absmax2:64 +w.state1:8192 "
+                            "+w.state2:4096") != std::string::npos,
+                states);
+  const std::string paged = StatesOf(1563, Optimizer::kPagedAdEMAMix8bit);
+  CHECK(paged.find("state") == std::string::npos);
+  CHECK_MESSAGE(paged.find("w.absmax1:3128 +w.absmax2:1564") != std::string::npos, paged);
+}
+
+// By Inductor's code of torchao's step: w has 64 * 64 elements in 16 blocks of 256, 32 of 128.
+TEST_CASE("torchao's moments are found in fp32 before they are packed") {
+  CHECK(StatesOf(64, Optimizer::kTorchaoAdamW8bit) ==
+        "optimizer +w.exp_avg:4096 +w.exp_avg.scale:64 +w.exp_avg.qmap:1024 +w.exp_avg_sq:4096 "
+        "+w.exp_avg_sq.scale:64 +w.exp_avg_sq.qmap:1024 +optimizer temporary:64 +optimizer "
+        "temporary:64 +optimizer temporary:16384 +optimizer temporary:16384 -optimizer temporary "
+        "-optimizer temporary -optimizer temporary -optimizer temporary\n");
+  const std::string in_4_bits = StatesOf(64, Optimizer::kTorchaoAdamW4bit);
+  CHECK_MESSAGE(
+      in_4_bits.starts_with("optimizer +w.exp_avg:2048 +w.exp_avg.scale:128 +w.exp_avg.qmap:64 "),
+      in_4_bits);
+  CHECK_MESSAGE(in_4_bits.find("temporary:32768 +optimizer temporary:32768") != std::string::npos,
+                in_4_bits);
+  CHECK(StatesOf(64, Optimizer::kTorchaoAdamWFp8).find("qmap") == std::string::npos);
+  CHECK(StatesOf(63, Optimizer::kTorchaoAdamW8bit) ==
+        "optimizer +w.exp_avg:16128 +w.exp_avg_sq:16128\n");
 }
 
 // get_state_buffer: F.get_paged from 1e5 elements on, which is cudaMallocManaged.

@@ -75,6 +75,15 @@ TEST_CASE("timm's loop smooths labels of classes, holds outputs and loads ahead"
   CHECK(smooths({"m.onnx", "--loop", "trainer", "--label-smoothing"}));
 }
 
+TEST_CASE("groups of parameters are the loop's unless others are asked for") {
+  const auto groups = [](const std::vector<std::string>& arguments) {
+    return Parse(arguments).request.settings.param_groups;
+  };
+  CHECK(groups({"m.onnx", "--loop", "timm"}) == ParamGroups::kOfLoop);
+  CHECK(groups({"m.onnx", "--param-groups", "one"}) == ParamGroups::kOne);
+  CHECK(Parse({"m.onnx", "--loop", "timm", "--mixup"}).request.settings.mixup);
+}
+
 TEST_CASE("every flag reaches its place") {
   const Options options = Parse({"estimate",
                                  "-b",
@@ -426,7 +435,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--in-place", "maybe"},
        "--in-place: expected auto, always, known or never, found 'maybe'"},
       {{"m", "--zero-grad", "none"},
-       "--zero-grad: expected before-forward, before-backward or keep, found 'none'"},
+       "--zero-grad: expected before-forward, before-backward, after-step or keep, found 'none'"},
       {{"m", "--hold-outputs=maybe"}, "--hold-outputs: expected yes or no, found 'maybe'"},
       {{"m", "--prefetch", "-1"}, "--prefetch: expected a whole number from 0 to 1024, found '-1'"},
       {{"m", "--prefetch", "99999999999999999999"},
@@ -444,8 +453,22 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "-o", "adamv"},
        "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, "
        "adafactor-transformers, lion, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit, lion-8bit, "
-       "paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw or muon, found 'adamv' "
+       "paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw, schedule-free-sgd, "
+       "nadam, radam, adamax, ademamix-32bit, ademamix-8bit, paged-ademamix-32bit, "
+       "paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, adagrad-8bit, "
+       "torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, timm-lion, timm-adopt, "
+       "timm-lamb or muon, found 'adamv' "
        "(did you mean 'adam'?)"},
+      {{"m", "--param-groups", "matrices", "-o", "muon"},
+       "--param-groups: expected an optimizer that takes all parameters, found muon (try: -o "
+       "adamw)"},
+      {{"m", "--param-groups", "timm", "--strategy", "zero1"},
+       "--param-groups: expected one group with --strategy zero1, which gives ranks their shares "
+       "by "
+       "group, found timm (try: --param-groups one)"},
+      {{"m", "--mixup"},
+       "--mixup: expected --loop timm with its own loss, and no --labels or --eval-batch (try: "
+       "--loop timm)"},
       {{"m", "--label-smoothing", "--loss", "mse"},
        "--label-smoothing: expected a loss of classes, found mse (try: --loss cross-entropy)"},
       {{"m", "--optimizer-args", "dampening"},

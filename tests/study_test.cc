@@ -52,6 +52,8 @@ const Row kRows[] = {
     {"optimizer", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer = Optimizer::kSgd; }},
     {"optimizer_impl", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
+    {"param_groups", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.param_groups = ParamGroups::kMatrices; }},
     {"optimizer_args", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer_args = kAmsgrad; }},
     {"clip_grad", "lenet.onnxtxt", [](TrainingSettings& s) { s.clip_grad = true; }},
     {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
@@ -68,6 +70,7 @@ const Row kRows[] = {
     {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
     {"loss", "lenet.onnxtxt", [](TrainingSettings& s) { s.loss = Loss::kMse; }},
     {"label_smoothing", "lenet.onnxtxt", [](TrainingSettings& s) { s.label_smoothing = true; }},
+    {"mixup", "lenet.onnxtxt", [](TrainingSettings& s) { s.mixup = true; }},
     {"loss_output", kTwoOutputs, [](TrainingSettings& s) { s.loss_output = "b"; }},
     {"labels", kTwoOutputs, [](TrainingSettings& s) { s.labels = "y"; }},
     {"in_place", "vgg_small.onnxtxt", [](TrainingSettings& s) { s.in_place = InPlaceUse::kNever; }},
@@ -163,10 +166,10 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, device, precision, optimizer, impl, args, clip, ema, in_backward, mode,
-               loss, smoothing, output, labels, channels_last, in_place, out_of_place, batch_norm,
-               dropout, placed, assumed, attention, loop, freeze, checkpoint, reentrant, compile,
-               graphs, lora, quantize, ranks, evaluation, is_evaluation, steps] = settings;
+  const auto& [framework, device, precision, optimizer, impl, args, groups, clip, ema, in_backward,
+               mode, loss, smoothing, mixup, output, labels, channels_last, in_place, out_of_place,
+               batch_norm, dropout, placed, assumed, attention, loop, freeze, checkpoint, reentrant,
+               compile, graphs, lora, quantize, ranks, evaluation, is_evaluation, steps] = settings;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
@@ -179,6 +182,7 @@ TEST_CASE("every field has a row above") {
   CHECK(world > steps);
   CHECK(bucket > world);
   CHECK_FALSE(conv_bias);
+  CHECK(groups == ParamGroups::kOfLoop);
   CHECK(rank == 0);
   CHECK_FALSE(dora);
   CHECK_FALSE(reentrant);

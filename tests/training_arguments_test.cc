@@ -100,6 +100,46 @@ TEST_CASE("ranks of the Trainer are for flags to say") {
   CHECK_NOTHROW(Parse(R"({"fsdp": [], "deepspeed": null, "fsdp_config": {"min_num_params": 0}})"));
 }
 
+TEST_CASE("what no flag says is refused where it is set") {
+  const auto refused = [](const std::string& json, const std::string& name) {
+    CAPTURE(name);
+    CHECK_THROWS_WITH_AS(Parse(json), doctest::Contains(name.c_str()), Error);
+  };
+  refused(R"({"use_liger_kernel": true})", "use_liger_kernel");
+  refused(R"({"neftune_noise_alpha": 5.0})", "neftune_noise_alpha");
+  refused(R"({"use_cpu": true})", "use_cpu");
+  refused(R"({"use_cache": true})", "use_cache");
+  refused(R"({"parallelism_config": {"tp_size": 2}})", "parallelism_config.tp_size");
+  refused(R"({"activation_offloading": true})", "activation_offloading");
+  refused(R"({"eval_strategy": "epoch", "predict_with_generate": true})", "predict_with_generate");
+  CHECK_NOTHROW(Parse(R"({"use_liger_kernel": false, "neftune_noise_alpha": null, "use_cpu": false,
+      "use_cache": false, "parallelism_config": null, "predict_with_generate": true,
+      "include_for_metrics": [], "torch_empty_cache_steps": 4, "auto_find_batch_size": true,
+      "average_tokens_across_devices": true})"));
+}
+
+TEST_CASE("what the Trainer's optimizer is given beside") {
+  const auto told = [](const std::string& json) { return Parse(json).request.settings; };
+  const TrainingSettings nesterov = told(
+      R"({"optim": "sgd", "optim_args": "momentum=0.9, nesterov=true", "weight_decay": 0.01})");
+  CHECK(nesterov.optimizer == Optimizer::kSgdMomentum);
+  CHECK(nesterov.optimizer_args == (kWeightDecay | kNesterov));
+  CHECK(told(R"({"optim": "sgd", "optim_args": "momentum=0"})").optimizer == Optimizer::kSgd);
+  CHECK(told(R"({"optim": "adamw_torch", "optim_args": null})").optimizer == Optimizer::kAdamW);
+  CHECK_THROWS_WITH_AS(told(R"({"optim": "rmsprop", "optim_args": "momentum=0.9"})"),
+                       doctest::Contains("optim_args"), Error);
+}
+
+TEST_CASE("optimizers of the Trainer's that other libraries have") {
+  const auto optimizer = [](const std::string& name) {
+    return Parse(R"({"optim": ")" + name + "\"}").request.settings.optimizer;
+  };
+  CHECK(optimizer("ademamix_8bit") == Optimizer::kAdEMAMix8bit);
+  CHECK(optimizer("rmsprop_bnb") == Optimizer::kRmsprop32bit);
+  CHECK(optimizer("adamw_torch_4bit") == Optimizer::kTorchaoAdamW4bit);
+  CHECK(optimizer("schedule_free_sgd") == Optimizer::kScheduleFreeSgd);
+}
+
 TEST_CASE("an optimizer that no flag is, is refused") {
   CHECK_THROWS_WITH_AS(Parse(R"({"optim": "lomo"})"), doctest::Contains("found 'lomo'"), Error);
   CHECK_THROWS_AS(Parse("[]"), Error);

@@ -5,10 +5,20 @@ def trainable(model):
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
-def of_bitsandbytes(name):
+def of_bitsandbytes(name, *given):
+    arguments = {argument: GIVEN[argument] for argument in given}
+
     def make(model):
         import bitsandbytes
-        return getattr(bitsandbytes.optim, name)(trainable(model), lr=1e-3)
+        return getattr(bitsandbytes.optim, name)(trainable(model), lr=1e-3, **arguments)
+    return make
+
+
+def of_timm(name):
+    """Of all parameters at once: no groups."""
+    def make(model):
+        from timm.optim import create_optimizer_v2
+        return create_optimizer_v2(trainable(model), opt=name, lr=1e-3)
     return make
 
 
@@ -22,6 +32,20 @@ def of_torch(name, *given, **kwargs):
     def make(model):
         import torch
         return getattr(torch.optim, name)(trainable(model), lr=1e-3, **arguments)
+    return make
+
+
+def by_matrices(name, *given, **kwargs):
+    """nanoGPT's configure_optimizers: tensors of two dimensions and more decay, others do not."""
+    arguments = {**{argument: GIVEN[argument] for argument in given}, **kwargs}
+
+    def make(model):
+        import torch
+        of_two = [[p for p in trainable(model) if (p.dim() >= 2) == is_matrix]
+                  for is_matrix in (True, False)]
+        groups = [{"params": of_two[0], "weight_decay": 0.1},
+                  {"params": of_two[1], "weight_decay": 0.0}]
+        return getattr(torch.optim, name)(groups, lr=1e-3, **arguments)
     return make
 
 
@@ -43,6 +67,13 @@ def lion(model):
 def schedule_free(model):
     from schedulefree import AdamWScheduleFree
     optimizer = AdamWScheduleFree(trainable(model), lr=1e-3)
+    optimizer.train()
+    return optimizer
+
+
+def schedule_free_sgd(model):
+    from schedulefree import SGDScheduleFree
+    optimizer = SGDScheduleFree(trainable(model), lr=1e-3, weight_decay=0.01)
     optimizer.train()
     return optimizer
 

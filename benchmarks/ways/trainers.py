@@ -11,13 +11,16 @@ from family import LOSSES
 STEPS = 3
 
 
+MIXED = {"amp-bf16": "bf16", "amp-fp16": "fp16"}  # as accelerate names them
+OF_LIGHTNING = {"amp-bf16": "bf16-mixed", "amp-fp16": "16-mixed"}
+
+
 class Accelerated:
     """accelerate 1.15.0 in the reference loop: what it makes of model, optimizer and backward."""
 
     def __init__(self, model, optimizer, precision):
         from accelerate import Accelerator
-        self.accelerator = Accelerator(
-            mixed_precision="bf16" if precision == "amp-bf16" else "no")
+        self.accelerator = Accelerator(mixed_precision=MIXED.get(precision, "no"))
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
 
     def scale(self, loss):
@@ -36,6 +39,30 @@ class Backward:
 
     def backward(self):
         self.accelerator.backward(self.loss)
+
+
+def accelerate_accumulate(family, model, target, batch, precision):
+    """Its documentation's loop with gradient_accumulation_steps=2."""
+    import torch
+    from accelerate import Accelerator
+    (_, *shape), is_whole, _ = target
+    accelerator = Accelerator(mixed_precision=MIXED.get(precision, "no"),
+                              gradient_accumulation_steps=2)
+    model.to("cuda").train()
+    model, optimizer = accelerator.prepare(model, of_torch("AdamW")(model))
+    torch.cuda.reset_peak_memory_stats()
+    steps = []
+    for micro in range(2 * STEPS):
+        *inputs, y = [*family.inputs(batch, "cuda", torch.float32).values(), torch.zeros(
+            batch, *shape, device="cuda", dtype=torch.long if is_whole else torch.float32)]
+        with accelerator.accumulate(model):
+            loss = LOSSES[family.loss](model(*inputs), y)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        if micro % 2:
+            note(steps)
+    return steps
 
 
 def note(steps):
@@ -62,7 +89,7 @@ def dataset(inputs, labels):
 def sample_of(family, model, target):
     """One sample by the names that the model has for its inputs."""
     import torch
-    (_, *shape), is_whole = target
+    (_, *shape), is_whole, _ = target
     given = family.inputs(1, "cpu", torch.float32)
     names = [inner(model).main_input_name, *list(given)[1:]]
     inputs = {name: tensor[0] for name, tensor in zip(names, given.values())
@@ -95,7 +122,8 @@ def trainer(family, model, target, batch, precision, metrics=None, **arguments):
     with tempfile.TemporaryDirectory() as folder:
         told = transformers.TrainingArguments(
             folder, per_device_train_batch_size=batch, max_steps=STEPS, report_to=[],
-            save_strategy="no", bf16=precision == "amp-bf16", disable_tqdm=True, **arguments)
+            save_strategy="no", bf16=precision == "amp-bf16", fp16=precision == "amp-fp16",
+            disable_tqdm=True, **arguments)
         data = dataset(*sample_of(family, model, target))
         evaluated = torch.utils.data.Subset(data, range(BATCHES * told.per_device_eval_batch_size))
         transformers.Trainer(inner(model), told, callbacks=[Asked()], train_dataset=data,
@@ -126,6 +154,18 @@ def trainer_smoothing(*what):
     return trainer(*what, label_smoothing_factor=0.1)
 
 
+def trainer_adamw(*what):
+    return trainer(*what, optim="adamw_torch", weight_decay=0.01)
+
+
+def trainer_sgd(*what):
+    return trainer(*what, optim="sgd", weight_decay=0.01)
+
+
+def trainer_accumulate(*what):
+    return trainer(*what, gradient_accumulation_steps=2)
+
+
 class Batches:
     """As a loader's workers would give them, on the host."""
 
@@ -139,11 +179,11 @@ class Batches:
         return (self.make() for _ in range(len(self)))
 
 
-def lightning(family, model, target, batch, precision):
+def lightning(family, model, target, batch, precision, accumulate=1):
     """lightning.pytorch.Trainer, of which each step is asked when it ends."""
     import torch
     from lightning import pytorch as lit
-    (_, *shape), is_whole = target
+    (_, *shape), is_whole, _ = target
     kind = torch.long if is_whole else torch.float32
     steps = []
 
@@ -163,16 +203,69 @@ def lightning(family, model, target, batch, precision):
         def on_train_start(self, *_):
             torch.cuda.reset_peak_memory_stats()
 
-        def on_train_batch_end(self, *_):
-            note(steps)
+        def on_train_batch_end(self, _, __, ___, ____, batch_idx):
+            if (batch_idx + 1) % accumulate == 0:
+                note(steps)
 
     def make():
         return {**family.inputs(batch, "cpu", torch.float32),
                 "y": torch.zeros(batch, *shape, dtype=kind)}
     lit.Trainer(accelerator="cuda", devices=1, max_steps=STEPS, logger=False, callbacks=[Asked()],
                 enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-                precision="bf16-mixed" if precision == "amp-bf16" else "32-true",
-                ).fit(Module(), Batches(make))
+                precision=OF_LIGHTNING.get(precision, "32-true"),
+                accumulate_grad_batches=accumulate).fit(Module(), Batches(make))
+    return steps
+
+
+def lightning_accumulate(*what):
+    return lightning(*what, accumulate=2)
+
+
+# --- ultralytics -------------------------------------------------------------------------------
+
+def three_groups(model, decay):
+    """Weights, norms and biases (ultralytics 8.4.190, engine/trainer.py: build_optimizer)."""
+    from torch import nn
+    norms = tuple(kind for name, kind in vars(nn).items() if "Norm" in name)
+    sorted_out = [[], [], []]
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            at = 2 if "bias" in name else 1 if isinstance(module, norms) else 0
+            sorted_out[at].append(parameter)
+    return [{"params": group, "weight_decay": decay if at == 0 else 0.0}
+            for at, group in enumerate(sorted_out)]
+
+
+def ultralytics_step(family, model, target, batch, precision):
+    """In the order of BaseTrainer: its optimizer, clipping and average, around cross entropy; YOLOs
+    have losses of their own."""
+    import copy
+    import torch
+    (_, *shape), is_whole, _ = target
+    if family.loss != "ce":
+        raise NotForThis("its loss is not of classes")
+    model.to("cuda").train()
+    optimizer = torch.optim.SGD(three_groups(model, 5e-4), lr=0.01, momentum=0.9, nesterov=True)
+    scaler = torch.amp.GradScaler("cuda", enabled=precision == "amp-fp16")
+    average = copy.deepcopy(model).eval().requires_grad_(False)
+    torch.cuda.reset_peak_memory_stats()
+    steps = []
+    for _ in range(STEPS):
+        *inputs, y = [*family.inputs(batch, "cuda", torch.float32).values(),
+                      torch.zeros(batch, *shape, device="cuda", dtype=torch.long)]
+        with torch.autocast("cuda", torch.float16, enabled=precision == "amp-fp16"):
+            loss = LOSSES[family.loss](model(*inputs), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=10.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            pairs = [(a, b) for a, b in zip(average.state_dict().values(),
+                                            model.state_dict().values()) if a.is_floating_point()]
+            torch._foreach_lerp_(*map(list, zip(*pairs)), 0.1)
+        note(steps)
     return steps
 
 
@@ -193,7 +286,8 @@ def loaders(family, batch):
     return [PrefetchLoader(batches, channels=image.shape[1]) for _ in range(2)]
 
 
-def train_one_epoch(model, criterion, loader, optimizer, autocast):
+def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, scaler=None,
+                    model_ema=None):
     """That of timm's train.py, which its wheel does not have: its statements that take memory, in
     their order (huggingface/pytorch-image-models, a6da4da1740cd57eaf864803f9dd65683cbcf6d7)."""
     def task(input, target):  # ClassificationTask.forward
@@ -201,6 +295,9 @@ def train_one_epoch(model, criterion, loader, optimizer, autocast):
         return {"loss": criterion(output, target), "output": output}
     optimizer.zero_grad()
     for batch_idx, (input, target) in enumerate(loader):
+        if mixup:
+            input, target = mixup(input, target)
+
         def _forward():
             with autocast():
                 result = task(input, target)
@@ -208,23 +305,32 @@ def train_one_epoch(model, criterion, loader, optimizer, autocast):
             return _loss, result
 
         def _backward(_loss):
+            if scaler:
+                return scaler(_loss, optimizer)  # NativeScaler
             _loss.backward()
             optimizer.step()
         loss, result = _forward()
         _backward(loss)
         loss.item()
         optimizer.zero_grad()
+        if model_ema:
+            model_ema.update(model, step=batch_idx)
         yield
         if batch_idx + 1 == STEPS:
             return
 
 
-def timm(family, model, target, batch, precision, **optimizer):
-    """train.py as it is, --amp --amp-dtype bfloat16 for that precision."""
+AMP_TYPES = {"amp-bf16": "bfloat16", "amp-fp16": "float16"}
+
+
+def timm(family, model, target, batch, precision, mixes=False, averages=False, **optimizer):
+    """train.py as it is, --amp --amp-dtype bfloat16 for that precision; --mixup 0.8 --cutmix 1."""
     import torch
-    from timm.loss import LabelSmoothingCrossEntropy
+    from timm.data import Mixup
+    from timm.loss import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
     from timm.optim import create_optimizer_v2
-    (_, *shape), is_whole = target
+    from timm.utils import ModelEmaV3, NativeScaler
+    (_, *shape), is_whole, _ = target
     given = family.inputs(1, "meta", torch.float32)
     if family.loss != "ce" or shape or len(given) != 1 or next(iter(given.values())).dim() != 4:
         raise NotForThis("it does not tell classes of images")
@@ -234,12 +340,36 @@ def timm(family, model, target, batch, precision, **optimizer):
                                               **optimizer})
 
     def autocast():
-        return torch.autocast("cuda", torch.bfloat16, enabled=precision == "amp-bf16")
+        return torch.autocast("cuda", getattr(torch, AMP_TYPES.get(precision, "bfloat16")),
+                              enabled=precision in AMP_TYPES)
+    scaler = NativeScaler(device="cuda") if precision == "amp-fp16" else None
+    mixup = Mixup(0.8, 1.0, label_smoothing=0.1, num_classes=classes_of(model)) if mixes else None
+    model_ema = ModelEmaV3(model, decay=0.9998) if averages else None
+    criterion = SoftTargetCrossEntropy() if mixes else LabelSmoothingCrossEntropy(0.1)
     torch.cuda.reset_peak_memory_stats()
     steps = []
-    for _ in train_one_epoch(model, LabelSmoothingCrossEntropy(0.1), loader, optimizer, autocast):
+    for _ in train_one_epoch(model, criterion, loader, optimizer, autocast, mixup, scaler,
+                             model_ema):
         note(steps)
     return steps
+
+
+def classes_of(model):
+    import torch
+    heads = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    return heads[-1].out_features
+
+
+def timm_mixup(*what):
+    return timm(*what, mixes=True, opt="adamw", weight_decay=0.05)
+
+
+def timm_ema(*what):
+    return timm(*what, averages=True, opt="adamw", weight_decay=0.05)
+
+
+def timm_lamb(*what):
+    return timm(*what, opt="lamb", weight_decay=0.02)
 
 
 def timm_adamw(*what):

@@ -136,7 +136,9 @@ constexpr AdviceRow kAdviceRows[] = {
     {ChangedPart::kZeroGrad, CostClass::kFree, "gradients dropped before the forward pass",
      "--zero-grad before-forward", "nothing reads the old gradients then",
      [](const AdviceCase& c) {
-       return IsTraining(c) && c.request.settings.loop.zero_grad != ZeroGrad::kBeforeForward;
+       const ZeroGrad zero_grad = c.request.settings.loop.zero_grad;
+       return IsTraining(c) && zero_grad != ZeroGrad::kBeforeForward &&
+              zero_grad != ZeroGrad::kAfterStep;
      },
      [](EstimateRequest& r) { r.settings.loop.zero_grad = ZeroGrad::kBeforeForward; }},
     {ChangedPart::kBuckets, CostClass::kFree, "gradients as parts of their buckets", "--ddp-views",

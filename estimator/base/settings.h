@@ -37,7 +37,25 @@ enum class Optimizer : uint8_t {
   kLion32bit,
   kPagedLion32bit,
   kScheduleFreeAdamW,
+  kScheduleFreeSgd,
+  kNAdam,
+  kRAdam,
+  kAdamax,
+  kAdEMAMix32bit,
+  kAdEMAMix8bit,
+  kPagedAdEMAMix32bit,
+  kPagedAdEMAMix8bit,
+  kSgdMomentum8bit,
+  kRmsprop32bit,
+  kRmsprop8bit,
+  kAdagrad8bit,
+  kTorchaoAdamW8bit,
+  kTorchaoAdamW4bit,
+  kTorchaoAdamWFp8,
   kMuon,  // of hidden matrices; AdamW of all others
+  kTimmLion,
+  kTimmAdopt,
+  kTimmLamb,
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -78,8 +96,9 @@ enum class Compiling : uint8_t {
 };
 
 // When optimizer.zero_grad() runs, and what it does: drops the gradients before the forward
-// pass or between it and backward, or keeps them as zeros (set_to_none=False).
-enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep };
+// pass, between it and backward or as soon as the optimizer has stepped, or keeps them as zeros
+// (set_to_none=False).
+enum class ZeroGrad : uint8_t { kBeforeForward, kBeforeBackward, kKeep, kAfterStep };
 
 // scaled_dot_product_attention by the kernels that PyTorch chooses, or written out in Python
 // (transformers' attn_implementation="eager").
@@ -97,6 +116,18 @@ enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp };
 
 // Arguments of torch.optim's optimizers that take memory, as bits.
 enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
+
+// In which groups an optimizer has the parameters, so that weight decay leaves some out: all in
+// one; tensors of two dimensions and more apart (nanoGPT); as transformers' Trainer, timm or
+// ultralytics have them.  kOfLoop: as the loop's library does, if it does.
+enum class ParamGroups : uint8_t {
+  kOfLoop,
+  kOne,
+  kMatrices,
+  kTransformers,
+  kTimm,
+  kUltralytics,
+};
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (libraries/loops.cc).
@@ -134,6 +165,24 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"lion-32bit", Optimizer::kLion32bit},
     {"paged-lion-32bit", Optimizer::kPagedLion32bit},
     {"schedule-free-adamw", Optimizer::kScheduleFreeAdamW},
+    {"schedule-free-sgd", Optimizer::kScheduleFreeSgd},
+    {"nadam", Optimizer::kNAdam},
+    {"radam", Optimizer::kRAdam},
+    {"adamax", Optimizer::kAdamax},
+    {"ademamix-32bit", Optimizer::kAdEMAMix32bit},
+    {"ademamix-8bit", Optimizer::kAdEMAMix8bit},
+    {"paged-ademamix-32bit", Optimizer::kPagedAdEMAMix32bit},
+    {"paged-ademamix-8bit", Optimizer::kPagedAdEMAMix8bit},
+    {"sgdm-8bit", Optimizer::kSgdMomentum8bit},
+    {"rmsprop-32bit", Optimizer::kRmsprop32bit},
+    {"rmsprop-8bit", Optimizer::kRmsprop8bit},
+    {"adagrad-8bit", Optimizer::kAdagrad8bit},
+    {"torchao-adamw-8bit", Optimizer::kTorchaoAdamW8bit},
+    {"torchao-adamw-4bit", Optimizer::kTorchaoAdamW4bit},
+    {"torchao-adamw-fp8", Optimizer::kTorchaoAdamWFp8},
+    {"timm-lion", Optimizer::kTimmLion},
+    {"timm-adopt", Optimizer::kTimmAdopt},
+    {"timm-lamb", Optimizer::kTimmLamb},
     {"muon", Optimizer::kMuon},
 };
 
@@ -145,6 +194,11 @@ inline constexpr Spelling<OptimizerImpl> kOptimizerImpls[] = {
 
 inline constexpr Spelling<OptimizerArg> kOptimizerArgs[] = {
     {"weight_decay", kWeightDecay}, {"nesterov", kNesterov}, {"amsgrad", kAmsgrad}};
+
+inline constexpr Spelling<ParamGroups> kParamGroups[] = {
+    {"auto", ParamGroups::kOfLoop},       {"one", ParamGroups::kOne},
+    {"matrices", ParamGroups::kMatrices}, {"transformers", ParamGroups::kTransformers},
+    {"timm", ParamGroups::kTimm},         {"ultralytics", ParamGroups::kUltralytics}};
 
 inline constexpr Spelling<Mode> kModes[] = {{"train", Mode::kTrain}, {"eval", Mode::kEval}};
 
@@ -170,6 +224,7 @@ inline constexpr Spelling<BatchNormUse> kBatchNormUses[] = {{"auto", BatchNormUs
 
 inline constexpr Spelling<ZeroGrad> kZeroGrads[] = {{"before-forward", ZeroGrad::kBeforeForward},
                                                     {"before-backward", ZeroGrad::kBeforeBackward},
+                                                    {"after-step", ZeroGrad::kAfterStep},
                                                     {"keep", ZeroGrad::kKeep}};
 
 inline constexpr Spelling<Quantization> kQuantizations[] = {
@@ -214,6 +269,7 @@ inline std::string OptimizerArgsText(uint8_t args) {
   }
   return text;
 }
+constexpr std::string_view ToString(ParamGroups v) { return NameOf<ParamGroups>(kParamGroups, v); }
 constexpr std::string_view ToString(Mode v) { return NameOf<Mode>(kModes, v); }
 constexpr std::string_view ToString(Quantization v) {
   return NameOf<Quantization>(kQuantizations, v);
@@ -323,12 +379,14 @@ struct TrainingSettings {
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told
   uint8_t optimizer_args = 0;  // OptimizerArg bits: those that are given, and neither 0 nor False
-  bool clip_grad = false;      // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-  bool ema = false;            // an AveragedModel beside the model, updated after each step
+  ParamGroups param_groups = ParamGroups::kOfLoop;
+  bool clip_grad = false;              // torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+  bool ema = false;                    // an AveragedModel beside the model, updated after each step
   bool optimizer_in_backward = false;  // each parameter's own, in a hook of its gradient
   Mode mode = Mode::kTrain;
   Loss loss = Loss::kCrossEntropy;
   bool label_smoothing = false;  // of classes
+  bool mixup = false;            // timm's Mixup and the loss of its soft targets
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   std::string labels = {};       // the input that serves as labels; "" is none: they are apart
   bool channels_last = false;    // kernels and pictures in that memory format

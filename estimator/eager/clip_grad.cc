@@ -17,19 +17,17 @@ constexpr int64_t kChunk = 65536;
 class Clipping {
  public:
   Clipping(CallTable& calls, const ParameterGradients& gradients)
-      : machine_(calls.machine()),
-        with_offsets_(calls.settings().framework.norms_with_offsets),
+      : calls_(calls),
+        machine_(calls.machine()),
         device_(calls.settings().device),
         label_(machine_.AddLabel("clip_grad_norm")) {
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients.Has(i)) continue;
       const Tensor& gradient = machine_.tensor(gradients.at(i));
       dtype_ = gradient.dtype;
-      const int64_t chunks = RoundUp(Numel(gradient.dims), kChunk) / kChunk;
-      most_chunks_ = std::max(most_chunks_, chunks);
-      all_chunks_ = CheckedAdd(all_chunks_, chunks);
-      ++count_;
+      types_.push_back({gradient.dtype, gradient.dims});
     }
+    count_ = static_cast<int64_t>(types_.size());
   }
 
   TensorId Run() {
@@ -51,7 +49,7 @@ class Clipping {
 
   // The norm of all is the norm of the gradients' norms, stacked.
   TensorId TotalNorm() {
-    const std::vector<TensorId> norms = Norms();
+    const std::vector<TensorId> norms = ForeachNorms(calls_, types_, label_);
     const TensorId stack = New(dtype_, {count_});
     const TensorId total = New(dtype_, {});
     PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), device_, label_);
@@ -60,31 +58,43 @@ class Clipping {
     return total;
   }
 
-  // _foreach_norm: a partial sum for each chunk.  Each gradient has as many of them as the
-  // largest, or as it needs, where a table says which chunks are whose.
-  std::vector<TensorId> Norms() {
-    const DType accumulator = dtype_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    const TensorId offsets = with_offsets_ ? New(DType::kInt64, {count_ + 1}) : kNoTensor;
-    const int64_t chunks = with_offsets_ ? all_chunks_ : CheckedMul(count_, most_chunks_);
-    const TensorId partial = New(accumulator, {chunks});
-    std::vector<TensorId> norms;
-    for (int64_t i = 0; i < count_; ++i) norms.push_back(New(dtype_, {}));
-    machine_.Release(partial);
-    if (offsets != kNoTensor) machine_.Release(offsets);
-    return norms;
-  }
-
+  CallTable& calls_;
   Machine& machine_;
-  bool with_offsets_;
   const DeviceProfile& device_;
   LabelId label_;
   DType dtype_ = DType::kFloat32;
-  int64_t count_ = 0;        // gradients
-  int64_t most_chunks_ = 0;  // of one
-  int64_t all_chunks_ = 0;
+  std::vector<TensorType> types_;  // of gradients
+  int64_t count_ = 0;
 };
 
 }  // namespace
+
+// A partial sum for each chunk.  Each tensor has as many of them as the largest, or as it needs,
+// where a table says which chunks are whose.
+std::vector<TensorId> ForeachNorms(CallTable& calls, const std::vector<TensorType>& tensors,
+                                   LabelId label) {
+  Machine& machine = calls.machine();
+  const bool with_offsets = calls.settings().framework.norms_with_offsets;
+  const int64_t count = static_cast<int64_t>(tensors.size());
+  int64_t most_chunks = 0;
+  int64_t all_chunks = 0;
+  for (const TensorType& tensor : tensors) {
+    const int64_t chunks = RoundUp(Numel(tensor.dims), kChunk) / kChunk;
+    most_chunks = std::max(most_chunks, chunks);
+    all_chunks = CheckedAdd(all_chunks, chunks);
+  }
+  const DType dtype = tensors[0].dtype;
+  const DType accumulator = dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const TensorId offsets =
+      with_offsets ? machine.New({DType::kInt64, {count + 1}}, label) : kNoTensor;
+  const int64_t chunks = with_offsets ? all_chunks : CheckedMul(count, most_chunks);
+  const TensorId partial = machine.New({accumulator, {chunks}}, label);
+  std::vector<TensorId> norms;
+  for (int64_t i = 0; i < count; ++i) norms.push_back(machine.New({dtype, {}}, label));
+  machine.Release(partial);
+  if (offsets != kNoTensor) machine.Release(offsets);
+  return norms;
+}
 
 TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients) {
   return Clipping(calls, gradients).Run();

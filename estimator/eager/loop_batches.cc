@@ -1,5 +1,6 @@
 #include "estimator/eager/loop_batches.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -38,8 +39,33 @@ void LoopBatches::Prefetch() {
 
 void LoopBatches::Next() {
   const Batch batch = TakeFirst();
+  if (unmixed_ != kNoTensor) machine_.Release(std::exchange(unmixed_, kNoTensor));
   Bind(batch);
   for (const TensorId tensor : batch) machine_.Release(tensor);
+  if (settings_.mixup) Mix();
+}
+
+bool LoopBatches::IsMixedTarget(NameId input) const {
+  return settings_.mixup && input == program().inputs.back();
+}
+
+// input, target = Mixup()(input, target): images are mixed in place with those of the batch turned
+// round, and so are one-hot targets, by copies.  The loader's name holds the labels.
+// Source: timm 1.0.31, data/mixup.py, data/loader.py, and recorded events.
+void LoopBatches::Mix() {
+  const NameId image = program().inputs.front();
+  const LabelId label = machine_.AddLabel("mixup");
+  machine_.Release(machine_.New(TypeOf(image), label));
+  const NameId name = program().inputs.back();
+  const TensorType type = calls_.TypeOf(name);
+  std::vector<TensorId> made;  // y1, y2, then each times its share
+  for (int i = 0; i < 4; ++i) made.push_back(machine_.New(type, label));
+  const TensorId target = machine_.New(type, calls_.NameLabel(name), Kind::kInput);
+  std::rotate(made.begin(), made.begin() + 2, made.end());
+  for (const TensorId tensor : made) machine_.Release(tensor);
+  machine_.Retain(target);
+  forward_.Bind(name, target);
+  unmixed_ = std::exchange(batch_.back(), target);
 }
 
 void LoopBatches::TakeStep() {
@@ -76,6 +102,7 @@ void LoopBatches::Drop() {
 }
 
 TensorType LoopBatches::TypeOf(NameId input) const {
+  if (IsMixedTarget(input)) return {DType::kInt64, {calls_.TypeOf(input).dims[0]}};
   const TensorType& asked = calls_.TypeOf(input);
   return type_ ? type_(asked) : asked;
 }

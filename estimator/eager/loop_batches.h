@@ -57,6 +57,8 @@ class LoopBatches {
   Batch NewFromBytes();
   TensorId Laid(NameId input, TensorId tensor);
   TensorType TypeOf(NameId input) const;
+  void Mix();
+  bool IsMixedTarget(NameId input) const;
   Batch TakeFirst();
   void Bind(const Batch& batch);
   TensorId CountLabels();
@@ -72,6 +74,7 @@ class LoopBatches {
   Batch batch_;                                        // what the loop's x and y hold
   std::vector<Batch> step_batches_;   // of the step, where a library takes all at once
   TensorId label_count_ = kNoTensor;  // of the step
+  TensorId unmixed_ = kNoTensor;      // the batch's labels, as they were loaded
 };
 
 }  // namespace onnxfit

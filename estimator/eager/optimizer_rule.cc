@@ -1,6 +1,9 @@
 // Sources: torch/optim/*.py, pytorch v2.11.0 and v2.15.0, each row by recorded events; lion: the
 // authors' lion-pytorch 0.2.5, transformers 5.17.0 (optimization.py), schedulefree 1.4.1
-// (adamw_schedulefree.py) and bitsandbytes 0.50.2 (optim/optimizer.py), the same way.
+// (adamw_schedulefree.py, sgd_schedulefree.py) and bitsandbytes 0.50.2 (optim/optimizer.py,
+// ademamix.py), the same way; timm 1.0.31 (optim/lion.py,
+// adopt.py, lamb.py), by its source and peaks; torchao 0.18.0 (optim/adam.py, subclass_*.py), by
+// its source and Inductor's code of it.
 #include "estimator/eager/optimizer_rule.h"
 
 #include <fmt/format.h>
@@ -69,6 +72,14 @@ TensorType BlockScales(const TensorType& parameter) {
   return {DType::kFloat32, {RoundUp(numel, kBlockElements) / kBlockElements}};
 }
 
+// AdEMAMix._get_state_double_buffer: the fast and the slow average in one tensor.
+TensorType Doubled(TensorType type) {
+  if (type.dtype != DType::kUndefined) type.dims.insert(type.dims.begin(), 2);
+  return type;
+}
+TensorType QuantizedPair(const TensorType& parameter) { return Doubled(Quantized(parameter)); }
+TensorType BlockScalesPair(const TensorType& parameter) { return Doubled(BlockScales(parameter)); }
+
 // name2qmap["dynamic"], name2qmap["udynamic"]
 TensorType QuantizationTable(const TensorType& parameter) {
   if (Numel(parameter.dims) < kMin8bitElements) return {};
@@ -76,6 +87,56 @@ TensorType QuantizationTable(const TensorType& parameter) {
 }
 
 TensorType Fp32(const TensorType& parameter) { return {DType::kFloat32, parameter.dims}; }
+
+TensorType Fp32Pair(const TensorType& parameter) { return Doubled(Fp32(parameter)); }
+
+// torchao: as many elements as bitsandbytes asks for, in whole blocks; others have the parameter's
+// type, under the name of their codes.
+bool IsInBlocks(const TensorType& parameter, int64_t block) {
+  const int64_t numel = Numel(parameter.dims);
+  return numel >= kMin8bitElements && numel % block == 0;
+}
+
+// OptimState8bit, OptimStateFp8: a byte an element; each state has a table of its own.
+constexpr int64_t kBlockOf4bit = 128;
+
+TensorType Codes8bit(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockElements) ? TensorType{DType::kUint8, parameter.dims}
+                                               : parameter;
+}
+TensorType Codes4bit(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockOf4bit)
+             ? TensorType{DType::kUint8, {Numel(parameter.dims) / 2}}
+             : parameter;
+}
+TensorType Scales8bit(const TensorType& parameter) {
+  if (!IsInBlocks(parameter, kBlockElements)) return {};
+  return {DType::kFloat32, {Numel(parameter.dims) / kBlockElements}};
+}
+TensorType Scales4bit(const TensorType& parameter) {
+  if (!IsInBlocks(parameter, kBlockOf4bit)) return {};
+  return {DType::kFloat32, {Numel(parameter.dims) / kBlockOf4bit}};
+}
+TensorType Moment8bit(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockElements) ? Fp32(parameter) : TensorType();
+}
+TensorType Moment4bit(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockOf4bit) ? Fp32(parameter) : TensorType();
+}
+TensorType NewFp8(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockElements) ? Codes8bit(parameter) : TensorType();
+}
+// Of half a byte each, before two are packed.
+TensorType Unpacked4bit(const TensorType& parameter) {
+  if (!IsInBlocks(parameter, kBlockOf4bit)) return {};
+  return {DType::kInt64, {Numel(parameter.dims)}};
+}
+TensorType Table8bit(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockElements) ? TensorType{DType::kFloat32, {256}} : TensorType();
+}
+TensorType Table4bit(const TensorType& parameter) {
+  return IsInBlocks(parameter, kBlockOf4bit) ? TensorType{DType::kFloat32, {16}} : TensorType();
+}
 
 // get_state_buffer: elements from which a state of a paged optimizer is F.get_paged(…).
 constexpr int64_t kPagedElements = 100000;
@@ -102,6 +163,19 @@ constexpr OptimizerStates WithMoment8bit(bool paged) {
            {"absmax1", BlockScales}}};
 }
 
+constexpr OptimizerStates WithAdEMAMix8bit(bool paged) {
+  return {{Shared("qmap1", QuantizationTable),
+           Shared("qmap2", QuantizationTable),
+           {"absmax1", BlockScalesPair},
+           {"absmax2", BlockScales},
+           Paged("state1", QuantizedPair, paged),
+           Paged("state2", Quantized, paged)}};
+}
+
+constexpr OptimizerStates WithAdEMAMix32bit(bool paged) {
+  return {{Paged("state1", Fp32Pair, paged), Paged("state2", Fp32, paged)}};
+}
+
 // One row of bitsandbytes.
 constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates states) {
   return {.optimizer = optimizer,
@@ -111,6 +185,51 @@ constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates stat
           .steps = {kMakeStates}};
 }
 
+// One row of torchao.  Its step is compiled for one parameter at a time: these are the buffers of
+// Inductor's code (TORCH_LOGS=output_code, torch 2.11.0); parameters that are in no blocks are one
+// kernel, without any.
+constexpr OptimizerRule OfTorchao(Optimizer optimizer, OptimizerStates states,
+                                  OptimizerSteps steps) {
+  return {.optimizer = optimizer,
+          .impl = OptimizerImpl::kForLoop,
+          .states = states,
+          .states_made = StatesMade::kByStatement,
+          .steps = steps};
+}
+
+// Codes are found where all new moments and their scales are there.
+constexpr OptimizerSteps kTorchao8bitSteps = {kMakeStates,
+                                              Bind(Local::kScales, {Scales8bit}),
+                                              Bind(Local::kScalesOfSquares, {Scales8bit}),
+                                              Bind(Local::kMoment, {Moment8bit}),
+                                              Bind(Local::kMomentOfSquares, {Moment8bit}),
+                                              Delete(Local::kMoment),
+                                              Delete(Local::kMomentOfSquares),
+                                              Delete(Local::kScales),
+                                              Delete(Local::kScalesOfSquares)};
+constexpr OptimizerSteps kTorchao4bitSteps = {kMakeStates,
+                                              Bind(Local::kScales, {Scales4bit}),
+                                              Bind(Local::kScalesOfSquares, {Scales4bit}),
+                                              Bind(Local::kMoment, {Moment4bit}),
+                                              Bind(Local::kMomentOfSquares, {Moment4bit}),
+                                              Bind(Local::kCodes, {Unpacked4bit}),
+                                              Bind(Local::kCodesOfSquares, {Unpacked4bit}),
+                                              Delete(Local::kMoment),
+                                              Delete(Local::kCodes),
+                                              Delete(Local::kScales),
+                                              Delete(Local::kMomentOfSquares),
+                                              Delete(Local::kCodesOfSquares),
+                                              Delete(Local::kScalesOfSquares)};
+constexpr OptimizerSteps kTorchaoFp8Steps = {kMakeStates,
+                                             Bind(Local::kScales, {Scales8bit}),
+                                             Bind(Local::kScalesOfSquares, {Scales8bit}),
+                                             Bind(Local::kCodes, {NewFp8}),
+                                             Bind(Local::kCodesOfSquares, {NewFp8}),
+                                             Delete(Local::kCodes),
+                                             Delete(Local::kScales),
+                                             Delete(Local::kCodesOfSquares),
+                                             Delete(Local::kScalesOfSquares)};
+
 using States = OptimizerStates;
 constexpr States kMoments3 = {{{"exp_avg", Same}, {"exp_avg_sq", Same}, {"max_exp_avg_sq", Same}}};
 constexpr States kMoments3OnDevice = {
@@ -119,6 +238,23 @@ constexpr States kMomentum = {{{"momentum_buffer", Same}}};
 constexpr States kMoments = {{{"exp_avg", Same}, {"exp_avg_sq", Same}}};
 constexpr States kMomentsOnDevice = {
     {{"step", StepCount}, {"exp_avg", Same}, {"exp_avg_sq", Same}}};
+constexpr States kInfinityNorm = {{{"exp_avg", Same}, {"exp_inf", Same}}};
+constexpr States kTorchao8bit = {{{"exp_avg", Codes8bit},
+                                  {"exp_avg.scale", Scales8bit},
+                                  {"exp_avg.qmap", Table8bit},
+                                  {"exp_avg_sq", Codes8bit},
+                                  {"exp_avg_sq.scale", Scales8bit},
+                                  {"exp_avg_sq.qmap", Table8bit}}};
+constexpr States kTorchao4bit = {{{"exp_avg", Codes4bit},
+                                  {"exp_avg.scale", Scales4bit},
+                                  {"exp_avg.qmap", Table4bit},
+                                  {"exp_avg_sq", Codes4bit},
+                                  {"exp_avg_sq.scale", Scales4bit},
+                                  {"exp_avg_sq.qmap", Table4bit}}};
+constexpr States kTorchaoFp8 = {{{"exp_avg", Codes8bit},
+                                 {"exp_avg.scale", Scales8bit},
+                                 {"exp_avg_sq", Codes8bit},
+                                 {"exp_avg_sq.scale", Scales8bit}}};
 constexpr States kSquareAverage = {{{"square_avg", Same}}};
 constexpr States kSum = {{{"sum", Same}}};
 constexpr States kSumOnDevice = {{{"step", StepCount}, {"sum", Same}}};
@@ -382,6 +518,18 @@ constexpr OptimizerRule kOptimizerRules[] = {
     OfBitsandbytes(Optimizer::kPagedLion8bit, WithMoment8bit(true)),
     OfBitsandbytes(Optimizer::kLion32bit, {{{"state1", Fp32}}}),
     OfBitsandbytes(Optimizer::kPagedLion32bit, {{Paged("state1", Fp32, true)}}),
+    OfBitsandbytes(Optimizer::kAdEMAMix32bit, WithAdEMAMix32bit(false)),
+    OfBitsandbytes(Optimizer::kAdEMAMix8bit, WithAdEMAMix8bit(false)),
+    OfBitsandbytes(Optimizer::kPagedAdEMAMix32bit, WithAdEMAMix32bit(true)),
+    OfBitsandbytes(Optimizer::kPagedAdEMAMix8bit, WithAdEMAMix8bit(true)),
+    OfBitsandbytes(Optimizer::kSgdMomentum8bit, WithMoment8bit(false)),
+    OfBitsandbytes(Optimizer::kRmsprop32bit, {{{"state1", Fp32}}}),
+    OfBitsandbytes(Optimizer::kRmsprop8bit, WithMoment8bit(false)),
+    OfBitsandbytes(Optimizer::kAdagrad8bit, WithMoment8bit(false)),
+
+    OfTorchao(Optimizer::kTorchaoAdamW8bit, kTorchao8bit, kTorchao8bitSteps),
+    OfTorchao(Optimizer::kTorchaoAdamW4bit, kTorchao4bit, kTorchao4bitSteps),
+    OfTorchao(Optimizer::kTorchaoAdamWFp8, kTorchaoFp8, kTorchaoFp8Steps),
 
     {.optimizer = Optimizer::kAdafactorTransformers,
      .impl = OptimizerImpl::kForLoop,
@@ -397,6 +545,99 @@ constexpr OptimizerRule kOptimizerRules[] = {
      .impl = OptimizerImpl::kForLoop,
      .states = kScheduleFree,
      .steps = {Bind(Local::kDenominator, {Same})}},
+
+    // Its weight decay adds to the gradients in place.
+    {.optimizer = Optimizer::kScheduleFreeSgd,
+     .impl = OptimizerImpl::kForeach,
+     .states = {{{"z", Same}}}},
+    {.optimizer = Optimizer::kScheduleFreeSgd,
+     .impl = OptimizerImpl::kForLoop,
+     .states = {{{"z", Same}}}},
+
+    // What has decayed stays until the step returns.
+    {.optimizer = Optimizer::kNAdam,
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kNAdam,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .steps = {kDecay, Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kNAdam,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kMoments,
+     .steps = {Bind(Local::kRoot, {Same}), Bind(Local::kDenominator, {Same}),
+               Delete(Local::kRoot)}},
+    {.optimizer = Optimizer::kNAdam,
+     .impl = OptimizerImpl::kForLoop,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .steps = {kNextGradient, kDecay, Bind(Local::kRoot, {Same}), Bind(Local::kDenominator, {Same}),
+               Delete(Local::kRoot)}},
+
+    // A loop's temporaries become more with its sixth step, which is not played: no row.
+    {.optimizer = Optimizer::kRAdam,
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .steps = {Bind(Local::kDenominator, {Same})}},
+    {.optimizer = Optimizer::kRAdam,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .steps = {kDecay, Delete(Local::kGradient), Bind(Local::kDenominator, {Same})}},
+
+    // The gradients' magnitudes, in place in what has decayed.
+    {.optimizer = Optimizer::kAdamax,
+     .impl = OptimizerImpl::kForeach,
+     .states = kInfinityNorm,
+     .steps = {Bind(Local::kGradient, {Same})}},
+    {.optimizer = Optimizer::kAdamax,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kInfinityNorm,
+     .steps = {kDecay}},
+    {.optimizer = Optimizer::kAdamax,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kInfinityNorm,
+     .steps = {Pass({Same})}},
+    {.optimizer = Optimizer::kAdamax,
+     .impl = OptimizerImpl::kForLoop,
+     .args = kWeightDecay,
+     .states = kInfinityNorm,
+     .steps = {kNextGradient, kDecay, Pass({Same})}},
+
+    // Whole lists: they are in parts where 16 elements of each fill an L2 cache of 64 MiB or more.
+    {.optimizer = Optimizer::kTimmLion,
+     .impl = OptimizerImpl::kForeach,
+     .states = {{{"exp_avg", Same}}},
+     .steps = {Bind(Local::kUpdate, {Same})}},
+    {.optimizer = Optimizer::kTimmAdopt,
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .begins_with_states = true,
+     .steps = {Bind(Local::kDenominator, {Same}), Bind(Local::kUpdate, {Same})}},
+    {.optimizer = Optimizer::kTimmAdopt,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .begins_with_states = true,
+     .steps = {kDecay, Bind(Local::kDenominator, {Same}), Bind(Local::kUpdate, {Same})}},
+    {.optimizer = Optimizer::kTimmLamb,
+     .impl = OptimizerImpl::kForeach,
+     .states = kMoments,
+     .by_norm_of_all = true,
+     .steps = {Bind(Local::kGradient, {Same}), Bind(Local::kDenominator, {Same}),
+               Bind(Local::kUpdate, {Same})}},
+    // Those that decay are scaled by a ratio of norms.
+    {.optimizer = Optimizer::kTimmLamb,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kMoments,
+     .by_norm_of_all = true,
+     .steps = {Bind(Local::kGradient, {Same}), Bind(Local::kDenominator, {Same}),
+               Bind(Local::kUpdate, {Same}), Norms(Local::kMean, Same),
+               Norms(Local::kClampedNorm, Same)}},
 
     {.optimizer = Optimizer::kMuon,
      .impl = OptimizerImpl::kForLoop,

@@ -59,8 +59,14 @@ enum class Local : uint8_t {
   kClampedNorm,
   kGradient,
   kParameter,
+  kScales,
+  kScalesOfSquares,
+  kMoment,
+  kMomentOfSquares,
+  kCodes,
+  kCodesOfSquares,
 };
-inline constexpr int kLocals = 15;
+inline constexpr int kLocals = 21;
 
 // One statement that allocates or frees.  Foreach runs it for a whole list of parameters,
 // and a local is a list; a loop runs all statements for one parameter after the other.
@@ -71,6 +77,7 @@ struct UpdateStep {
     kAlias,   // local = what `from` holds
     kDelete,  // del local
     kPass,    // a tensor that one expression makes and drops
+    kNorms,   // local = torch._foreach_norm of a list of such tensors
     kKeep,    // optimizer.state[p][…] = a new tensor; what it held goes after that
     kStates,  // the states that are not there yet: in a loop those of one parameter
   };
@@ -93,6 +100,10 @@ constexpr UpdateStep Pass(Making making) {
   return {.type = UpdateStep::Type::kPass, .making = making};
 }
 
+constexpr UpdateStep Norms(Local local, TypeForParameter of) {
+  return {.type = UpdateStep::Type::kNorms, .local = local, .making = {.type = of}};
+}
+
 constexpr UpdateStep Keep(Making making) {
   return {.type = UpdateStep::Type::kKeep, .making = making};
 }
@@ -109,7 +120,9 @@ struct OptimizerRule {
   bool FrameworkProfile::*only_where = nullptr;  // there in some versions alone
   OptimizerStates states = {};
   StatesMade states_made = StatesMade::kFirstStep;
-  bool matrices_apart = false;  // lists hold matrices alone, or vectors alone
+  bool begins_with_states = false;  // the first step makes states and updates nothing
+  bool by_norm_of_all = false;      // step() finds the norm of all gradients, before its groups
+  bool matrices_apart = false;      // lists hold matrices alone, or vectors alone
   OptimizerSteps steps = {};
   // Takes hidden matrices alone; this one steps the others behind it.  kNone: takes all.
   Optimizer of_others = Optimizer::kNone;

@@ -18,6 +18,7 @@
 #include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/hidden_matrices.h"
+#include "estimator/program/parameter_groups.h"
 
 namespace onnxfit {
 
@@ -132,41 +133,6 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
 
 namespace {
 
-// Parameters of LayerNorm, by index.
-std::vector<bool> AreOfLayerNorm(const Program& program) {
-  std::set<NameId> names;
-  for (const AtenCall& call : program.calls) {
-    if (call.op == "layer_norm" && call.inputs.size() > 1) {
-      names.insert(call.inputs.begin() + 1, call.inputs.end());
-    }
-  }
-  std::vector<bool> are;
-  for (const NameId name : program.parameters) are.push_back(names.contains(name));
-  return are;
-}
-
-// Which parameters decay, by index, where a library tells them apart.
-std::vector<bool> AreDecayed(const Program& program, LoopLibrary library) {
-  const bool is_by_matrix = DoesLoop(library, LoopFact::kDecaysMatrices);
-  const std::vector<bool> of_norms = AreOfLayerNorm(program);
-  std::vector<bool> are;
-  for (size_t i = 0; i < program.parameters.size(); ++i) {
-    const auto& [name, type] = program.values[Index(program.parameters[i])];
-    const bool is_matrix = type.dims.size() > 1 && !name.ends_with(".bias");
-    are.push_back(is_by_matrix ? is_matrix && !IsUndecayedByTimm(name)
-                               : !of_norms[i] && !IsUndecayed(name));
-  }
-  return are;
-}
-
-std::vector<size_t> IndicesOf(const std::vector<bool>& marked, bool value) {
-  std::vector<size_t> indices;
-  for (size_t i = 0; i < marked.size(); ++i) {
-    if (marked[i] == value) indices.push_back(i);
-  }
-  return indices;
-}
-
 void CheckInBackward(const TrainingSettings& settings) {
   const bool scales = settings.precision == Precision::kAmpFp16;
   if (!scales && !settings.clip_grad) return;
@@ -213,21 +179,20 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
   };
   const OptimizerRule* first = find(settings.optimizer, settings.optimizer_args);
   const bool takes_all = first->of_others == Optimizer::kNone;
-  const LoopLibrary library = settings.loop.library;
-  const bool others_first = DoesLoop(library, LoopFact::kDecaysMatrices);
-  if (takes_all && (others_first || DoesLoop(library, LoopFact::kDecaysSome))) {
-    const std::vector<bool> decayed = AreDecayed(program, library);
+  if (takes_all) {
     const uint8_t others = settings.optimizer_args & ~kWeightDecay;
-    Part groups = {{first, IndicesOf(decayed, true)},
-                   {find(settings.optimizer, others), IndicesOf(decayed, false)}};
-    if (others_first) std::swap(groups[0], groups[1]);
+    Part groups;
+    for (ParameterGroup& group : ParameterGroupsOf(program, settings)) {
+      groups.push_back(
+          {group.decays ? first : find(settings.optimizer, others), std::move(group.parameters)});
+    }
     return {groups};
   }
-  std::vector<Part> parts = {{{first, {}}}};
-  if (!takes_all) parts.push_back({{find(first->of_others, settings.optimizer_args), {}}});
-  const std::vector<bool> hidden = takes_all ? std::vector<bool>() : AreHiddenMatrices(program);
+  std::vector<Part> parts = {{{first, {}}},
+                             {{find(first->of_others, settings.optimizer_args), {}}}};
+  const std::vector<bool> hidden = AreHiddenMatrices(program);
   for (size_t i = 0; i < program.parameters.size(); ++i) {
-    parts[takes_all || hidden[i] ? 0 : 1][0].parameters.push_back(i);
+    parts[hidden[i] ? 0 : 1][0].parameters.push_back(i);
   }
   return parts;
 }
@@ -270,7 +235,9 @@ void OptimizerStep::Run() {
   Clip();
   for (size_t i = 0; i < parts_.size(); ++i) {
     scaler_.BeforeStep(parts_[i][0].rule->impl == OptimizerImpl::kFused, i);
+    const TensorId norm = NormOfAll(parts_[i]);
     for (const Group& group : parts_[i]) StepGroup(group);
+    if (norm != kNoTensor) machine_.Release(norm);
   }
   scaler_.AfterStep();
   if (settings_.ema) averaged_.Update();
@@ -290,9 +257,34 @@ void OptimizerStep::Clip() {
   }
 }
 
+// global_norm = vector_norm(stack(norms)); return (global_norm / most).clamp_(min=1)
+TensorId OptimizerStep::NormOfAll(const Part& part) {
+  if (!part[0].rule->by_norm_of_all) return kNoTensor;
+  std::vector<TensorType> types;
+  for (const Group& group : part) {
+    for (const size_t i : group.parameters) {
+      if (gradients_.Has(i)) types.push_back(TypeOf(i));
+    }
+  }
+  if (types.empty()) return kNoTensor;
+  const std::vector<TensorId> norms = ForeachNorms(calls_, types, label_);
+  const DType dtype = types[0].dtype;
+  const int64_t count = static_cast<int64_t>(norms.size());
+  const TensorId stack = machine_.New({dtype, {count}}, label_);
+  const TensorId total = machine_.New({dtype, {}}, label_);
+  PassScratch(machine_, SumOver(dtype, {count}, {1}, /*kept=*/0), settings_.device, label_);
+  machine_.Release(stack);
+  const TensorId quotient = machine_.New({dtype, {}}, label_);
+  for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
+  machine_.Release(total);
+  return quotient;
+}
+
 void OptimizerStep::StepGroup(const Group& group) {
   const OptimizerRule& rule = *group.rule;
-  if (rule.states_made == StatesMade::kFirstStep) MakeAllStates(rule, group.parameters);
+  const bool makes_states =
+      rule.states_made == StatesMade::kFirstStep && MakeAllStates(rule, group.parameters);
+  if (rule.begins_with_states && makes_states) return;
   for (const Parameters& together : RunTogether(rule, group.parameters)) {
     for (const UpdateStep& step : rule.steps) Take(rule, step, together);
   }
@@ -316,10 +308,15 @@ std::vector<OptimizerStep::Parameters> OptimizerStep::RunTogether(const Optimize
   return lists;
 }
 
-void OptimizerStep::MakeAllStates(const OptimizerRule& rule, const Parameters& group) {
+// Whether there were some to make.
+bool OptimizerStep::MakeAllStates(const OptimizerRule& rule, const Parameters& group) {
+  bool made = false;
   for (const size_t i : group) {
-    if (gradients_.Has(i)) MakeStates(rule, i);
+    if (!gradients_.Has(i)) continue;
+    made |= !has_states_[i];
+    MakeStates(rule, i);
   }
+  return made;
 }
 
 void OptimizerStep::MakeStates(const OptimizerRule& rule, size_t parameter) {
@@ -349,6 +346,11 @@ void OptimizerStep::Take(const OptimizerRule& rule, const UpdateStep& step,
       }
       if (!made.empty()) BindLocal(step.local, std::move(made));
       return;
+    }
+    case UpdateStep::Type::kNorms: {
+      std::vector<TensorType> types;
+      for (const size_t parameter : group) types.push_back(step.making.type(TypeOf(parameter)));
+      return BindLocal(step.local, ForeachNorms(calls_, types, label_));
     }
     case UpdateStep::Type::kAlias: {
       const std::vector<TensorId> same = locals_[static_cast<size_t>(step.from)];

@@ -62,6 +62,11 @@ class GradScaler {
 // Returns the norm, which the caller owns; kNoTensor where there are no gradients.
 TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients);
 
+// torch._foreach_norm(tensors): their norms, which the caller owns.  None is empty.
+// Source: aten/src/ATen/native/cuda/ForeachReduceOp.cu, pytorch v2.11.0, and recorded events.
+std::vector<TensorId> ForeachNorms(CallTable& calls, const std::vector<TensorType>& tensors,
+                                   LabelId label);
+
 // An exponential moving average of the parameters, kept beside the model:
 //   ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))
 // made after the optimizer and before the first step, and
@@ -135,9 +140,10 @@ class OptimizerStep {
 
   static std::vector<Part> PartsOf(const Program& program, const TrainingSettings& settings);
   void Clip();
+  TensorId NormOfAll(const Part& part);
   void StepGroup(const Group& group);
   std::vector<Parameters> RunTogether(const OptimizerRule& rule, const Parameters& group) const;
-  void MakeAllStates(const OptimizerRule& rule, const Parameters& group);
+  bool MakeAllStates(const OptimizerRule& rule, const Parameters& group);
   void MakeStates(const OptimizerRule& rule, size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
   void Keep(const Making& making, size_t parameter);

@@ -133,13 +133,16 @@ class Training {
       machine_.EnterPhase(step, Phase::kBackward);
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeBackward);
       RunBackward();
+      const bool is_last = i + 1 == settings_.loop.accumulate;
+      if (!is_last && Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
     if (zero_) zero_->BeginStep();
     optimizer_.Run();
     if (zero_) zero_->EndStep();
     if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
-    if (Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
+    const bool drops = settings_.loop.zero_grad == ZeroGrad::kAfterStep;
+    if (drops || Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
   }
 
   void InferenceStep(int32_t step) {

@@ -27,6 +27,7 @@ namespace onnxfit {
 //           if i == 0: optimizer.zero_grad()       # before-backward
 //           loss.backward()                        # gradients add up in place
 //       optimizer.step()
+//       optimizer.zero_grad()                      # after-step
 // A loop that is a library's (settings.loop.library) is that with what libraries/loops.cc
 // says of it: transformers' Trainer, for one, takes the step's batches first and counts their
 // labels, has the model compute the loss, goes backward from loss / 1, adds the loss up on the

@@ -245,9 +245,19 @@ std::string BatchAssumption(const Shapes& shapes) {
   return shapes.batch_place.empty() ? "" : "the batch is " + shapes.batch_place;
 }
 
-// "" where one optimizer steps all parameters.
+constexpr bool IsOfTorchao(Optimizer optimizer) {
+  return optimizer == Optimizer::kTorchaoAdamW8bit || optimizer == Optimizer::kTorchaoAdamW4bit ||
+         optimizer == Optimizer::kTorchaoAdamWFp8;
+}
+
+// "" where one optimizer steps all parameters, by calls of PyTorch's.
 std::string OptimizerAssumption(const Program& program, const TrainingSettings& settings) {
-  if (settings.optimizer != Optimizer::kMuon || settings.mode != Mode::kTrain) return "";
+  if (settings.mode != Mode::kTrain) return "";
+  if (IsOfTorchao(settings.optimizer)) {
+    return "torchao compiles the step of a parameter: its buffers are those of Inductor's code in "
+           "PyTorch 2.11";
+  }
+  if (settings.optimizer != Optimizer::kMuon) return "";
   const std::vector<bool> hidden = AreHiddenMatrices(program);
   const auto count = std::ranges::count(hidden, true);
   return fmt::format(

@@ -97,6 +97,7 @@ constexpr SettingRow kSettingRows[] = {
     // that outlive it.
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.label_smoothing); }},
+    {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.mixup); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss_output); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.labels); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.freeze); }},
@@ -120,6 +121,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_impl); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_args); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.param_groups); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.clip_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.ema); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_in_backward); }},

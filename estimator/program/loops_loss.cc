@@ -184,6 +184,7 @@ void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId label
                                    .count = writer.program().label_count.count,
                                    .outputs = writer.program().outputs});
   }
+  if (settings.mixup) return AppendTimmSoftTargets(writer, place, output, labels);
   if (settings.label_smoothing && DoesLoop(library, LoopFact::kSmoothsLabels))
     return AppendTimmSmoothing(writer, place, output, labels);
   AppendLoss(writer, place, output, labels, settings.loss);
@@ -197,6 +198,11 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
   const bool in_model = has_loss && IsTheModels(settings) && TakesLoss(settings);
   const NameId labels =
       has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;
+  if (settings.mixup && labels != kNoName) {
+    TensorType& targets = writer.program().values[Index(labels)].type;
+    targets = TypeIn(writer, output);
+    targets.dtype = DType::kFloat32;
+  }
   NameId state = kNoName;
   if (in_model) {
     LossInModel loss(writer, model);

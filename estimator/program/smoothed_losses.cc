@@ -1,6 +1,7 @@
 #include "estimator/program/smoothed_losses.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <string_view>
@@ -115,6 +116,25 @@ void AppendTimmSmoothing(ProgramWriter& writer, const CallPlace& place, NameId l
   const NameId second = f.Make("mul.Scalar", {smooth}, "0.1 * smooth_loss", {dtype, rows});
   const NameId each = f.Hold("add", {first, second}, "losses", {dtype, rows});
   f.Return(f.Make("mean", {each}, "loss", {dtype, {}}));
+}
+
+//   loss = sum(-target * log_softmax(x), -1); return loss.mean()
+void AppendTimmSoftTargets(ProgramWriter& writer, const CallPlace& place, NameId logits,
+                           NameId targets) {
+  LossFunction f(writer, place);
+  const TensorType type = f.TypeOf(logits);
+  if (type.dims.size() != 2 || type.dims[0] % 2 != 0) {
+    throw Error({.file = writer.path(),
+                 .where = "--mixup",
+                 .text = fmt::format("expected logits of [N, C] with an even N, found [{}]",
+                                     fmt::join(type.dims, ", ")),
+                 .hint = "an even --batch"});
+  }
+  const NameId negative = f.Make("neg", {targets}, "-target", f.TypeOf(targets));
+  const NameId logs = f.Make("log_softmax", {logits}, "log_softmax", type);
+  const NameId products = f.Make("mul", {negative, logs}, "products", type);
+  const NameId each = f.Hold("sum", {products}, "losses", {type.dtype, {type.dims[0]}});
+  f.Return(f.Make("mean", {each}, "loss", {type.dtype, {}}));
 }
 
 //   [logits = logits[..., :-1, :].contiguous(); labels = labels[..., 1:].contiguous()]

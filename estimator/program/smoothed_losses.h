@@ -14,6 +14,12 @@ namespace onnxfit {
 void AppendTimmSmoothing(ProgramWriter& writer, const CallPlace& place, NameId logits,
                          NameId labels);
 
+// Appends timm's SoftTargetCrossEntropy of `logits` [N, C] and `targets` [N, C] at `place`, which
+// its Mixup has made.  Throws Error for logits of other dimensions or an odd N, which Mixup
+// refuses. Source: timm 1.0.31, loss/cross_entropy.py, data/mixup.py.
+void AppendTimmSoftTargets(ProgramWriter& writer, const CallPlace& place, NameId logits,
+                           NameId targets);
+
 // Appends transformers' LabelSmoother of `logits` [..., C] and `labels` [...] at `place`: shifted
 // by one first where `shifts`; a sum by `count`, or, where that is kNoName, by the labels that it
 // counts itself.  `outputs` of the model are held until it has returned.

@@ -122,6 +122,10 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   if (settings.optimizer_args != 0) {
     json["optimizer_args"] = OptimizerArgsText(settings.optimizer_args);
   }
+  if (settings.mixup) json["mixup"] = true;
+  if (settings.param_groups != ParamGroups::kOfLoop) {
+    json["param_groups"] = ToString(settings.param_groups);
+  }
   if (settings.clip_grad) json["clip_grad"] = true;
   if (settings.ema) json["ema"] = true;
   if (settings.optimizer_in_backward) json["optimizer_in_backward"] = true;

@@ -29,6 +29,10 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.optimizer_args != 0) {
     items.push_back(fmt::format("optimizer-args {}", OptimizerArgsText(settings.optimizer_args)));
   }
+  if (settings.mixup) items.emplace_back("mixup");
+  if (settings.param_groups != ParamGroups::kOfLoop) {
+    items.push_back(fmt::format("param-groups {}", ToString(settings.param_groups)));
+  }
   if (settings.clip_grad) items.emplace_back("clip-grad");
   if (settings.ema) items.emplace_back("ema");
   if (settings.optimizer_in_backward) items.emplace_back("optimizer-in-backward");

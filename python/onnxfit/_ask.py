@@ -36,7 +36,7 @@ def _optimizer_keywords(optimizer: object, model: object) -> Dict[str, object]:
     module = model if callable(getattr(model, "named_parameters", None)) else None
     found = optimizers.flags_of(optimizer, module)  # type: ignore[arg-type]
     return {"optimizer": found.optimizer, "optimizer_impl": found.impl,
-            "optimizer_args": found.args}
+            "optimizer_args": found.args, "param_groups": found.groups}
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: M
     if losses.smooths(keywords["loss"]):
         told["label_smoothing"] = True
     # Go before those of an object.
-    for name in ("optimizer_impl", "optimizer_args", "label_smoothing"):
+    for name in ("optimizer_impl", "optimizer_args", "param_groups", "label_smoothing"):
         if keywords.get(name) is not None:
             told[name] = keywords[name]
     given = {name: value for name, value in told.items() if value is not None}

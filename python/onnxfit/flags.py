@@ -22,6 +22,7 @@ class RunFlags(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int]]  # of inputs, by name
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
     optimizer_args: Names  # weight_decay, nesterov, amsgrad; or "none"
+    param_groups: Optional[str]  # auto, one, matrices, transformers, timm or ultralytics
     training_args: Optional[str]  # the path of a JSON file
     loop: Optional[str]  # plain, accelerate, trainer, lightning or timm
     clip_grad: bool
@@ -38,6 +39,7 @@ class RunFlags(TypedDict, total=False):
     loss_output: Optional[str]
     label_smoothing: bool
     channels_last: bool
+    mixup: bool  # of timm's loop
     labels: Optional[str]
     batch_norm: Optional[str]  # auto, restore or keep
     dropout: Union[None, str, float, Mapping[str, float]]  # p everywhere, or by names of modules
@@ -45,7 +47,7 @@ class RunFlags(TypedDict, total=False):
     attention: Optional[str]  # sdpa or eager
     in_place: Optional[str]  # auto, always, known or never
     out_of_place: Names
-    zero_grad: Optional[str]  # before-forward, before-backward or keep
+    zero_grad: Optional[str]  # before-forward, before-backward, after-step or keep
     hold_outputs: bool
     prefetch: Optional[int]
     accumulate: Optional[int]
@@ -165,7 +167,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs", "ddp_views", "dora", "ema", "fsdp_keep",
-                     "hold_outputs", "label_smoothing", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
+                     "hold_outputs", "label_smoothing", "mixup", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,

@@ -29,8 +29,26 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("bitsandbytes", "PagedLion"): "paged-lion-32bit",
     ("bitsandbytes", "PagedLion32bit"): "paged-lion-32bit",
     ("bitsandbytes", "PagedLion8bit"): "paged-lion-8bit",
+    ("torch", "NAdam"): "nadam",
+    ("torch", "RAdam"): "radam",
+    ("torch", "Adamax"): "adamax",
+    ("bitsandbytes", "AdEMAMix"): "ademamix-32bit",
+    ("bitsandbytes", "AdEMAMix8bit"): "ademamix-8bit",
+    ("bitsandbytes", "PagedAdEMAMix"): "paged-ademamix-32bit",
+    ("bitsandbytes", "PagedAdEMAMix8bit"): "paged-ademamix-8bit",
+    ("bitsandbytes", "SGD8bit"): "sgdm-8bit",
+    ("bitsandbytes", "RMSprop32bit"): "rmsprop-32bit",
+    ("bitsandbytes", "RMSprop8bit"): "rmsprop-8bit",
+    ("bitsandbytes", "Adagrad8bit"): "adagrad-8bit",
+    ("torchao", "AdamW8bit"): "torchao-adamw-8bit",
+    ("torchao", "AdamW4bit"): "torchao-adamw-4bit",
+    ("torchao", "AdamWFp8"): "torchao-adamw-fp8",
+    ("timm", "Lion"): "timm-lion",
+    ("timm", "Adopt"): "timm-adopt",
+    ("timm", "Lamb"): "timm-lamb",
     ("transformers", "Adafactor"): "adafactor-transformers",
     ("schedulefree", "AdamWScheduleFree"): "schedule-free-adamw",
+    ("schedulefree", "SGDScheduleFree"): "schedule-free-sgd",
 }
 
 # Settings of a group that the command knows by name (--optimizer-args), where they are not zero.
@@ -42,6 +60,11 @@ _COUNTED: Mapping[str, Sequence[str]] = {
     "adamw": ("amsgrad",),
     "rmsprop": ("weight_decay",),
     "adagrad": ("weight_decay",),
+    "nadam": ("weight_decay",),
+    "radam": ("weight_decay",),
+    "adamax": ("weight_decay",),
+    "timm-adopt": ("weight_decay",),
+    "timm-lamb": ("weight_decay",),
 }
 
 # Those that take memory which it does not count, and what they are where they do not.
@@ -52,6 +75,9 @@ _UNCOUNTED: Mapping[str, Mapping[str, object]] = {
     "adamw": {"maximize": False, "differentiable": False},
     "rmsprop": {"centered": False, "momentum": 0, "maximize": False, "differentiable": False},
     "adagrad": {"maximize": False, "differentiable": False},
+    "nadam": {"maximize": False, "differentiable": False},
+    "radam": {"maximize": False, "differentiable": False},
+    "adamax": {"maximize": False, "differentiable": False},
     "adafactor": {"maximize": False},
     "adafactor-transformers": {"beta1": None, "scale_parameter": False},
 }
@@ -65,6 +91,7 @@ class OptimizerFlags(NamedTuple):
     optimizer: str
     impl: Optional[str] = None  # PyTorch's choice
     args: Optional[List[str]] = None  # --optimizer-args
+    groups: Optional[str] = None  # --param-groups
 
 
 def _name_of(optimizer: object) -> str:
@@ -101,8 +128,16 @@ def _say_uncounted(name: str, groups: Iterable[Mapping[str, Any]]) -> None:
         warn(f"optimizer: what {told} takes is not in the figures")
 
 
+def _groups_of(groups: List[Dict[str, Any]]) -> Optional[str]:
+    """Two that are told apart by dimensions, as nanoGPT has them."""
+    if len(groups) != 2 or groups[1].get("weight_decay"):
+        return None
+    are_matrices = [[parameter.dim() >= 2 for parameter in group["params"]] for group in groups]
+    return "matrices" if all(are_matrices[0]) and not any(are_matrices[1]) else None
+
+
 def _say_groups(groups: List[Dict[str, Any]]) -> None:
-    if len(groups) < 2:
+    if len(groups) < 2 or _groups_of(groups):
         return
     keys = {key for group in groups for key in group if key not in _SIZELESS}
     differ = sorted(key for key in keys
@@ -134,4 +169,4 @@ def flags_of(optimizer: object, model: Optional[torch.nn.Module] = None) -> Opti
     _say_groups(groups)
     if model is not None:
         _say_missing(groups, model)
-    return OptimizerFlags(name, _impl_of(groups[0]), _args_of(name, groups))
+    return OptimizerFlags(name, _impl_of(groups[0]), _args_of(name, groups), _groups_of(groups))

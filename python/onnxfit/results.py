@@ -49,9 +49,11 @@ class Settings:
     optimizer: str = "adamw"
     optimizer_impl: Optional[str] = None  # PyTorch's choice
     optimizer_args: Optional[str] = None  # "weight_decay,nesterov"
+    param_groups: Optional[str] = None
     mode: str = "train"
     loss: str = "cross-entropy"
     label_smoothing: bool = False
+    mixup: bool = False
     framework: str = ""
     gpu: Optional[str] = None
     alloc_conf: str = ""

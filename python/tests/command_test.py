@@ -139,8 +139,11 @@ class Errors(unittest.TestCase):
             str(self.refusal(LENET, optimizer="adamv")),
             "--optimizer: expected none, sgd, sgdm, adam, adamw, rmsprop, adagrad, adafactor, "
             "adafactor-transformers, lion, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit, "
-            "lion-8bit, paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw or "
-            "muon, found 'adamv' (did you mean 'adam'?)")
+            "lion-8bit, paged-lion-8bit, lion-32bit, paged-lion-32bit, schedule-free-adamw, "
+            "schedule-free-sgd, nadam, radam, adamax, ademamix-32bit, ademamix-8bit, "
+            "paged-ademamix-32bit, paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, "
+            "adagrad-8bit, torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, "
+            "timm-lion, timm-adopt, timm-lamb or muon, found 'adamv' (did you mean 'adam'?)")
 
     def test_hints_stand_apart(self):
         error = self.refusal(LENET, gpu="nosuch")

@@ -163,11 +163,18 @@ class Optimizers(unittest.TestCase):
 
     def test_groups_that_differ_are_said(self):
         _, said = self.settings(lambda m: torch.optim.AdamW(
-            [{"params": [p for p in m.parameters() if p.dim() > 1]},
-             {"params": [p for p in m.parameters() if p.dim() < 2], "weight_decay": 0}]))
+            [{"params": [p for n, p in m.named_parameters() if "bias" not in n]},
+             {"params": [p for n, p in m.named_parameters() if "bias" in n], "weight_decay": 0}]))
         self.assertEqual(said, [
             "optimizer: 2 parameter groups that differ in weight_decay are stepped one after the "
             "other; the answer is for one group with the settings of the first"])
+
+    def test_groups_of_matrices_are_played(self):
+        model = resnet18()
+        groups = [{"params": [p for p in model.parameters() if p.dim() > 1]},
+                  {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0}]
+        answer = onnxfit.estimate(model, IMAGES, optimizer=torch.optim.AdamW(groups))
+        self.assertEqual(answer.settings.param_groups, "matrices")
 
     def test_parameters_that_are_left_out_are_said(self):
         _, said = self.settings(lambda m: torch.optim.SGD(m.fc.parameters(), lr=0.1))
@@ -175,8 +182,8 @@ class Optimizers(unittest.TestCase):
 
     def test_others_are_refused(self):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
-            self.settings(lambda m: torch.optim.NAdam(m.parameters()))
-        self.assertIn("found torch.optim.nadam.NAdam", str(caught.exception))
+            self.settings(lambda m: torch.optim.ASGD(m.parameters()))
+        self.assertIn("found torch.optim.asgd.ASGD", str(caught.exception))
 
     def test_losses(self):
         def adam(model):

@@ -1,0 +1,86 @@
+#include "estimator/program/parameter_groups.h"
+
+#include <set>
+#include <string>
+
+#include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
+
+namespace onnxfit {
+namespace {
+
+ParamGroups KindOf(const TrainingSettings& settings) {
+  if (settings.param_groups != ParamGroups::kOfLoop) return settings.param_groups;
+  const LoopLibrary library = settings.loop.library;
+  if (DoesLoop(library, LoopFact::kDecaysMatrices)) return ParamGroups::kTimm;
+  return DoesLoop(library, LoopFact::kDecaysSome) ? ParamGroups::kTransformers : ParamGroups::kOne;
+}
+
+// Weights and biases of normalizations: of LayerNorm, or of all.
+std::set<NameId> OfNorms(const Program& program, bool all) {
+  std::set<NameId> names;
+  for (const AtenCall& call : program.calls) {
+    const bool is_norm = call.op == "layer_norm" || (all && call.op.ends_with("_norm"));
+    if (!is_norm || call.inputs.size() < 2) continue;
+    names.insert(call.inputs.begin() + 1, call.inputs.end());
+  }
+  return names;
+}
+
+// One parameter, as the functions that sort them see it.
+struct Sorted {
+  const std::string& name;
+  size_t dims;
+  bool is_of_layer_norm;
+  bool is_of_norm;
+};
+
+// Which of its groups a library puts a parameter in.
+size_t GroupOf(ParamGroups kind, const Sorted& parameter) {
+  switch (kind) {
+    case ParamGroups::kOfLoop:
+    case ParamGroups::kOne:
+      return 0;
+    // karpathy/nanoGPT, model.py, configure_optimizers: p.dim() >= 2
+    case ParamGroups::kMatrices:
+      return parameter.dims >= 2 ? 0 : 1;
+    // transformers 5.17.0, trainer.py, get_decay_parameter_names
+    case ParamGroups::kTransformers:
+      return parameter.is_of_layer_norm || IsUndecayed(parameter.name) ? 1 : 0;
+    // timm 1.0.31, optim/_param_groups.py, param_groups_weight_decay
+    case ParamGroups::kTimm: {
+      const bool is_matrix = parameter.dims > 1 && !parameter.name.ends_with(".bias");
+      return is_matrix && !IsUndecayedByTimm(parameter.name) ? 1 : 0;
+    }
+    // ultralytics 8.4.190, engine/trainer.py, build_optimizer
+    case ParamGroups::kUltralytics:
+      if (parameter.name.find("bias") != std::string::npos) return 2;
+      return parameter.is_of_norm ? 1 : 0;
+  }
+  return 0;
+}
+
+// The group that decays.
+size_t DecayedOf(ParamGroups kind) { return kind == ParamGroups::kTimm ? 1 : 0; }
+
+}  // namespace
+
+std::vector<ParameterGroup> ParameterGroupsOf(const Program& program,
+                                              const TrainingSettings& settings) {
+  const ParamGroups kind = KindOf(settings);
+  const std::set<NameId> of_layer_norm = OfNorms(program, /*all=*/false);
+  const std::set<NameId> of_norms = OfNorms(program, /*all=*/true);
+  std::vector<ParameterGroup> groups(3);
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].decays = i == DecayedOf(kind);
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const NameId id = program.parameters[i];
+    const ProgramValue& value = program.values[Index(id)];
+    const Sorted sorted = {value.name, value.type.dims.size(), of_layer_norm.contains(id),
+                           of_norms.contains(id)};
+    groups[GroupOf(kind, sorted)].parameters.push_back(i);
+  }
+  std::erase_if(groups, [](const ParameterGroup& group) { return group.parameters.empty(); });
+  return groups;
+}
+
+}  // namespace onnxfit
