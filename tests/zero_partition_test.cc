@@ -91,7 +91,6 @@ TEST_CASE("what is not known of it is refused") {
         "--strategy: expected -p bf16 or fp32 with zero2, which keeps parameters in 32 bits beside "
         "those of the model, found amp-bf16");
   CHECK(error({.clip_grad = true}) == "--strategy: expected no --clip-grad with zero2");
-  CHECK(error({.loop = {.accumulate = 2}}) == "--strategy: expected no --accumulate with zero2");
 }
 
 // Four of x = x + Linear(4096, 1024)(ReLU()(Linear(1024, 4096)(x))), then Linear(1024, 10).

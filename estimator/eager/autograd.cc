@@ -147,6 +147,7 @@ class Engine {
       hooks_.unpack(id);
     }
     if (call == GradNode::kArrival) return PassOn(id, incoming);
+    if (call == GradNode::kSink) return PassAsTheyAre(incoming);
     return call == GradNode::kRerun ? hooks_.rerun(id, incoming) : Gradients(calls_, id, incoming);
   }
 
@@ -158,6 +159,14 @@ class Engine {
       machine_.Retain(incoming[i]);
     }
     hooks_.leave(node.parameter);
+    return incoming;
+  }
+
+  // One that asks for no zeros (set_materialize_grads(False)).
+  std::vector<TensorId> PassAsTheyAre(const std::vector<TensorId>& incoming) {
+    for (const TensorId gradient : incoming) {
+      if (gradient != kNoTensor) machine_.Retain(gradient);
+    }
     return incoming;
   }
 

@@ -52,7 +52,7 @@ class Training {
 
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
-    has_backward() && settings_.ranks.strategy == Strategy::kFsdp ? Shard() : Place();
+    has_backward() && IsFullySharded(settings_.ranks.strategy) ? Shard() : Place();
     batches_.Construct();
     if (has_backward()) optimizer_.Construct();
     if (has_backward() && Does(LoopFact::kSumsLosses)) NewScalar(DType::kFloat32, "sum of losses");
@@ -82,6 +82,7 @@ class Training {
     fsdp_->Construct();
     batches_.HandOver([this](const TensorType& type) { return fsdp_->InputType(type); });
     optimizer_.StepShards(fsdp_->ShardTypes());
+    if (settings_.ranks.fsdp_offload) optimizer_.StepOnly({});
   }
 
   // deepspeed.initialize(model=model, optimizer=…, config=…)
@@ -102,7 +103,7 @@ class Training {
                    .text = "expected no --optimizer-in-backward, which steps before ranks have "
                            "added up their gradients"});
     }
-    ddp_.emplace(calls_, gradients_, ranks.gradients_as_views);
+    ddp_.emplace(calls_, gradients_);
     ddp_->Construct();
     if (ranks.strategy == Strategy::kZero1) optimizer_.StepOnly(FirstShare(program_, ranks.world));
     gradients_.HookAccumulation([this](size_t parameter) { ddp_->TakeGradient(parameter); });
@@ -127,7 +128,9 @@ class Training {
         batches_.Next();
       }
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
-      if (ddp_) ddp_->BeforeForward();
+      const bool reduces = !settings_.ranks.no_sync || i + 1 == settings_.loop.accumulate;
+      if (ddp_) ddp_->BeforeForward(reduces);
+      if (fsdp_) fsdp_->SetReduces(reduces);
       RunForward(/*grad=*/true);
       machine_.EnterPhase(step, Phase::kBackward);
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeBackward);
@@ -169,6 +172,7 @@ class Training {
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
     const bool holds_result = Does(LoopFact::kHoldsResult);
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
+    if (ddp_ && grad) ddp_->AfterForward(forward_, outputs_.names);
     if (evaluation_) evaluation_->DropAttributes();
     if (!holds_result) ReleaseAll(old);
     forward_.Run(outputs_.model_end, program_.calls.size(), grad);
@@ -310,6 +314,7 @@ class Training {
                                 .end =
                                     [this] {
                                       if (fsdp_) fsdp_->EndBackward();
+                                      if (ddp_) ddp_->EndBackward();
                                     }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::optional<ZeroPartition> zero_;

@@ -289,7 +289,7 @@ std::string PagedStates(const Program& program, const TrainingSettings& settings
     }
   }
   if (settings.ranks.strategy != Strategy::kNone && settings.ranks.strategy != Strategy::kDdp)
-    bytes = (bytes + settings.ranks.world - 1) / settings.ranks.world;  // of a rank, about
+    bytes = DivideUp(bytes, SharingRanks(settings.ranks));  // of a rank, about
   return bytes == 0 ? ""
                     : fmt::format(
                           "{} of optimizer state are in managed memory, which is not "

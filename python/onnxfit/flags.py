@@ -27,13 +27,19 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1, zero2 or fsdp
+    strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp or fsdp-hybrid
     world: Union[int, str]  # ranks; "auto" in an estimate
     ddp_views: bool
+    ddp_static_graph: bool
+    no_sync: bool  # with accumulate
+    shard_world: Optional[int]  # ranks of a replica of fsdp-hybrid
     fsdp_modules: Names  # "auto", "every=N", or modules
     fsdp_keep: bool
+    fsdp_reshard: Optional[int]  # ranks
+    fsdp_offload: bool
     fsdp_policy: Optional[str]  # bf16
     reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
+    overlap_comm: bool  # of DeepSpeed's zero2
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     label_smoothing: bool
@@ -162,7 +168,8 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
-    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_views", "dora", "ema", "fsdp_keep",
+    **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_static_graph", "ddp_views", "dora",
+                     "ema", "fsdp_keep", "fsdp_offload", "no_sync", "overlap_comm",
                      "hold_outputs", "label_smoothing", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
