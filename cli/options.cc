@@ -255,6 +255,7 @@ constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
                                   {"--dora", "--lora"},
                                   {"--checkpoint-reentrant", "--checkpoint"},
                                   {"--world", "--strategy"},
+                                  {"--devices", "--strategy"},
                                   {"--ddp-views", "--strategy"},
                                   {"--ddp-static-graph", "--strategy"},
                                   {"--no-sync", "--strategy"},
@@ -351,11 +352,17 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
 }
 
 // Groups of ranks are of one size.
-void CheckMeshes(const RankSettings& ranks, bool finds_world) {
+void CheckMeshes(const RankSettings& ranks, bool finds_world,
+                 const std::vector<std::string>& given) {
   const int64_t sharing = SharingRanks(ranks);
+  const auto is_given = [&](std::string_view flag) {
+    return std::ranges::find(given, flag) != given.end();
+  };
   const auto refuse = [](const char* flag, const std::string& text) {
     throw Error({.where = flag, .text = text});
   };
+  if (is_given("--devices") && is_given("--world"))
+    refuse("--devices", "expected no --world: it counts the ranks");
   if (ranks.fsdp_reshard > 0 && ranks.fsdp_keep)
     refuse("--fsdp-reshard", "expected no --fsdp-keep");
   if (finds_world && (ranks.fsdp_reshard > 0 || ranks.strategy == Strategy::kFsdpHybrid)) {
@@ -446,7 +453,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   RefuseAlone(options.given);
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
-  CheckMeshes(options.request.settings.ranks, options.finds_world);
+  CheckMeshes(options.request.settings.ranks, options.finds_world, options.given);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
   CheckCompiled(options.request.settings);

@@ -10,6 +10,7 @@
 
 #include "cli/flags.h"
 #include "estimator/base/bytes.h"
+#include "estimator/base/cards.h"
 #include "estimator/report/layout.h"
 #include "tests/parsed_options.h"
 #include "tests/working_folder.h"
@@ -234,8 +235,23 @@ TEST_CASE("meshes of ranks reach their places") {
   CHECK(ranks.no_sync);
   CHECK(Parse({"m.onnx", "--strategy=ddp", "--ddp-static-graph"})
             .request.settings.ranks.static_graph);
-  CHECK(Parse({"m.onnx", "--strategy=zero2", "--overlap-comm"})
-            .request.settings.ranks.overlap_comm);
+  CHECK(
+      Parse({"m.onnx", "--strategy=zero2", "--overlap-comm"}).request.settings.ranks.overlap_comm);
+}
+
+TEST_CASE("devices are the cards of all ranks") {
+  const Options options = Parse({"m.onnx", "--strategy=fsdp", "--devices=4xt4,2xa100-40gb,t4"});
+  CHECK(options.request.settings.ranks.world == 7);
+  REQUIRE(options.targets.cards.size() == 2);
+  CHECK(options.targets.cards[0] == FindCard("t4"));
+  CHECK(options.targets.cards[1] == FindCard("a100-40gb"));
+  CHECK(ErrorOf({"m.onnx", "--devices=4xt4"}) ==
+        "--devices: expected beside --strategy, which is missing");
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=4xt4", "--world=4"}) ==
+        "--devices: expected no --world: it counts the ranks");
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=0xt4"}).starts_with("--devices: "));
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=4xnothing"})
+            .starts_with("--devices: expected a card, found 'nothing'"));
 }
 
 TEST_CASE("groups of ranks are of one size") {

@@ -126,6 +126,8 @@ struct Truth {
   int64_t world;
   Optimizer optimizer;
   int64_t exact;
+  int64_t micro_batches = 1;
+  bool overlaps = false;
 };
 
 // What torch 2.11's allocator counted at the second step's peak under DeepSpeed 0.19.8
@@ -134,7 +136,11 @@ constexpr Truth kTruths[] = {{1'000'000, 2, Optimizer::kAdamW, 429'496'496},
                              {500'000'000, 8, Optimizer::kAdamW, 1'202'814'582},
                              {5'000'000, 8, Optimizer::kAdamW, 177'598'952},
                              {5'000'000, 8, Optimizer::kSgd, 144'013'784},
-                             {20'000'000, 1, Optimizer::kAdamW, 756'969'736}};
+                             {20'000'000, 1, Optimizer::kAdamW, 756'969'736},
+                             {500'000'000, 8, Optimizer::kAdamW, 1'211'211'382, 2},
+                             {500'000'000, 8, Optimizer::kAdamW, 2'202'814'582, 1, true},
+                             {20'000'000, 1, Optimizer::kSgd, 488'288'440, 2},
+                             {5'000'000, 8, Optimizer::kSgd, 144'013'784, 1, true}};
 
 TEST_CASE("peaks are those that DeepSpeed has, scalars aside") {
   const std::string text = ResidualNet();
@@ -146,8 +152,11 @@ TEST_CASE("peaks are those that DeepSpeed has, scalars aside") {
     request.settings.precision = Precision::kBf16;
     request.settings.optimizer = truth.optimizer;
     request.settings.in_place = InPlaceUse::kNever;
-    request.settings.ranks = {
-        .strategy = Strategy::kZero2, .world = truth.world, .reduce_bucket = truth.bucket};
+    request.settings.ranks = {.strategy = Strategy::kZero2,
+                              .world = truth.world,
+                              .reduce_bucket = truth.bucket,
+                              .overlap_comm = truth.overlaps};
+    request.settings.loop.accumulate = truth.micro_batches;
     const Graph file = ParseGraph(text);
     const Estimate estimate = MakeEstimate(file, request);
     const int64_t off = estimate.steps[1].peak.exact_bytes - truth.exact;

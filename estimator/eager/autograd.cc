@@ -171,11 +171,13 @@ class Engine {
   }
 
   // AccumulateGrad: the gradient is taken as it is where nobody else holds it and it lies
-  // in memory as the parameter does; otherwise copied; a second one is added in place.
+  // in memory as the parameter does; otherwise copied; a second one is added in place, and still
+  // there for hooks.
   void Accumulate(int32_t parameter, TensorId gradient) {
     const auto index = static_cast<size_t>(parameter);
     const NameId name = calls_.program().parameters[index];
     if (parameter_gradients_.Has(index)) {
+      parameter_gradients_.Accumulated(index);
       machine_.Release(gradient);
       return;
     }

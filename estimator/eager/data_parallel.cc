@@ -52,6 +52,7 @@ DataParallel::DataParallel(CallTable& calls, ParameterGradients& gradients)
       gradients_(gradients),
       ranks_(calls.settings().ranks),
       label_(machine_.AddLabel("DDP bucket")),
+      came_(gradients.size()),
       bucket_of_(gradients.size()) {}
 
 // _sync_module_states, then the Reducer, whose only bucket has all gradients; set_static_graph,
@@ -97,10 +98,14 @@ void DataParallel::AfterForward(Forward& forward, const std::vector<NameId>& out
   for (size_t i = 0; i < names.size(); ++i) forward.Bind(names[i], clones[i]);
 }
 
-// autograd_hook
+// autograd_hook: of several for one parameter, which a static graph may have, the last counts.
 void DataParallel::TakeGradient(size_t parameter) {
   if (!reduces_ || (ranks_.static_graph && !has_reduced_)) return;
-  if (!has_rebuilt_) order_.push_back(parameter);
+  if (!has_rebuilt_) {
+    if (came_[parameter]) std::erase(order_, parameter);
+    came_[parameter] = true;
+    order_.push_back(parameter);
+  }
   if (ranks_.gradients_as_views) GiveView(parameter);
 }
 

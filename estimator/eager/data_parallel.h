@@ -53,6 +53,7 @@ class DataParallel {
   const RankSettings& ranks_;
   LabelId label_;
   std::vector<size_t> order_;  // of gradients, by parameter, in the first such backward
+  std::vector<bool> came_;     // by parameter: whether it is there
   std::vector<TensorId> buckets_;
   std::vector<size_t> bucket_of_;  // by parameter
   bool reduces_ = true;            // require_backward_grad_sync

@@ -67,6 +67,7 @@ class Training {
 
  private:
   bool Does(LoopFact fact) const { return DoesLoop(settings_.loop.library, fact); }
+  bool ReducesLast() const { return settings_.ranks.no_sync || Does(LoopFact::kReducesLast); }
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
 
   void Place() {
@@ -128,7 +129,7 @@ class Training {
         batches_.Next();
       }
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
-      const bool reduces = !settings_.ranks.no_sync || i + 1 == settings_.loop.accumulate;
+      const bool reduces = !ReducesLast() || i + 1 == settings_.loop.accumulate;
       if (ddp_) ddp_->BeforeForward(reduces);
       if (fsdp_) fsdp_->SetReduces(reduces);
       RunForward(/*grad=*/true);

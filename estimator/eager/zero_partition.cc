@@ -47,6 +47,7 @@ ZeroPartition::ZeroPartition(CallTable& calls, Forward& forward, ParameterGradie
       machine_(calls.machine()),
       forward_(forward),
       gradients_(gradients),
+      is_reducing_(gradients.size()),
       label_(machine_.AddLabel("ZeRO")) {
   const Program& program = calls.program();
   int64_t elements = 0;
@@ -116,6 +117,7 @@ void ZeroPartition::SetUpBuckets() {
 void ZeroPartition::TakeGradient(size_t parameter) {
   const int64_t size = calls_.settings().ranks.reduce_bucket;
   const int64_t elements = ElementsOf(parameter);
+  if (is_reducing_[parameter]) return;  // it was added up there
   if (buckets_.empty()) SetUpBuckets();
   if (in_bucket_ + elements > size) {
     Reduce();
@@ -124,6 +126,7 @@ void ZeroPartition::TakeGradient(size_t parameter) {
   if (elements <= size) GiveView(buckets_[turn_], parameter);
   in_bucket_ += elements;
   reducing_.push_back(parameter);
+  is_reducing_[parameter] = true;
 }
 
 // average_tensor and allreduce_and_scatter: of slices for each rank in a row, a copy where there
@@ -159,6 +162,7 @@ void ZeroPartition::Reduce() {
   if (calls_.settings().ranks.overlap_comm) machine_.UseStream(kReductionStream);
   PassCopies();
   for (const size_t parameter : std::exchange(reducing_, {})) {
+    is_reducing_[parameter] = false;
     if (begins_[parameter] >= partition_) {
       gradients_.Drop(parameter, machine_);
       continue;

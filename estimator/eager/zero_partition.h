@@ -59,6 +59,7 @@ class ZeroPartition {
   size_t turn_ = 0;                 // which of them is being filled
   int64_t in_bucket_ = 0;           // elements
   std::vector<size_t> reducing_;    // parameters whose gradients are there
+  std::vector<bool> is_reducing_;   // the same, by parameter
   TensorId kept_ = kNoTensor;       // grads_in_partition
   TensorId added_up_ = kNoTensor;   // all_grad_tensors: that of the step's first micro-batch
   LabelId label_;

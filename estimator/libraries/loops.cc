@@ -19,7 +19,13 @@ constexpr LoopRow kLoopRows[] = {
     {LoopLibrary::kAccelerate,
      LoopFact::kDividesLoss,
      {kAccelerate, "accelerator.py", "loss = loss / self.gradient_accumulation_steps"}},
+    {LoopLibrary::kAccelerate,
+     LoopFact::kReducesLast,
+     {kAccelerate, "accelerator.py", "if allow_gradient_sync else self.no_sync(m)"}},
 
+    {LoopLibrary::kTrainer,
+     LoopFact::kReducesLast,
+     {kTransformers, "trainer.py", "functools.partial(self.accelerator.no_sync, model=model)"}},
     {LoopLibrary::kTrainer,
      LoopFact::kCastsOutputs,
      {kAccelerate, "accelerator.py", "convert_outputs_to_fp32(model.forward.__func__)"}},

@@ -79,10 +79,12 @@ class RunFlags(TypedDict, total=False):
 
 class EstimateFlags(RunFlags, total=False):
     why: Optional[str]  # the name of a tensor or a node
+    devices: Names  # cards of all ranks, such as ["4xa100-40gb", "4xt4"]
 
 
 class MaxBatchFlags(RunFlags, total=False):
     all_gpus: bool
+    devices: Names  # cards of all ranks
     multiple_of: Optional[int]
     max: Optional[int]
 
@@ -165,7 +167,7 @@ def _assume(flag: str, value: object) -> List[str]:
 
 
 _WRITERS: Dict[str, Write] = {
-    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args"), _list),
+    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args", "devices"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
     **dict.fromkeys(("checkpoint_reentrant", "clip_grad", "ddp_static_graph", "ddp_views", "dora",

@@ -55,6 +55,8 @@ class Flags(unittest.TestCase):
               "accumulate": 2, "no_sync": True},
              ["--strategy", "fsdp-hybrid", "--shard-world", "4", "--fsdp-reshard", "2",
               "--fsdp-offload", "--accumulate", "2", "--no-sync"]),
+            ({"strategy": "ddp", "devices": ["4xt4", "a100-40gb"]},
+             ["--strategy", "ddp", "--devices", "4xt4,a100-40gb"]),
             ({"strategy": "zero2", "overlap_comm": True, "ddp_static_graph": False},
              ["--strategy", "zero2", "--overlap-comm"]),
             ({"strategy": "fsdp", "fsdp_modules": ["h.*"], "fsdp_keep": True},
