@@ -131,7 +131,7 @@ struct Truth {
 };
 
 // What torch 2.11's allocator counted at the second step's peak under DeepSpeed 0.19.8
-// (benchmarks/ways/deepspeed_zero2.py).
+// (benchmarks/ways/deepspeed_zero.py).
 constexpr Truth kTruths[] = {{1'000'000, 2, Optimizer::kAdamW, 429'496'496},
                              {500'000'000, 8, Optimizer::kAdamW, 1'202'814'582},
                              {5'000'000, 8, Optimizer::kAdamW, 177'598'952},

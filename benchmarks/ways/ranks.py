@@ -63,10 +63,19 @@ def fsdp(model, *shape, **options):
     return fully_shard(model, mesh=mesh, **options).train()
 
 
-def fsdp_bf16(model):
+def bf16_policy():
     import torch
     from torch.distributed.fsdp import MixedPrecisionPolicy
-    return fsdp(model, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    return MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+
+
+def offload_policy():
+    from torch.distributed.fsdp import CPUOffloadPolicy
+    return CPUOffloadPolicy(pin_memory=False)
+
+
+def fsdp_bf16(model):
+    return fsdp(model, mp_policy=bf16_policy())
 
 
 def fsdp_checkpoint(model):
@@ -91,20 +100,34 @@ def fsdp_reshard(model):
     return fsdp(model, reshard_after_forward=SMALLER)
 
 
+def fsdp_reshard_bf16(model):
+    return fsdp(model, reshard_after_forward=SMALLER, mp_policy=bf16_policy())
+
+
+def fsdp_reshard_all(model):
+    """True that is told, which the whole model obeys, too."""
+    return fsdp(model, reshard_after_forward=True)
+
+
+def fsdp_reshard_checkpoint(model):
+    checkpoints.put_around_blocks(model)
+    return fsdp_reshard(model)
+
+
 def fsdp_hybrid(model):
     return fsdp(model, WORLD // SMALLER, SMALLER)
 
 
 def fsdp_hybrid_bf16(model):
-    import torch
-    from torch.distributed.fsdp import MixedPrecisionPolicy
-    return fsdp(model, WORLD // SMALLER, SMALLER,
-                mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    return fsdp(model, WORLD // SMALLER, SMALLER, mp_policy=bf16_policy())
 
 
 def fsdp_offload(model):
-    from torch.distributed.fsdp import CPUOffloadPolicy
-    return fsdp(model, offload_policy=CPUOffloadPolicy(pin_memory=False))
+    return fsdp(model, offload_policy=offload_policy())
+
+
+def fsdp_offload_bf16(model):
+    return fsdp(model, offload_policy=offload_policy(), mp_policy=bf16_policy())
 
 
 def set_sync(model, is_last):

@@ -274,15 +274,18 @@ std::vector<TensorId> FullySharded::GatherInputs(int32_t module) {
   }
   if (GroupOf(module).sharded == Sharded::kAfterForward) return {};
   std::vector<TensorId> inputs;
-  for (const NameId name : ModuleOf(module).parameters) {
-    TensorId input = New(ShardOf(name), Kind::kTemporary);
-    if (TypeOf(name).dtype != StoredType(name).dtype) {
-      const TensorType cast = FirstRows(TypeOf(name), world_);
-      machine_.Release(std::exchange(input, New(cast, Kind::kTemporary)));
-    }
-    inputs.push_back(input);
-  }
+  for (const NameId name : ModuleOf(module).parameters) inputs.push_back(GatherInput(name));
   return inputs;
+}
+
+// all_gather_inputs: kNoTensor where it is the shard itself.
+TensorId FullySharded::GatherInput(NameId name) {
+  TensorId input = kNoTensor;
+  if (ranks_.fsdp_offload) input = New(ShardOf(name), Kind::kTemporary);
+  if (TypeOf(name).dtype == StoredType(name).dtype) return input;
+  const TensorId cast = New(FirstRows(TypeOf(name), world_), Kind::kTemporary);
+  if (input != kNoTensor) machine_.Release(input);
+  return cast;
 }
 
 // wait_for_unshard: in forward the next module lets go of what was gathered.
@@ -303,20 +306,20 @@ void FullySharded::CopyOut(int32_t module) {
   if (done != kNoTensor) machine_.Release(done);
 }
 
-// One rank alone casts parameter by parameter, each by the same local name.
+// One rank alone copies and casts parameter by parameter, each by the same local name.
 void FullySharded::MakeUnsharded(int32_t module) {
   Group& group = GroupOf(module);
   const std::vector<NameId>& names = ModuleOf(module).parameters;
   const bool is_first = group.tensors.empty();
-  TensorId cast = kNoTensor;
+  TensorId input = kNoTensor;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (world_ == 1 && ranks_.fsdp_policy) {
-      const TensorId before = std::exchange(cast, New(TypeOf(names[i]), Kind::kTemporary));
+    if (world_ == 1) {
+      const TensorId before = std::exchange(input, GatherInput(names[i]));
       if (before != kNoTensor) machine_.Release(before);
     }
     is_first ? AddUnsharded(names[i], group) : machine_.AllocStorage(group.tensors[i]);
   }
-  if (cast != kNoTensor) machine_.Release(cast);
+  if (input != kNoTensor) machine_.Release(input);
 }
 
 void FullySharded::AddUnsharded(NameId name, Group& group) {

@@ -101,6 +101,7 @@ class FullySharded {
   void ReshardAfterForward(int32_t module);
   void Reshard(int32_t module);
   std::vector<TensorId> GatherInputs(int32_t module);
+  TensorId GatherInput(NameId name);
   void Prefetch(int32_t module);
   std::vector<size_t> WithGradients(int32_t module) const;
   void KeepUnreduced(const std::vector<size_t>& parameters);

@@ -232,6 +232,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   }
   if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));
+    if (request.settings.ranks.fsdp_offload) {
+      assumptions.emplace_back(
+          "shards, gradients and optimizer state are in the host's memory, which is not counted "
+          "(--fsdp-offload)");
+    }
   }
   return assumptions;
 }
