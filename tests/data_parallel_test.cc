@@ -175,6 +175,27 @@ TEST_CASE("another rank may have more than the first") {
   CHECK(MoreThanFirstShare(program, 1) == 0);
 }
 
+// The first micro-batch's have memory of their own until the second is added, which is copied.
+TEST_CASE("a gradient that was not reduced becomes a part of its bucket when more is added") {
+  const auto gradients_held = [](bool no_sync) {
+    TrainingSettings settings = {.loss = Loss::kMse, .steps = 2};
+    settings.loop.accumulate = 2;
+    settings.ranks = {.strategy = Strategy::kDdp, .gradients_as_views = true, .no_sync = no_sync};
+    const Trace trace = Train(Build(kNet, settings).program, settings);
+    int64_t bytes = 0;
+    for (const Event& event : trace.events) {
+      if (event.type == Event::Type::kPhase && event.phase == Phase::kOptimizer) break;
+      if (event.type != Event::Type::kAlloc && event.type != Event::Type::kFree) continue;
+      const Buffer& buffer = trace.buffers[Index(event.id)];
+      if (!LabelText(trace, buffer.label).ends_with(".grad")) continue;
+      bytes += event.type == Event::Type::kAlloc ? buffer.bytes : -buffer.bytes;
+    }
+    return bytes;
+  };
+  CHECK(gradients_held(false) == 0);
+  CHECK(gradients_held(true) == 0);
+}
+
 TEST_CASE("an optimizer in backward is none that waits for the ranks") {
   TrainingSettings settings = {.optimizer_in_backward = true};
   settings.ranks.strategy = Strategy::kDdp;

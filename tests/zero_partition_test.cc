@@ -95,20 +95,14 @@ TEST_CASE("what is not known of it is refused") {
 
 // Four of x = x + Linear(4096, 1024)(ReLU()(Linear(1024, 4096)(x))), then Linear(1024, 10).
 std::string ResidualNet() {
-  std::string weights =
-      "float[10, 1024] hw = [\"location\": \"none\"], float[10] hb = "
-      "[\"location\": \"none\"]";
+  std::string weights;
   std::string nodes;
   std::string last = "x";
   for (const char* l : {"0", "1", "2", "3"}) {
-    weights =
-        fmt::format(
-            "{1}float[4096, 1024] uw{0} = [\"location\": \"none\"], float[4096] ub{0} = "
-            "[\"location\": "
-            "\"none\"], float[1024, 4096] dw{0} = [\"location\": \"none\"], float[1024] db{0} = "
-            "[\"location\": \"none\"]{2}",
-            l, "", "") +
-        ", " + weights;
+    weights += fmt::format(
+        R"(float[4096, 1024] uw{0} = ["location": "none"], float[4096] ub{0} = ["location": "none"],
+           float[1024, 4096] dw{0} = ["location": "none"], float[1024] db{0} = ["location": "none"],)",
+        l);
     nodes += fmt::format(
         "u{0} = Gemm <transB = 1> ({1}, uw{0}, ub{0}) r{0} = Relu (u{0}) "
         "d{0} = Gemm <transB = 1> (r{0}, dw{0}, db{0}) x{0} = Add ({1}, d{0}) ",
@@ -116,8 +110,10 @@ std::string ResidualNet() {
     last = std::string("x") + l;
   }
   return fmt::format(
-      "net (float[N, 1024] x) => (float[N, 10] y) < {} > {{ {} y = Gemm <transB = 1> "
-      "({}, hw, hb) }}",
+      R"(net (float[N, 1024] x) => (float[N, 10] y)
+         < {} float[10, 1024] hw = ["location": "none"], float[10] hb = ["location": "none"] > {{
+           {} y = Gemm <transB = 1> ({}, hw, hb)
+         }})",
       weights, nodes, last);
 }
 
