@@ -21,9 +21,7 @@ constexpr StreamId kGatherStream = 1;  // all_gather_copy_in_stream
 constexpr StreamId kReduceStream = 2;  // reduce_scatter_stream
 
 std::vector<ShardedModule> ModulesOf(const CallTable& calls) {
-  const std::vector<std::string>& globs = calls.settings().ranks.fsdp_modules;
-  return ShardedModules(calls.program(),
-                        globs.empty() ? std::vector<std::string>{kAutoCheckpoint} : globs);
+  return ShardedModules(calls.program(), ShardedGlobs(calls.settings().ranks));
 }
 
 }  // namespace
