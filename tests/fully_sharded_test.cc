@@ -148,6 +148,13 @@ TEST_CASE("gradients that are not scattered yet are whole, under a policy in fp3
   CHECK(backward.find(fmt::format("{}", kMatrix)) != std::string::npos);
 }
 
+TEST_CASE("accelerate scatters the last micro-batch's gradients alone") {
+  TrainingSettings settings = Sharded();
+  settings.loop = {.library = LoopLibrary::kAccelerate, .accumulate = 2};
+  CHECK(AskedOn(2, Phase::kBackward, RunOf(settings)) ==
+        fmt::format("{} {} {}", 2 * kMatrix / kRanks, kHead / kRanks, 2 * kMatrix / kRanks));
+}
+
 TEST_CASE("under a policy shards and gradients stay in fp32") {
   TrainingSettings settings = Sharded();
   settings.precision = Precision::kBf16;

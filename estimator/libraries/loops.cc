@@ -87,6 +87,9 @@ constexpr LoopRow kLoopRows[] = {
      {kLightning, "pytorch/loops/optimization/automatic.py", "self._zero_grad_fn()"}},
 
     {LoopLibrary::kTimm,
+     LoopFact::kReducesLast,
+     {kTimmScript, "train.py", "if has_no_sync and not need_update:"}},
+    {LoopLibrary::kTimm,
      LoopFact::kLoadsImages,
      {kTimm, "data/loader.py", "next_input.to(self.img_dtype).sub_(self.mean).div_(self.std)"}},
     {LoopLibrary::kTimm,
