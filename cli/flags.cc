@@ -57,6 +57,29 @@ void SetCard(const Typed& typed, Options& options) {
   options.targets.machines.insert({card, {typed.text, rented->cards}});
 }
 
+constexpr int64_t kMostOfOneCard = int64_t{1} << 20;
+
+// "4xt4" is as often a card as it says, "t4" once; no card's name is digits before an x.
+int64_t SetDevice(const Typed& typed, Options& options) {
+  const size_t digits = std::min(typed.text.find_first_not_of("0123456789"), typed.text.size());
+  const bool is_counted = digits > 0 && digits < typed.text.size() && typed.text[digits] == 'x';
+  const std::string name = is_counted ? typed.text.substr(digits + 1) : typed.text;
+  const std::vector<const Card*>& cards = options.targets.cards;
+  const Card* card = FindCard(name);
+  if (card == nullptr || std::ranges::find(cards, card) == cards.end()) {
+    SetCard({.place = typed.place, .text = name}, options);
+  }
+  if (!is_counted) return 1;
+  return ParseWhole({.place = typed.place, .text = typed.text.substr(0, digits)}, 1, kMostOfOneCard);
+}
+
+// The cards of all ranks.
+void SetDevices(const Typed& typed, Options& options) {
+  int64_t ranks = 0;
+  for (const Typed& item : SplitList(typed)) ranks += SetDevice(item, options);
+  options.request.settings.ranks.world = ranks;
+}
+
 void SetMemory(const Typed& typed, Options& options) {
   const int64_t bytes = ParseBytes(typed.text, typed.place);
   if (bytes == 0) Refuse(typed, "a size above 0, such as 8GiB");
@@ -74,6 +97,9 @@ std::vector<Flag> TargetFlags() {
       {"--gpu", "-g", "NAME", kGroup,
        "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
        SetCard, true, false, kOfAnswers | Only(Command::kExplainOom)},
+      {"--devices", "", "LIST", kGroup,
+       "the cards of all ranks, in the place of --world: 4xa100-40gb,4xt4; it has to fit each", "",
+       SetDevices, false, false, Only(Command::kEstimate) | Only(Command::kMaxBatch)},
       {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first, as a list: exit 0",
        "", [](const Typed& t, Options& o) { o.targets.lists_all = ParseSwitch(t); }, false, false,
        Only(Command::kMaxBatch)},

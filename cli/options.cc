@@ -255,11 +255,19 @@ constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
                                   {"--dora", "--lora"},
                                   {"--checkpoint-reentrant", "--checkpoint"},
                                   {"--world", "--strategy"},
+                                  {"--devices", "--strategy"},
                                   {"--ddp-views", "--strategy"},
+                                  {"--ddp-static-graph", "--strategy"},
+                                  {"--no-sync", "--strategy"},
+                                  {"--no-sync", "--accumulate"},
+                                  {"--shard-world", "--strategy"},
                                   {"--fsdp-modules", "--strategy"},
                                   {"--fsdp-keep", "--strategy"},
+                                  {"--fsdp-reshard", "--strategy"},
+                                  {"--fsdp-offload", "--strategy"},
                                   {"--fsdp-policy", "--strategy"},
-                                  {"--reduce-bucket", "--strategy"}};
+                                  {"--reduce-bucket", "--strategy"},
+                                  {"--overlap-comm", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {
@@ -344,28 +352,64 @@ void CheckMixup(const TrainingSettings& settings) {
 }
 
 // What only ranks of one kind have.
+struct RankFlag {
+  std::string_view flag;
+  bool is_set;
+  std::vector<Strategy> strategies;
+};
+
 void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
-  const bool is_bucket_said = std::ranges::find(given, "--reduce-bucket") != given.end();
-  if (is_bucket_said && ranks.strategy != Strategy::kZero2) {
-    throw Error({.where = "--reduce-bucket",
-                 .text = fmt::format("expected with --strategy zero2, found {}",
-                                     ToString(ranks.strategy))});
+  using enum Strategy;
+  const auto is_given = [&](std::string_view flag) {
+    return std::ranges::find(given, flag) != given.end();
+  };
+  const RankFlag flags[] = {{"--reduce-bucket", is_given("--reduce-bucket"), {kZero2}},
+                            {"--overlap-comm", ranks.overlap_comm, {kZero2}},
+                            {"--ddp-views", ranks.gradients_as_views, {kDdp, kZero1}},
+                            {"--ddp-static-graph", ranks.static_graph, {kDdp, kZero1}},
+                            {"--no-sync", ranks.no_sync, {kDdp, kZero1, kFsdp, kFsdpHybrid}},
+                            {"--shard-world", is_given("--shard-world"), {kFsdpHybrid}},
+                            {"--fsdp-modules", !ranks.fsdp_modules.empty(), {kFsdp, kFsdpHybrid}},
+                            {"--fsdp-keep", ranks.fsdp_keep, {kFsdp, kFsdpHybrid}},
+                            {"--fsdp-reshard", ranks.fsdp_reshard > 0, {kFsdp, kFsdpHybrid}},
+                            {"--fsdp-offload", ranks.fsdp_offload, {kFsdp, kFsdpHybrid}},
+                            {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}}};
+  for (const auto& [flag, is_set, strategies] : flags) {
+    if (!is_set || std::ranges::find(strategies, ranks.strategy) != strategies.end()) continue;
+    std::vector<std::string_view> names;
+    for (const Strategy strategy : strategies) names.push_back(ToString(strategy));
+    throw Error({.where = std::string(flag),
+                 .text = fmt::format("expected with --strategy {}, found {}",
+                                     fmt::join(names, " or "), ToString(ranks.strategy))});
   }
-  const bool is_of_ddp = ranks.strategy == Strategy::kDdp || ranks.strategy == Strategy::kZero1;
-  if (ranks.gradients_as_views && !is_of_ddp) {
-    throw Error({.where = "--ddp-views",
-                 .text = fmt::format("expected with --strategy ddp or zero1, found {}",
-                                     ToString(ranks.strategy))});
+}
+
+// Groups of ranks are of one size.
+void CheckMeshes(const RankSettings& ranks, bool finds_world,
+                 const std::vector<std::string>& given) {
+  const int64_t sharing = SharingRanks(ranks);
+  const auto is_given = [&](std::string_view flag) {
+    return std::ranges::find(given, flag) != given.end();
+  };
+  const auto refuse = [](const char* flag, const std::string& text) {
+    throw Error({.where = flag, .text = text});
+  };
+  if (is_given("--devices") && is_given("--world"))
+    refuse("--devices", "expected no --world: it counts the ranks");
+  if (ranks.fsdp_reshard > 0 && ranks.fsdp_keep)
+    refuse("--fsdp-reshard", "expected no --fsdp-keep");
+  if (finds_world && (ranks.fsdp_reshard > 0 || ranks.strategy == Strategy::kFsdpHybrid)) {
+    refuse("--world", "auto: expected ranks that all share the model, at all times");
   }
-  if (ranks.strategy == Strategy::kFsdp) return;
-  const std::string_view flag = !ranks.fsdp_modules.empty() ? "--fsdp-modules"
-                                : ranks.fsdp_keep           ? "--fsdp-keep"
-                                : ranks.fsdp_policy         ? "--fsdp-policy"
-                                                            : "";
-  if (flag.empty()) return;
-  throw Error(
-      {.where = std::string(flag),
-       .text = fmt::format("expected with --strategy fsdp, found {}", ToString(ranks.strategy))});
+  if (ranks.strategy == Strategy::kFsdpHybrid && ranks.world % sharing != 0) {
+    refuse("--shard-world",
+           fmt::format("expected a divisor of --world {}, found {}", ranks.world, sharing));
+  }
+  if (ranks.fsdp_reshard > 0 && sharing % ranks.fsdp_reshard != 0) {
+    refuse("--fsdp-reshard", fmt::format("expected a divisor of the {} ranks that share the model, "
+                                         "found {}",
+                                         sharing, ranks.fsdp_reshard));
+  }
 }
 
 // What compiled models do beside these is not known.
@@ -462,6 +506,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
   RefuseAlone(options.given);
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
+  CheckMeshes(options.request.settings.ranks, options.finds_world, options.given);
   CheckGroups(options);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
@@ -497,10 +542,16 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--strategy",
                                             "--world",
                                             "--ddp-views",
+                                            "--ddp-static-graph",
+                                            "--no-sync",
+                                            "--shard-world",
                                             "--fsdp-modules",
                                             "--fsdp-keep",
+                                            "--fsdp-reshard",
+                                            "--fsdp-offload",
                                             "--fsdp-policy",
                                             "--reduce-bucket",
+                                            "--overlap-comm",
                                             "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.

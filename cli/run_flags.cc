@@ -389,7 +389,9 @@ std::vector<Flag> RunFlags() {
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +
            ": what the first of --world ranks has under DistributedDataParallel, with "
-           "ZeroRedundancyOptimizer beside it, with DeepSpeed's ZeRO, or under fully_shard (FSDP2)",
+           "ZeroRedundancyOptimizer beside it, with DeepSpeed's ZeRO, or under fully_shard "
+           "(FSDP2), "
+           "hybrid: over a mesh of replicas, each of --shard-world ranks",
        "single",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
@@ -407,6 +409,16 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.gradients_as_views = ParseSwitch(t);
        }},
+      {"--ddp-static-graph", "", "", kGroup, "DistributedDataParallel(static_graph=True)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ranks.static_graph = ParseSwitch(t); }},
+      {"--no-sync", "", "", kGroup,
+       "gradients of all but the last batch of --accumulate stay with their rank (DDP's no_sync, "
+       "FSDP2's set_requires_gradient_sync)",
+       "", [](const Typed& t, Options& o) { o.request.settings.ranks.no_sync = ParseSwitch(t); }},
+      {"--shard-world", "", "N", kGroup, "ranks that share one replica of fsdp-hybrid", "8",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.shard_world = ParseWhole(t, 1, kMostRanks);
+       }},
       {"--fsdp-modules", "", "GLOB", kGroup,
        "fully_shard is put on each module of that name, then on the whole model; auto: the blocks "
        "that repeat; repeatable",
@@ -414,6 +426,16 @@ std::vector<Flag> RunFlags() {
       {"--fsdp-keep", "", "", kGroup,
        "parameters stay whole between forward and backward (reshard_after_forward=False)", "",
        [](const Typed& t, Options& o) { o.request.settings.ranks.fsdp_keep = ParseSwitch(t); }},
+      {"--fsdp-reshard", "", "N", kGroup,
+       "so many ranks share each module's parameters between forward and backward, the whole "
+       "model's, too (reshard_after_forward=N)",
+       "",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.fsdp_reshard = ParseWhole(t, 1, kMostRanks);
+       }},
+      {"--fsdp-offload", "", "", kGroup,
+       "shards, gradients and optimizer are the host's (CPUOffloadPolicy)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ranks.fsdp_offload = ParseSwitch(t); }},
       {"--fsdp-policy", "", "P", kGroup,
        "bf16: MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)", "",
        [](const Typed& t, Options& o) {
@@ -425,6 +447,9 @@ std::vector<Flag> RunFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.reduce_bucket = ParseWhole(t, 1, kMostBucket);
        }},
+      {"--overlap-comm", "", "", kGroup,
+       "two of DeepSpeed's buckets take turns, reduced on a stream of their own (zero2)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ranks.overlap_comm = ParseSwitch(t); }},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),

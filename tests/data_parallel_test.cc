@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "estimator/base/error.h"
@@ -55,7 +56,7 @@ constexpr int64_t kA = 512 * 512 * 4, kB = 512 * 12288 * 4, kD = 512 * 4;
 // By recorded events of torch 2.11.0 over a group of 8.
 TEST_CASE("the model is broadcast, and all gradients have one bucket at first") {
   Rank rank;
-  DataParallel ddp(rank.calls, rank.gradients, false);
+  DataParallel ddp(rank.calls, rank.gradients);
   ddp.Construct();
   CHECK(rank.Events() == fmt::format("+{0} -{0} +{0}", kA + 2 * kB + kD));
   ddp.BeforeForward();
@@ -64,7 +65,7 @@ TEST_CASE("the model is broadcast, and all gradients have one bucket at first") 
 
 TEST_CASE("the second forward makes buckets of gradients as they came") {
   Rank rank;
-  DataParallel ddp(rank.calls, rank.gradients, false);
+  DataParallel ddp(rank.calls, rank.gradients);
   ddp.Construct();
   ddp.BeforeForward();
   for (const size_t parameter : std::vector<size_t>{3, 0, 2, 1}) ddp.TakeGradient(parameter);
@@ -77,10 +78,63 @@ TEST_CASE("the second forward makes buckets of gradients as they came") {
   CHECK(rank.Events().empty());
 }
 
+TEST_CASE("what is not reduced tells no order, and the next forward sends no buffers") {
+  Rank rank;
+  DataParallel ddp(rank.calls, rank.gradients);
+  ddp.Construct();
+  const auto step = [&](bool reduces) {
+    rank.Events();
+    ddp.BeforeForward(reduces);
+    for (const size_t parameter : std::vector<size_t>{3, 2, 1, 0}) ddp.TakeGradient(parameter);
+    ddp.EndBackward();
+    return rank.Events();
+  };
+  CHECK(step(false).empty());
+  CHECK(step(true).empty());
+  CHECK(step(false).starts_with("+20 +8 "));
+}
+
+TEST_CASE("of a static graph the second backward tells the order") {
+  Rank rank;
+  rank.settings.ranks = {.gradients_as_views = true, .static_graph = true};
+  DataParallel ddp(rank.calls, rank.gradients);
+  ddp.Construct();
+  // Which parameters are used.
+  CHECK(rank.Events().ends_with("+16"));
+  ddp.BeforeForward();
+  rank.SetGradient(3);
+  ddp.TakeGradient(3);
+  CHECK(rank.Events() == "+2048");  // as it is, until all are there
+  ddp.EndBackward();
+  CHECK(rank.Events() == "-2048");
+  ddp.BeforeForward();
+  CHECK(rank.Events().empty());
+  for (const size_t parameter : std::vector<size_t>{3, 0, 2, 1}) ddp.TakeGradient(parameter);
+  ddp.EndBackward();
+  ddp.BeforeForward();
+  CHECK(rank.Events().starts_with("+20 +8 "));
+}
+
+// It is cloned in the first step alone; both have 4096 bytes.
+TEST_CASE("of a static graph the first output passes through a node of its own") {
+  const auto clones = [](bool is_static) {
+    TrainingSettings settings = {.loss = Loss::kMse, .steps = 2};
+    settings.ranks = {.strategy = Strategy::kDdp, .world = 2, .static_graph = is_static};
+    const Trace trace = Train(Build(kNet, settings).program, settings);
+    return std::ranges::count_if(trace.events, [&](const Event& event) {
+      return event.type == Event::Type::kAlloc && trace.buffers[Index(event.id)].bytes == 4096 &&
+             LabelText(trace, trace.buffers[Index(event.id)].label) == "DDP bucket";
+    });
+  };
+  CHECK(clones(true) == 1);
+  CHECK(clones(false) == 0);
+}
+
 TEST_CASE("a gradient that is a part of its bucket has no memory of its own") {
   for (const bool as_views : {false, true}) {
     Rank rank;
-    DataParallel ddp(rank.calls, rank.gradients, as_views);
+    rank.settings.ranks.gradients_as_views = as_views;
+    DataParallel ddp(rank.calls, rank.gradients);
     ddp.Construct();
     ddp.BeforeForward();
     rank.Events();
@@ -119,6 +173,27 @@ TEST_CASE("another rank may have more than the first") {
   CHECK(MoreThanFirstShare(program, 3) == 60 - 36);
   CHECK(MoreThanFirstShare(program, 4) == 0);
   CHECK(MoreThanFirstShare(program, 1) == 0);
+}
+
+// The first micro-batch's have memory of their own until the second is added, which is copied.
+TEST_CASE("a gradient that was not reduced becomes a part of its bucket when more is added") {
+  const auto gradients_held = [](bool no_sync) {
+    TrainingSettings settings = {.loss = Loss::kMse, .steps = 2};
+    settings.loop.accumulate = 2;
+    settings.ranks = {.strategy = Strategy::kDdp, .gradients_as_views = true, .no_sync = no_sync};
+    const Trace trace = Train(Build(kNet, settings).program, settings);
+    int64_t bytes = 0;
+    for (const Event& event : trace.events) {
+      if (event.type == Event::Type::kPhase && event.phase == Phase::kOptimizer) break;
+      if (event.type != Event::Type::kAlloc && event.type != Event::Type::kFree) continue;
+      const Buffer& buffer = trace.buffers[Index(event.id)];
+      if (!LabelText(trace, buffer.label).ends_with(".grad")) continue;
+      bytes += event.type == Event::Type::kAlloc ? buffer.bytes : -buffer.bytes;
+    }
+    return bytes;
+  };
+  CHECK(gradients_held(false) == 0);
+  CHECK(gradients_held(true) == 0);
 }
 
 TEST_CASE("an optimizer in backward is none that waits for the ranks") {

@@ -76,6 +76,85 @@ TEST_CASE("gradients are scattered as a module's backward ends, on a stream of t
         fmt::format("{} {} {}", 2 * kMatrix / kRanks, kHead / kRanks, 2 * kMatrix / kRanks));
 }
 
+TEST_CASE("of a mesh of replicas the ranks of one share the model") {
+  TrainingSettings settings = Sharded();
+  settings.ranks.strategy = Strategy::kFsdpHybrid;
+  settings.ranks.shard_world = 4;
+  const Trace trace = RunOf(settings);
+  CHECK(HeldBefore(1, trace) == (4 * kMatrix + kHead) / 4);
+  CHECK(AskedOn(2, Phase::kBackward, trace) ==
+        fmt::format("{} {} {}", 2 * kMatrix / 4, kHead / 4, 2 * kMatrix / 4));
+}
+
+// The root is gathered first in forward, and again in backward.
+TEST_CASE("a smaller mesh has its shards between forward and backward") {
+  TrainingSettings settings = Sharded();
+  settings.ranks.fsdp_reshard = 2;
+  const Trace trace = RunOf(settings);
+  const std::string forward = AskedOn(0, Phase::kForward, trace);
+  CHECK(forward.find(fmt::format("{0} {0}", kMatrix / 2)) != std::string::npos);
+  CHECK(forward.find(fmt::format("{}", kHead / 2)) != std::string::npos);
+  CHECK(AskedOn(1, Phase::kBackward, trace) ==
+        fmt::format("{} {} {}", kHead, 2 * kMatrix, 2 * kMatrix));
+  // Casts are of what each of the two has.
+  settings.precision = Precision::kBf16;
+  settings.ranks.fsdp_policy = true;
+  CHECK(AskedOn(1, Phase::kBackward, RunOf(settings)) ==
+        fmt::format("{} {} {} {} {} {}", kHead / 4, kHead / 2, kMatrix / 2, kMatrix, kMatrix / 2,
+                    kMatrix));
+}
+
+TEST_CASE("a mesh of one keeps what is gathered, one of all reshards the whole model, too") {
+  TrainingSettings settings = Sharded();
+  settings.ranks.fsdp_reshard = 1;
+  CHECK(AskedOn(1, Phase::kBackward, RunOf(settings)).empty());
+  settings.ranks.fsdp_reshard = kRanks;
+  CHECK(AskedOn(1, Phase::kBackward, RunOf(settings)) ==
+        fmt::format("{} {} {}", kHead, 2 * kMatrix, 2 * kMatrix));
+}
+
+TEST_CASE("what is offloaded comes to the device a shard at a time, and steps on the host") {
+  TrainingSettings settings = Sharded();
+  settings.ranks.fsdp_offload = true;
+  const Trace trace = RunOf(settings);
+  CHECK(HeldBefore(1, trace) == 0);
+  const int64_t shard = kMatrix / kRanks;
+  CHECK(AskedOn(1, Phase::kBackward, trace) ==
+        fmt::format("{0} {0} {1} {0} {0} {1}", shard, 2 * kMatrix));
+  CHECK(AskedOn(0, Phase::kOptimizer, trace).empty());
+  settings.precision = Precision::kBf16;
+  settings.ranks.fsdp_policy = true;
+  CHECK(AskedOn(1, Phase::kBackward, RunOf(settings)) ==
+        fmt::format("{0} {1} {0} {1} {2} {0} {1} {0} {1} {2}", shard, shard / 2, kMatrix));
+}
+
+TEST_CASE("gradients that are not scattered yet are whole, under a policy in fp32") {
+  TrainingSettings settings = Sharded();
+  settings.loop.accumulate = 2;
+  const auto kept = [&] {
+    const Trace trace = RunOf(settings);
+    CHECK(AskedOn(2, Phase::kBackward, trace) ==
+          fmt::format("{} {} {}", 2 * kMatrix / kRanks, kHead / kRanks, 2 * kMatrix / kRanks));
+    return HeldBefore(3, trace);
+  };
+  const std::string both = AskedOn(2, Phase::kBackward, RunOf(settings));
+  CHECK(both == fmt::format("{0} {1} {0} {0} {1} {0}", 2 * kMatrix / kRanks, kHead / kRanks));
+  const int64_t synced = HeldBefore(3, RunOf(settings));
+  settings.ranks.no_sync = true;
+  CHECK(kept() == synced);
+  settings.precision = Precision::kBf16;
+  settings.ranks.fsdp_policy = true;
+  const std::string backward = [&] { return AskedOn(0, Phase::kBackward, RunOf(settings)); }();
+  CHECK(backward.find(fmt::format("{}", kMatrix)) != std::string::npos);
+}
+
+TEST_CASE("accelerate scatters the last micro-batch's gradients alone") {
+  TrainingSettings settings = Sharded();
+  settings.loop = {.library = LoopLibrary::kAccelerate, .accumulate = 2};
+  CHECK(AskedOn(2, Phase::kBackward, RunOf(settings)) ==
+        fmt::format("{} {} {}", 2 * kMatrix / kRanks, kHead / kRanks, 2 * kMatrix / kRanks));
+}
+
 TEST_CASE("under a policy shards and gradients stay in fp32") {
   TrainingSettings settings = Sharded();
   settings.precision = Precision::kBf16;
@@ -113,6 +192,12 @@ TEST_CASE("what is not known of sharded models is refused") {
   TrainingSettings settings = Sharded();
   settings.ema = true;
   CHECK_THROWS_WITH_AS(RunOf(settings), "--strategy: expected no --ema with fsdp", Error);
+  settings = Sharded();
+  settings.precision = Precision::kAmpFp16;
+  settings.ranks.fsdp_offload = true;
+  CHECK_THROWS_WITH_AS(
+      RunOf(settings),
+      "--fsdp-offload: expected no -p amp-fp16, whose scaler reads gradients on the device", Error);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "cli/flags.h"
 #include "estimator/base/bytes.h"
+#include "estimator/base/cards.h"
 #include "estimator/report/layout.h"
 #include "tests/parsed_options.h"
 #include "tests/working_folder.h"
@@ -231,6 +232,57 @@ TEST_CASE("FSDP's flags reach their places, and its policy casts the model") {
   CHECK(settings.precision == Precision::kBf16);
 }
 
+TEST_CASE("meshes of ranks reach their places") {
+  const RankSettings ranks =
+      Parse({"m.onnx", "--strategy=fsdp-hybrid", "--world=16", "--shard-world=4",
+             "--fsdp-reshard=2", "--fsdp-offload", "--accumulate=2", "--no-sync"})
+          .request.settings.ranks;
+  CHECK(ranks.strategy == Strategy::kFsdpHybrid);
+  CHECK(SharingRanks(ranks) == 4);
+  CHECK(ranks.fsdp_reshard == 2);
+  CHECK(ranks.fsdp_offload);
+  CHECK(ranks.no_sync);
+  CHECK(Parse({"m.onnx", "--strategy=ddp", "--ddp-static-graph"})
+            .request.settings.ranks.static_graph);
+  CHECK(
+      Parse({"m.onnx", "--strategy=zero2", "--overlap-comm"}).request.settings.ranks.overlap_comm);
+}
+
+TEST_CASE("devices are the cards of all ranks") {
+  const Options options = Parse({"m.onnx", "--strategy=fsdp", "--devices=4xt4,2xa100-40gb,t4"});
+  CHECK(options.request.settings.ranks.world == 7);
+  REQUIRE(options.targets.cards.size() == 2);
+  CHECK(options.targets.cards[0] == FindCard("t4"));
+  CHECK(options.targets.cards[1] == FindCard("a100-40gb"));
+  CHECK(ErrorOf({"m.onnx", "--devices=4xt4"}) ==
+        "--devices: expected beside --strategy, which is missing");
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=4xt4", "--world=4"}) ==
+        "--devices: expected no --world: it counts the ranks");
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=0xt4"}).starts_with("--devices: "));
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=4xnothing"})
+            .starts_with("--devices: expected a card, found 'nothing'"));
+}
+
+TEST_CASE("groups of ranks are of one size") {
+  const auto error = [](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"m.onnx"};
+    all.insert(all.end(), words.begin(), words.end());
+    return ErrorOf(all);
+  };
+  CHECK(error({"--strategy=fsdp-hybrid", "--world=6", "--shard-world=4"}) ==
+        "--shard-world: expected a divisor of --world 6, found 4");
+  CHECK(error({"--strategy=fsdp", "--world=8", "--fsdp-reshard=3"}) ==
+        "--fsdp-reshard: expected a divisor of the 8 ranks that share the model, found 3");
+  CHECK(error({"--strategy=fsdp", "--fsdp-reshard=4", "--fsdp-keep"}) ==
+        "--fsdp-reshard: expected no --fsdp-keep");
+  CHECK(error({"--strategy=fsdp-hybrid", "--world=auto", "--gpu=t4"}) ==
+        "--world: auto: expected ranks that all share the model, at all times");
+  CHECK(error({"--strategy=fsdp", "--shard-world=4"}) ==
+        "--shard-world: expected with --strategy fsdp-hybrid, found fsdp");
+  CHECK(error({"--strategy=fsdp", "--no-sync"}) ==
+        "--no-sync: expected beside --accumulate, which is missing");
+}
+
 TEST_CASE("a flag about another one is not taken alone") {
   const auto refused = [](const std::vector<std::string>& words, const char* text) {
     CHECK_THROWS_WITH_AS(Parse(words), text, Error);
@@ -246,7 +298,7 @@ TEST_CASE("a flag about another one is not taken alone") {
   refused({"m", "--strategy", "zero1", "--reduce-bucket", "8"},
           "--reduce-bucket: expected with --strategy zero2, found zero1");
   refused({"m", "--strategy", "ddp", "--fsdp-keep"},
-          "--fsdp-keep: expected with --strategy fsdp, found ddp");
+          "--fsdp-keep: expected with --strategy fsdp or fsdp-hybrid, found ddp");
   refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "amp-bf16"},
           "--fsdp-policy: expected a model in fp32, which it casts, found -p amp-bf16");
   refused({"m", "--strategy", "fsdp", "--ddp-views"},

@@ -126,6 +126,21 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_keep = true}; }},
     {"ranks.reduce_bucket", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .reduce_bucket = 1000}; }},
+    {"ranks.overlap_comm", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .overlap_comm = true}; }},
+    {"ranks.static_graph", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kDdp, .static_graph = true}; }},
+    {"ranks.no_sync", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) {
+       s.ranks = {.strategy = Strategy::kFsdp, .no_sync = true};
+       s.loop.accumulate = 2;
+     }},
+    {"ranks.shard_world", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdpHybrid, .shard_world = 4}; }},
+    {"ranks.fsdp_reshard", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_reshard = 4}; }},
+    {"ranks.fsdp_offload", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_offload = true}; }},
     {"ranks.fsdp_policy", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_policy = true}; }},
     {"evaluation.batch", "lenet.onnxtxt", [](TrainingSettings& s) { s.evaluation.batch = 2; }},
@@ -174,7 +189,8 @@ TEST_CASE("every field has a row above") {
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
-  const auto& [strategy, world, views, sharded, keep, policy, bucket] = ranks;
+  const auto& [strategy, world, views, is_static, no_sync, sharing, sharded, keep, reshard, offload,
+               policy, bucket, overlap] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
   CHECK_FALSE(is_evaluation);

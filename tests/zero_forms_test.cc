@@ -197,6 +197,17 @@ TEST_CASE("where all rows divide, stage 3 is the form itself") {
   CHECK(16 * int64_t{7'500'000'000} / 64 == 1'875'000'000);
 }
 
+TEST_CASE("stage 3 of a replica: (2 + 2 + K) Psi / M, whatever N is; offloaded, nothing") {
+  const Graph file = FileOf("gpt2.dynamo.onnx");
+  const auto held = [&](const RankSettings& ranks) { return RunOf(file, kMixedAdam, ranks).held; };
+  const int64_t own = held({.strategy = Strategy::kFsdp, .world = 4}).all();
+  for (const int64_t world : {int64_t{4}, int64_t{16}}) {
+    CAPTURE(world);
+    CHECK(held({.strategy = Strategy::kFsdpHybrid, .world = world, .shard_world = 4}).all() == own);
+  }
+  CHECK(held({.strategy = Strategy::kFsdp, .world = 4, .fsdp_offload = true}).all() == 0);
+}
+
 // MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32): what is kept stays
 // in 32 bits.
 TEST_CASE("stage 3 in mixed precision: 16 Psi / N, too") {

@@ -133,3 +133,18 @@ def zero(model):
     import torch
     from torch.distributed.optim import ZeroRedundancyOptimizer
     return ZeroRedundancyOptimizer(trainable(model), torch.optim.AdamW, lr=1e-3)
+
+
+class Clipping:
+    """AdamW, before whose steps gradients are clipped."""
+
+    def __init__(self, model):
+        self.model, self.optimizer = model, of_torch("AdamW")(model)
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+    def step(self):
+        import torch
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()

@@ -3,11 +3,14 @@
 PyTorch's own fake process group stands for NCCL, whose buffers are not the allocator's.
 """
 
+import contextlib
+
 import adapters
 import checkpoints
 from networks import blocks
 
 WORLD = 8
+SMALLER = 4  # of hybrid shards, and of those after forward
 
 
 def join():
@@ -44,20 +47,35 @@ def ddp_static(model):
     return ddp(model, static_graph=True)
 
 
-def fsdp(model, **options):
+def no_sync(model, is_last):
+    """Micro-batches before the last are not reduced."""
+    return contextlib.nullcontext() if is_last else model.no_sync()
+
+
+def fsdp(model, *shape, **options):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     join()
-    mesh = init_device_mesh("cuda", (WORLD,))
+    mesh = init_device_mesh("cuda", shape or (WORLD,),
+                            mesh_dim_names=("replicate", "shard")[-len(shape or (WORLD,)):])
     for block in blocks(model):
         fully_shard(block, mesh=mesh, **options)
     return fully_shard(model, mesh=mesh, **options).train()
 
 
-def fsdp_bf16(model):
+def bf16_policy():
     import torch
     from torch.distributed.fsdp import MixedPrecisionPolicy
-    return fsdp(model, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    return MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+
+
+def offload_policy():
+    from torch.distributed.fsdp import CPUOffloadPolicy
+    return CPUOffloadPolicy(pin_memory=False)
+
+
+def fsdp_bf16(model):
+    return fsdp(model, mp_policy=bf16_policy())
 
 
 def fsdp_checkpoint(model):
@@ -70,5 +88,53 @@ def fsdp_lora(model):
     return fsdp(adapters.with_lora(model))
 
 
+def fsdp_lora_checkpoint(model):
+    return fsdp_checkpoint(adapters.with_lora(model))
+
+
 def fsdp_keeping(model):
     return fsdp(model, reshard_after_forward=False)
+
+
+def fsdp_reshard(model):
+    return fsdp(model, reshard_after_forward=SMALLER)
+
+
+def fsdp_reshard_bf16(model):
+    return fsdp(model, reshard_after_forward=SMALLER, mp_policy=bf16_policy())
+
+
+def fsdp_reshard_all(model):
+    """True that is told, which the whole model obeys, too."""
+    return fsdp(model, reshard_after_forward=True)
+
+
+def fsdp_reshard_checkpoint(model):
+    checkpoints.put_around_blocks(model)
+    return fsdp_reshard(model)
+
+
+def fsdp_hybrid(model):
+    return fsdp(model, WORLD // SMALLER, SMALLER)
+
+
+def fsdp_hybrid_bf16(model):
+    return fsdp(model, WORLD // SMALLER, SMALLER, mp_policy=bf16_policy())
+
+
+def fsdp_offload(model):
+    return fsdp(model, offload_policy=offload_policy())
+
+
+def fsdp_offload_bf16(model):
+    return fsdp(model, offload_policy=offload_policy(), mp_policy=bf16_policy())
+
+
+def set_sync(model, is_last):
+    """Gradients of micro-batches before the last are neither scattered nor reduced."""
+    model.set_requires_gradient_sync(is_last)
+    return contextlib.nullcontext()
+
+
+def sync_always(model, is_last):
+    return contextlib.nullcontext()

@@ -15,6 +15,11 @@ LARGER = [(16, "fp32"), (32, "amp-bf16")]  # so that activations decide, and not
 FOR_OPTIMIZERS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen2_moe",
                   "transformers.vit", "torchvision.resnet18", "timm.swinv2_cr_tiny_224",
                   "tutorial.nested_unet"]
+# Whose parameters all get a gradient, which DDP asks for; also a convolution's and experts'.
+FOR_RANKS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen2_moe",
+             "transformers.bloom", "transformers.vit", "transformers.deberta-v2",
+             "torchvision.resnet18", "timm.swinv2_cr_tiny_224", "tutorial.annotated_transformer"]
+MICRO_BATCHES = 2
 
 
 class Way(NamedTuple):
@@ -26,6 +31,7 @@ class Way(NamedTuple):
     loss: str = ""  # FILE:FUNCTION(output, target), in place of the network's cross entropy
     loop: str = ""  # FILE:FUNCTION that runs its own, or a class that is asked to go backward
     evaluates: str = ""  # FILE:FUNCTION(...) that evaluates when a step of the loop has ended
+    micro_batches: str = ""  # FILE:FUNCTION(model, is_last) -> context of one, of MICRO_BATCHES
     eval_times: int = 1  # so many times the batch of training is that of evaluation
     settings: list = BOTH
     networks: list = []  # all
@@ -137,6 +143,41 @@ WAYS = {
                             settings=LARGER),
     "fsdp2-lora": Way(f"{RANKS} fsdp --lora 8{{layers}} --lora-dropout 0.05", "ranks:fsdp_lora",
                       settings=[AMP]),
+    "fsdp2-lora-checkpoint": Way(
+        f"{RANKS} fsdp --lora 8{{layers}} --lora-dropout 0.05 --checkpoint auto",
+        "ranks:fsdp_lora_checkpoint", settings=[AMP], networks=FOR_RANKS),
+    "fsdp2-reshard": Way(f"{RANKS} fsdp --fsdp-reshard 4", "ranks:fsdp_reshard",
+                         networks=FOR_RANKS),
+    "fsdp2-hybrid": Way(f"{RANKS} fsdp-hybrid --shard-world 4", "ranks:fsdp_hybrid",
+                        networks=FOR_RANKS),
+    "fsdp2-hybrid-bf16": Way(f"{RANKS} fsdp-hybrid --shard-world 4 --fsdp-policy bf16",
+                             "ranks:fsdp_hybrid_bf16", settings=ONE, networks=FOR_RANKS),
+    "fsdp2-offload": Way(f"{RANKS} fsdp --fsdp-offload", "ranks:fsdp_offload",
+                         networks=FOR_RANKS),
+    "fsdp2-reshard-bf16": Way(f"{RANKS} fsdp --fsdp-reshard 4 --fsdp-policy bf16",
+                              "ranks:fsdp_reshard_bf16", settings=ONE, networks=FOR_RANKS),
+    "fsdp2-reshard-all": Way(f"{RANKS} fsdp --fsdp-reshard 8", "ranks:fsdp_reshard_all",
+                             settings=[AMP], networks=FOR_RANKS),
+    "fsdp2-reshard-checkpoint": Way(f"{RANKS} fsdp --fsdp-reshard 4 --checkpoint auto",
+                                    "ranks:fsdp_reshard_checkpoint", settings=LARGER,
+                                    networks=FOR_RANKS),
+    "fsdp2-offload-bf16": Way(f"{RANKS} fsdp --fsdp-offload --fsdp-policy bf16",
+                              "ranks:fsdp_offload_bf16", settings=ONE, networks=FOR_RANKS),
+    "fsdp2-clip": Way(f"{RANKS} fsdp --clip-grad", "ranks:fsdp", "optimizers:Clipping",
+                      networks=FOR_RANKS),
+    "ddp-static": Way(f"{RANKS} ddp --ddp-static-graph", "ranks:ddp_static", networks=FOR_RANKS),
+    "ddp-accumulate": Way(f"{RANKS} ddp --accumulate 2 --no-sync", "ranks:ddp",
+                          micro_batches="ranks:no_sync", networks=FOR_RANKS),
+    "ddp-views-accumulate": Way(f"{RANKS} ddp --ddp-views --accumulate 2 --no-sync",
+                                "ranks:ddp_views", settings=[AMP],
+                                micro_batches="ranks:no_sync", networks=FOR_RANKS),
+    "fsdp2-accumulate": Way(f"{RANKS} fsdp --accumulate 2", "ranks:fsdp",
+                            micro_batches="ranks:sync_always", networks=FOR_RANKS),
+    "fsdp2-accumulate-unsynced": Way(f"{RANKS} fsdp --accumulate 2 --no-sync", "ranks:fsdp",
+                                     micro_batches="ranks:set_sync", networks=FOR_RANKS),
+    "fsdp2-bf16-accumulate-unsynced": Way(
+        f"{RANKS} fsdp --fsdp-policy bf16 --accumulate 2 --no-sync", "ranks:fsdp_bf16",
+        settings=ONE, micro_batches="ranks:set_sync", networks=FOR_RANKS),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

@@ -9,6 +9,7 @@ back).  What is not made is said, with why: the library refuses, or the network 
 """
 
 import argparse
+import functools
 import importlib
 import json
 import logging
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import adapters
 from networks import NotForThis, inner, networks
-from table import WAYS, eval_batch_of
+from table import MICRO_BATCHES, WAYS, eval_batch_of
 
 import torch
 
@@ -77,6 +78,24 @@ def with_inputs(family, way):
         else family
 
 
+def accumulate(within, loop, model, make_batch, autocast, optimizer, _):
+    """reference.train of MICRO_BATCHES; `within` says a rank what it is told for each."""
+    for _ in range(reference.STEPS):
+        torch.cuda.reset_peak_memory_stats()
+        for i in range(MICRO_BATCHES):
+            batch = make_batch()
+            if i == 0:
+                optimizer.zero_grad()
+            with within(model, i == MICRO_BATCHES - 1):
+                with autocast():
+                    loss = loop.loss(loop.forward(model, batch), batch["y"]) / MICRO_BATCHES
+                step = {"after_forward": torch.cuda.memory_allocated()}
+                loss.backward()
+        step["after_backward"] = torch.cuda.memory_allocated()
+        optimizer.step()
+        yield {**step, "after_step": torch.cuda.memory_allocated(), "peak": reference.peak()}
+
+
 def figures(family, way, target, batch, precision):
     family = with_inputs(family, way)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -108,7 +127,9 @@ def figures(family, way, target, batch, precision):
     evaluate = named(way.evaluates)(loop, model, lambda: make_batch(eval_batch_of(way, batch)),
                                     autocast) if way.evaluates else None
     steps = []
-    for step in reference.train(loop, model, make_batch, autocast, optimizer, scaler):
+    train = functools.partial(accumulate, named(way.micro_batches)) if way.micro_batches \
+        else reference.train
+    for step in train(loop, model, make_batch, autocast, optimizer, scaler):
         if evaluate:
             evaluate()
             step["peak"] = reference.peak()

@@ -89,7 +89,9 @@ bool HasReplicas(const AdviceCase& c) {
 
 void ShareBy(Strategy strategy, EstimateRequest& r) {
   r.settings.ranks.strategy = strategy;
-  if (strategy == Strategy::kFsdp) r.settings.ranks.gradients_as_views = false;
+  if (strategy != Strategy::kFsdp) return;
+  r.settings.ranks.gradients_as_views = false;
+  r.settings.ranks.static_graph = false;
 }
 
 // LoraConfig(r=8) is peft's default (0.21.2, tuners/lora/config.py).

@@ -82,12 +82,9 @@ struct Change {
   bool moves_much = false;  // so that nobody's figure tells the time, here or beside others
 };
 
-// Whether the batch can be taken in parts: an optimizer in backward steps after each of them, and
-// DeepSpeed's own way is not known here.
+// Whether the batch can be taken in parts: an optimizer in backward steps after each of them.
 inline bool TakesParts(const AdviceCase& c) {
-  const TrainingSettings& settings = c.request.settings;
-  return !c.is_training() ||
-         (!settings.optimizer_in_backward && settings.ranks.strategy != Strategy::kZero2);
+  return !c.is_training() || !c.request.settings.optimizer_in_backward;
 }
 
 // Those that apply, cheapest first.  A smaller batch is not among them: whoever knows the batch

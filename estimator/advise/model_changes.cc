@@ -115,7 +115,7 @@ int64_t PagedBytes(const SmallOptimizer& row, const AdviceCase& c) {
   const int64_t bytes = 4 * moments * c.asked.prediction->roles().ParameterCount();
   const Strategy strategy = settings.ranks.strategy;
   const bool is_whole = strategy == Strategy::kNone || strategy == Strategy::kDdp;
-  return is_whole ? bytes : bytes / settings.ranks.world;
+  return is_whole ? bytes : bytes / SharingRanks(settings.ranks);
 }
 
 // That much is moved in every step, which no paper's figure is of.

@@ -111,8 +111,9 @@ enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 // How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
 // ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
 // ranks keep gradients of their share alone; with fsdp each has a part of every parameter
-// (torch.distributed.fsdp.fully_shard).
-enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp };
+// (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that few ranks share, as other
+// such groups do.
+enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid };
 
 // Arguments of torch.optim's optimizers that take memory, as bits.
 enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
@@ -233,11 +234,9 @@ inline constexpr Spelling<Quantization> kQuantizations[] = {
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
 
-inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone},
-                                                     {"ddp", Strategy::kDdp},
-                                                     {"zero1", Strategy::kZero1},
-                                                     {"zero2", Strategy::kZero2},
-                                                     {"fsdp", Strategy::kFsdp}};
+inline constexpr Spelling<Strategy> kStrategies[] = {
+    {"single", Strategy::kNone}, {"ddp", Strategy::kDdp},   {"zero1", Strategy::kZero1},
+    {"zero2", Strategy::kZero2}, {"fsdp", Strategy::kFsdp}, {"fsdp-hybrid", Strategy::kFsdpHybrid}};
 
 inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
                                                            {"accelerate", LoopLibrary::kAccelerate},
@@ -355,15 +354,32 @@ struct RankSettings {
   Strategy strategy = Strategy::kNone;
   int64_t world = 8;                // ranks
   bool gradients_as_views = false;  // gradient_as_bucket_view
+  bool static_graph = false;        // of DistributedDataParallel
+  // Gradients of all micro-batches of a step but the last stay with their rank:
+  // DistributedDataParallel's no_sync(), FSDP2's set_requires_gradient_sync(False).
+  bool no_sync = false;
+  int64_t shard_world = 8;  // ranks of fsdp-hybrid that share the model
   // Globs of the modules that fully_shard is put on before the whole model, as for checkpoints;
   // none: the blocks that repeat.
   std::vector<std::string> fsdp_modules = {};
-  bool fsdp_keep = false;  // reshard_after_forward=False
+  bool fsdp_keep = false;     // reshard_after_forward=False
+  int64_t fsdp_reshard = 0;   // reshard_after_forward=N, of every module; 0 is not told
+  bool fsdp_offload = false;  // CPUOffloadPolicy(pin_memory=False)
   // MixedPrecisionPolicy(param_dtype=that of the precision, reduce_dtype=torch.float32) of a model
   // in fp32: shards, reduced gradients, states and buffers stay so.
   bool fsdp_policy = false;
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
+  bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
 };
+
+constexpr bool IsFullySharded(Strategy strategy) {
+  return strategy == Strategy::kFsdp || strategy == Strategy::kFsdpHybrid;
+}
+
+// Ranks among which the model, or what of it is shared at all, has its parts.
+constexpr int64_t SharingRanks(const RankSettings& ranks) {
+  return ranks.strategy == Strategy::kFsdpHybrid ? ranks.shard_world : ranks.world;
+}
 
 // Evaluation behind each step of training, with the model in eval mode.
 struct EvaluationSettings {

@@ -147,6 +147,7 @@ class Engine {
       hooks_.unpack(id);
     }
     if (call == GradNode::kArrival) return PassOn(id, incoming);
+    if (call == GradNode::kSink) return PassAsTheyAre(incoming);
     return call == GradNode::kRerun ? hooks_.rerun(id, incoming) : Gradients(calls_, id, incoming);
   }
 
@@ -161,12 +162,22 @@ class Engine {
     return incoming;
   }
 
+  // One that asks for no zeros (set_materialize_grads(False)).
+  std::vector<TensorId> PassAsTheyAre(const std::vector<TensorId>& incoming) {
+    for (const TensorId gradient : incoming) {
+      if (gradient != kNoTensor) machine_.Retain(gradient);
+    }
+    return incoming;
+  }
+
   // AccumulateGrad: the gradient is taken as it is where nobody else holds it and it lies
-  // in memory as the parameter does; otherwise copied; a second one is added in place.
+  // in memory as the parameter does; otherwise copied; a second one is added in place, and still
+  // there for hooks.
   void Accumulate(int32_t parameter, TensorId gradient) {
     const auto index = static_cast<size_t>(parameter);
     const NameId name = calls_.program().parameters[index];
     if (parameter_gradients_.Has(index)) {
+      parameter_gradients_.Accumulated(index);
       machine_.Release(gradient);
       return;
     }

@@ -46,30 +46,79 @@ std::vector<Flat> Flattened(const std::vector<TensorType>& tensors) {
 
 }  // namespace
 
-DataParallel::DataParallel(CallTable& calls, ParameterGradients& gradients, bool as_views)
+DataParallel::DataParallel(CallTable& calls, ParameterGradients& gradients)
     : calls_(calls),
       machine_(calls.machine()),
       gradients_(gradients),
-      as_views_(as_views),
+      ranks_(calls.settings().ranks),
       label_(machine_.AddLabel("DDP bucket")),
+      came_(gradients.size()),
       bucket_of_(gradients.size()) {}
 
-// _sync_module_states, then the Reducer, whose only bucket has all gradients.
+// _sync_module_states, then the Reducer, whose only bucket has all gradients; set_static_graph,
+// then initialize_local_used_map.
 void DataParallel::Construct() {
   Broadcast(TypesOf(calls_.program().copy_order));
   std::vector<size_t> all(gradients_.size());
   std::iota(all.begin(), all.end(), size_t{0});
   MakeBuckets({all});
+  if (ranks_.static_graph) {
+    machine_.New({DType::kInt32, {static_cast<int64_t>(all.size())}}, label_, Kind::kBuffer);
+  }
 }
 
-void DataParallel::BeforeForward() {
-  if (++forwards_ == 2) Rebuild();
-  Broadcast(TypesOf(calls_.program().buffers));
+void DataParallel::BeforeForward(bool reduces) {
+  reduces_ = reduces;
+  if (!has_rebuilt_ && !order_.empty()) Rebuild();
+  if (std::exchange(sends_buffers_, reduces)) Broadcast(TypesOf(calls_.program().buffers));
 }
 
+// _DDPSink.forward: clones in the order of the model's outputs; it is one node.
+void DataParallel::AfterForward(Forward& forward, const std::vector<NameId>& outputs) {
+  if (!ranks_.static_graph || has_reduced_) return;
+  GradNode node = {.call = GradNode::kSink, .next = {}, .saved = {}};
+  std::vector<NameId> names;
+  for (const NameId name : outputs) {
+    const TensorId tensor = forward.Lookup(name);
+    if (tensor == kNoTensor || machine_.tensor(tensor).grad_fn.node == kNoGradNode) continue;
+    if (std::ranges::find(names, name) != names.end()) continue;
+    names.push_back(name);
+    node.next.push_back(machine_.tensor(tensor).grad_fn);
+  }
+  if (names.empty()) return;
+  node.outputs = static_cast<int32_t>(names.size());
+  const GradNodeId sink = machine_.NewNode(std::move(node));
+  std::vector<TensorId> clones;
+  for (const NameId name : names) {
+    const Tensor& output = machine_.tensor(forward.Lookup(name));
+    const StridedType type = {output, StridesLike(output)};
+    clones.push_back(machine_.NewStrided(type, label_, Kind::kActivation));
+    machine_.SetGradFn(clones.back(), {sink, static_cast<int32_t>(clones.size()) - 1});
+  }
+  for (size_t i = 0; i < names.size(); ++i) forward.Bind(names[i], clones[i]);
+}
+
+// autograd_hook: of several for one parameter, which a static graph may have, the last counts.
 void DataParallel::TakeGradient(size_t parameter) {
-  if (forwards_ == 1) order_.push_back(parameter);
-  if (!as_views_) return;
+  if (!reduces_ || (ranks_.static_graph && !has_reduced_)) return;
+  if (!has_rebuilt_) {
+    if (came_[parameter]) std::erase(order_, parameter);
+    came_[parameter] = true;
+    order_.push_back(parameter);
+  }
+  if (ranks_.gradients_as_views) GiveView(parameter);
+}
+
+void DataParallel::EndBackward() {
+  if (!reduces_) return;
+  const bool is_delayed = ranks_.static_graph && !has_reduced_;
+  for (size_t i = 0; i < gradients_.size() && is_delayed && ranks_.gradients_as_views; ++i) {
+    if (gradients_.Has(i)) GiveView(i);
+  }
+  has_reduced_ = true;
+}
+
+void DataParallel::GiveView(size_t parameter) {
   const Dims& dims = TypeOf(parameter).dims;
   const TensorId view =
       machine_.View(buckets_[bucket_of_[parameter]], dims, ContiguousStrides(dims));
@@ -94,6 +143,7 @@ void DataParallel::Broadcast(const std::vector<TensorType>& tensors) {
 // sync_bucket_indices takes the order and the sizes of buckets to the device; then
 // initialize_buckets drops the old ones first.
 void DataParallel::Rebuild() {
+  has_rebuilt_ = true;
   std::vector<std::vector<size_t>> buckets(1);
   int64_t bytes = 0;
   for (const size_t parameter : order_) {

@@ -8,29 +8,39 @@
 
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/eager/forward.h"
 #include "estimator/eager/machine.h"
 
 namespace onnxfit {
 
-// DistributedDataParallel(model) with its defaults, of a model whose trained parameters all get a
-// gradient, which it asks for.
+// DistributedDataParallel(model), of a model whose trained parameters all get a gradient, which it
+// asks for.
 class DataParallel {
  public:
-  // With `as_views` p.grad is a part of its bucket (gradient_as_bucket_view).
-  DataParallel(CallTable& calls, ParameterGradients& gradients, bool as_views);
+  // As the settings of `calls` have ranks.  Those of gradients_as_views have p.grad as a part of
+  // its bucket (gradient_as_bucket_view).
+  DataParallel(CallTable& calls, ParameterGradients& gradients);
 
   // The constructor, behind model.to("cuda").  Its one bucket stays until BeforeForward makes
   // others.  O(parameters).
   void Construct();
 
-  // What its forward does before the module's: from the second one on its buckets are those of the
-  // gradients in the order in which they came; buffers are broadcast.  O(parameters).
-  void BeforeForward();
+  // What its forward does before the module's: behind the first backward that tells the order in
+  // which gradients come, its buckets are those; buffers are broadcast.  Unless it `reduces`, the
+  // next backward leaves gradients where they are (no_sync).  O(parameters).
+  void BeforeForward(bool reduces = true);
+
+  // Behind it: of a static graph, outputs pass through _DDPSink until a backward has been reduced.
+  void AfterForward(Forward& forward, const std::vector<NameId>& outputs);
 
   // The gradient of that parameter is there: it is copied into its bucket.
   void TakeGradient(size_t parameter);
 
+  // All are: those of a static graph's first backward are copied now (_delay_all_reduce).
+  void EndBackward();
+
  private:
+  void GiveView(size_t parameter);
   void Broadcast(const std::vector<TensorType>& tensors);
   void Rebuild();
   void MakeBuckets(const std::vector<std::vector<size_t>>& parameters);
@@ -40,12 +50,16 @@ class DataParallel {
   CallTable& calls_;
   Machine& machine_;
   ParameterGradients& gradients_;
-  bool as_views_;
+  const RankSettings& ranks_;
   LabelId label_;
-  std::vector<size_t> order_;  // of gradients, by parameter, in the first backward
+  std::vector<size_t> order_;  // of gradients, by parameter, in the first such backward
+  std::vector<bool> came_;     // by parameter: whether it is there
   std::vector<TensorId> buckets_;
   std::vector<size_t> bucket_of_;  // by parameter
-  int forwards_ = 0;
+  bool reduces_ = true;            // require_backward_grad_sync
+  bool sends_buffers_ = true;      // require_forward_param_sync
+  bool has_reduced_ = false;       // a backward
+  bool has_rebuilt_ = false;
 };
 
 // Which parameters the first of `world` ranks steps with ZeroRedundancyOptimizer, in its order: the

@@ -12,6 +12,8 @@
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/given_casts.h"
+#include "estimator/program/sharded_modules.h"
 
 namespace onnxfit {
 namespace {
@@ -440,6 +442,11 @@ Program Dispatch(Program program, const TrainingSettings& settings) {
   if (program.evaluation != nullptr) {
     program.evaluation =
         std::make_shared<const Program>(Dispatch(*program.evaluation, EvaluationOf(settings)));
+  }
+  const RankSettings& ranks = settings.ranks;
+  if (ranks.fsdp_policy && settings.mode == Mode::kTrain) {
+    program = CastGivenToModules(std::move(program), ShardedGlobs(ranks),
+                                 ParameterType(settings.precision));
   }
   return Dispatcher(std::move(program), settings).Run();
 }

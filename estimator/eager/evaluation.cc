@@ -52,7 +52,7 @@ void CheckEvaluation(const TrainingSettings& settings) {
     throw Error({.where = "--eval-batch", .text = "expected no " + what});
   };
   const Strategy strategy = settings.ranks.strategy;
-  if (strategy == Strategy::kFsdp || strategy == Strategy::kZero2)
+  if (IsFullySharded(strategy) || strategy == Strategy::kZero2)
     refuse("--strategy " + std::string(ToString(strategy)));
   if (IsCompiled(settings)) refuse("--compile");
   const LoopLibrary library = settings.loop.library;

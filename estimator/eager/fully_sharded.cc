@@ -21,9 +21,7 @@ constexpr StreamId kGatherStream = 1;  // all_gather_copy_in_stream
 constexpr StreamId kReduceStream = 2;  // reduce_scatter_stream
 
 std::vector<ShardedModule> ModulesOf(const CallTable& calls) {
-  const std::vector<std::string>& globs = calls.settings().ranks.fsdp_modules;
-  return ShardedModules(calls.program(),
-                        globs.empty() ? std::vector<std::string>{kAutoCheckpoint} : globs);
+  return ShardedModules(calls.program(), ShardedGlobs(calls.settings().ranks));
 }
 
 }  // namespace
@@ -39,6 +37,10 @@ void CheckFullySharded(const Program& program, const TrainingSettings& settings)
   }
   if (!program.quantized.empty()) refuse("--quantize");
   if (settings.lora.dora) refuse("--dora");
+  if (settings.ranks.fsdp_offload && settings.precision == Precision::kAmpFp16) {
+    throw Error({.where = "--fsdp-offload",
+                 .text = "expected no -p amp-fp16, whose scaler reads gradients on the device"});
+  }
 }
 
 FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradients& gradients)
@@ -49,7 +51,9 @@ FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradient
       ranks_(calls.settings().ranks),
       modules_(ModulesOf(calls)),
       groups_(modules_.size()),
+      world_(SharingRanks(ranks_)),
       accumulated_(gradients.size(), kNoTensor),
+      unreduced_(gradients.size(), kNoTensor),
       label_(machine_.AddLabel("FSDP")) {
   const std::vector<NameId>& parameters = calls.program().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) parameter_of_[parameters[i]] = i;
@@ -99,9 +103,7 @@ std::vector<TensorType> FullySharded::StoredTypes(const std::vector<NameId>& nam
   return types;
 }
 
-TensorType FullySharded::ShardOf(NameId name) const {
-  return FirstRows(StoredType(name), ranks_.world);
-}
+TensorType FullySharded::ShardOf(NameId name) const { return FirstRows(StoredType(name), world_); }
 
 std::vector<TensorType> FullySharded::ShardTypes() const {
   std::vector<TensorType> types;
@@ -115,7 +117,7 @@ void FullySharded::Construct() {
   Place(kWholeModel);
 }
 
-// _move_states_to_device, then FSDPParam for each.
+// _move_states_to_device, then FSDPParam for each, which may take its shard to the host.
 void FullySharded::Place(int32_t module) {
   const auto make = [&](NameId name, const TensorType& type, Kind kind) {
     return machine_.New(type, calls_.NameLabel(name), kind);
@@ -128,7 +130,8 @@ void FullySharded::Place(int32_t module) {
     forward_.BindOfModel(name, make(name, TypeOf(name), Kind::kBuffer));
   }
   for (const NameId name : ModuleOf(module).parameters) {
-    make(name, ShardOf(name), Kind::kParameter);
+    const TensorId shard = make(name, ShardOf(name), Kind::kParameter);
+    if (ranks_.fsdp_offload) machine_.Release(shard);
   }
   for (const TensorId tensor : whole) machine_.Release(tensor);
 }
@@ -149,8 +152,9 @@ void FullySharded::BeforeModel() {
   Enter(kWholeModel);
 }
 
-// The whole model stays unsharded: its backward comes first.
+// The whole model stays unsharded unless somebody asks: its backward comes first.
 void FullySharded::AfterModel() {
+  if (ranks_.fsdp_reshard > 1) ReshardAfterForward(kWholeModel);
   Leave(kWholeModel);
   for (const TensorId cast : std::exchange(casts_, {})) machine_.Release(cast);
   HookReturned(calls_.program().outputs, kWholeModel);
@@ -164,7 +168,7 @@ void FullySharded::Before(const Run& run) {
 
 void FullySharded::After(const Run& run) {
   GiveBack();
-  if (!ranks_.fsdp_keep) Reshard(run.module);
+  if (!ranks_.fsdp_keep && ranks_.fsdp_reshard != 1) ReshardAfterForward(run.module);
   Leave(run.module);
   HookReturned(run.values.returned, run.module);
 }
@@ -230,18 +234,56 @@ void FullySharded::HookReturned(const std::vector<NameId>& names, int32_t module
 // foreach_all_gather.  One rank alone has nothing to gather.
 void FullySharded::Unshard(int32_t module) {
   Group& group = GroupOf(module);
-  if (group.gathered != kNoTensor || group.is_unsharded) return;
-  if (ranks_.world == 1) {
+  if (group.gathered != kNoTensor || group.sharded == Sharded::kNot) return;
+  if (world_ == 1) {
     group.gathered = New({DType::kUint8, {0}}, Kind::kTemporary);
     return;
   }
   machine_.UseStream(kGatherStream);
-  TensorType type = GatheredTogether(TypesOf(ModuleOf(module).parameters), ranks_.world);
-  TensorId cast = kNoTensor;
-  if (ranks_.fsdp_policy) cast = New({type.dtype, {type.dims[0] / ranks_.world}}, Kind::kTemporary);
-  group.gathered = New(type, Kind::kTemporary);
-  if (cast != kNoTensor) machine_.Release(cast);
+  const std::vector<TensorId> inputs = GatherInputs(module);
+  group.gathered =
+      New(GatheredTogether(GatheredTypes(module), GatheringRanks(module)), Kind::kTemporary);
+  for (const TensorId input : inputs) machine_.Release(input);
   machine_.UseStream(kMainStream);
+}
+
+// Shards as they are gathered; of a smaller mesh what they were made of, in one dimension.
+std::vector<TensorType> FullySharded::GatheredTypes(int32_t module) const {
+  std::vector<TensorType> types = TypesOf(ModuleOf(module).parameters);
+  if (groups_[Index(module)].sharded != Sharded::kAfterForward) return types;
+  for (TensorType& type : types) type = Gathered(type, world_);
+  return types;
+}
+
+// _all_gather_process_group
+int64_t FullySharded::GatheringRanks(int32_t module) const {
+  const bool is_smaller = groups_[Index(module)].sharded == Sharded::kAfterForward;
+  return is_smaller ? ranks_.fsdp_reshard : world_;
+}
+
+// _get_param_all_gather_inputs: copies of the host's, each cast by itself; or casts, all in one
+// tensor.
+std::vector<TensorId> FullySharded::GatherInputs(int32_t module) {
+  if (!ranks_.fsdp_offload) {
+    if (!ranks_.fsdp_policy) return {};
+    const int64_t ranks = GatheringRanks(module);
+    const TensorType type = GatheredTogether(GatheredTypes(module), ranks);
+    return {New({type.dtype, {type.dims[0] / ranks}}, Kind::kTemporary)};
+  }
+  if (GroupOf(module).sharded == Sharded::kAfterForward) return {};
+  std::vector<TensorId> inputs;
+  for (const NameId name : ModuleOf(module).parameters) inputs.push_back(GatherInput(name));
+  return inputs;
+}
+
+// all_gather_inputs: kNoTensor where it is the shard itself.
+TensorId FullySharded::GatherInput(NameId name) {
+  TensorId input = kNoTensor;
+  if (ranks_.fsdp_offload) input = New(ShardOf(name), Kind::kTemporary);
+  if (TypeOf(name).dtype == StoredType(name).dtype) return input;
+  const TensorId cast = New(FirstRows(TypeOf(name), world_), Kind::kTemporary);
+  if (input != kNoTensor) machine_.Release(input);
+  return cast;
 }
 
 // wait_for_unshard: in forward the next module lets go of what was gathered.
@@ -249,44 +291,65 @@ void FullySharded::CopyOut(int32_t module) {
   Group& group = GroupOf(module);
   if (group.gathered == kNoTensor) return;
   MakeUnsharded(module);
-  if (ranks_.world > 1) {
-    PassNumbers(NumbersToSplit(TypesOf(ModuleOf(module).parameters), ranks_.world,
-                               calls_.settings().device));
+  if (world_ > 1) {
+    PassNumbers(
+        NumbersToSplit(GatheredTypes(module), GatheringRanks(module), calls_.settings().device));
   }
-  group.is_unsharded = true;
+  if (group.sharded == Sharded::kAfterForward) {
+    for (TensorId& tensor : group.smaller) machine_.Release(std::exchange(tensor, kNoTensor));
+  }
+  group.sharded = Sharded::kNot;
   TensorId done = std::exchange(group.gathered, kNoTensor);
   if (group.state == State::kForward) std::swap(done, last_gathered_);
   if (done != kNoTensor) machine_.Release(done);
 }
 
-// One rank alone casts parameter by parameter, each by the same local name.
+// One rank alone copies and casts parameter by parameter, each by the same local name.
 void FullySharded::MakeUnsharded(int32_t module) {
   Group& group = GroupOf(module);
   const std::vector<NameId>& names = ModuleOf(module).parameters;
   const bool is_first = group.tensors.empty();
-  TensorId cast = kNoTensor;
+  TensorId input = kNoTensor;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (ranks_.world == 1 && ranks_.fsdp_policy) {
-      const TensorId before = std::exchange(cast, New(TypeOf(names[i]), Kind::kTemporary));
+    if (world_ == 1) {
+      const TensorId before = std::exchange(input, GatherInput(names[i]));
       if (before != kNoTensor) machine_.Release(before);
     }
     is_first ? AddUnsharded(names[i], group) : machine_.AllocStorage(group.tensors[i]);
   }
-  if (cast != kNoTensor) machine_.Release(cast);
+  if (input != kNoTensor) machine_.Release(input);
 }
 
 void FullySharded::AddUnsharded(NameId name, Group& group) {
   const TensorId padded =
-      machine_.New(Gathered(TypeOf(name), ranks_.world), calls_.NameLabel(name), Kind::kParameter);
+      machine_.New(Gathered(TypeOf(name), world_), calls_.NameLabel(name), Kind::kParameter);
   const Dims& dims = TypeOf(name).dims;
   group.tensors.push_back(machine_.View(padded, dims, ContiguousStrides(dims)));
   machine_.Release(padded);
   forward_.BindOfModel(name, group.tensors.back());
 }
 
+// To a mesh of its own, or back to that of all: each is copied, then its whole is gone.
+void FullySharded::ReshardAfterForward(int32_t module) {
+  Group& group = GroupOf(module);
+  if (ranks_.fsdp_reshard == 0 || ranks_.fsdp_reshard == world_) return Reshard(module);
+  if (group.sharded == Sharded::kAfterForward) return;
+  const std::vector<NameId>& names = ModuleOf(module).parameters;
+  group.smaller.resize(names.size(), kNoTensor);
+  for (size_t i = 0; i < group.tensors.size(); ++i) {
+    TensorType type = Gathered(TypeOf(names[i]), world_);
+    type.dims[0] /= ranks_.fsdp_reshard;
+    const TensorId before = std::exchange(
+        group.smaller[i], machine_.New(type, calls_.NameLabel(names[i]), Kind::kParameter));
+    if (before != kNoTensor) machine_.Release(before);
+    machine_.FreeStorage(group.tensors[i]);
+  }
+  group.sharded = Sharded::kAfterForward;
+}
+
 void FullySharded::Reshard(int32_t module) {
   Group& group = GroupOf(module);
-  if (!std::exchange(group.is_unsharded, false)) return;
+  if (std::exchange(group.sharded, Sharded::kAll) != Sharded::kNot) return;
   for (const TensorId tensor : group.tensors) machine_.FreeStorage(tensor);
 }
 
@@ -297,7 +360,9 @@ void FullySharded::PassNumbers(int64_t numbers) {
 
 // --- Backward -------------------------------------------------------------------------------
 
+// Shards of gradients lie apart from what has not been scattered yet.
 void FullySharded::BeginBackward() {
+  if (has_unreduced_) return;
   for (size_t i = 0; i < accumulated_.size(); ++i) {
     accumulated_[i] = gradients_.at(i);
     gradients_.Set(i, kNoTensor);
@@ -326,9 +391,9 @@ std::vector<size_t> FullySharded::WithGradients(int32_t module) const {
   std::vector<size_t> parameters;
   for (const NameId name : ModuleOf(module).parameters) {
     const auto found = parameter_of_.find(name);
-    if (found != parameter_of_.end() && gradients_.Has(found->second)) {
-      parameters.push_back(found->second);
-    }
+    if (found == parameter_of_.end()) continue;
+    const size_t i = found->second;
+    if (gradients_.Has(i) || unreduced_[i] != kNoTensor) parameters.push_back(i);
   }
   return parameters;
 }
@@ -336,9 +401,32 @@ std::vector<size_t> FullySharded::WithGradients(int32_t module) const {
 void FullySharded::AfterBackward(int32_t module) {
   if (ModuleOf(module).parameters.empty()) return;
   GroupOf(module).state = State::kAfterBackward;
-  Reshard(module);
   const std::vector<size_t> parameters = WithGradients(module);
-  if (!parameters.empty()) Reduce(parameters);
+  for (const size_t i : parameters) {
+    if (unreduced_[i] != kNoTensor) gradients_.Drop(i, machine_);  // it was added
+  }
+  Reshard(module);
+  if (!reduces_) {
+    KeepUnreduced(parameters);
+  } else if (!parameters.empty()) {
+    Reduce(parameters);
+  }
+}
+
+// to_accumulated_grad_if_needed: in the type in which they are reduced.
+void FullySharded::KeepUnreduced(const std::vector<size_t>& parameters) {
+  for (const size_t i : parameters) {
+    const NameId name = calls_.program().parameters[i];
+    if (!gradients_.Has(i) || TypeOf(name).dtype == StoredType(name).dtype) continue;
+    unreduced_[i] = machine_.New(StoredType(name), label_, Kind::kGradient);
+    gradients_.Drop(i, machine_);
+  }
+}
+
+void FullySharded::DropUnsharded(size_t parameter) {
+  TensorId& kept = unreduced_[parameter];
+  if (kept != kNoTensor) machine_.Release(std::exchange(kept, kNoTensor));
+  gradients_.Drop(parameter, machine_);
 }
 
 // foreach_reduce: the last gradient is a local of it.
@@ -347,22 +435,22 @@ void FullySharded::Reduce(const std::vector<size_t>& parameters) {
   for (const size_t i : parameters) names.push_back(calls_.program().parameters[i]);
   if (last_reduced_ != kNoTensor) machine_.Release(last_reduced_);
   const std::vector<TensorType> types = StoredTypes(names);
-  TensorType type = GatheredTogether(types, ranks_.world);
+  TensorType type = GatheredTogether(types, world_);
   last_reduced_ = New(type, Kind::kTemporary);
-  PassNumbers(NumbersToJoin(types, ranks_.world));
-  for (size_t i = 0; i + 1 < parameters.size(); ++i) gradients_.Drop(parameters[i], machine_);
-  type.dims[0] /= ranks_.world;
+  PassNumbers(NumbersToJoin(types, world_));
+  for (size_t i = 0; i + 1 < parameters.size(); ++i) DropUnsharded(parameters[i]);
+  type.dims[0] /= world_;
   machine_.UseStream(kReduceStream);
   const TensorId reduced = New(type, Kind::kGradient);
   machine_.UseStream(kMainStream);
-  gradients_.Drop(parameters.back(), machine_);
+  DropUnsharded(parameters.back());
   SetShards(parameters, reduced);
 }
 
-// Each is a part of the whole; what is there already is added to.
+// Each is a part of the whole, unless the host has it; what is there already is added to.
 void FullySharded::SetShards(const std::vector<size_t>& parameters, TensorId reduced) {
   for (const size_t i : parameters) {
-    if (accumulated_[i] != kNoTensor) continue;
+    if (accumulated_[i] != kNoTensor || ranks_.fsdp_offload) continue;
     const Dims dims = ShardOf(calls_.program().parameters[i]).dims;
     accumulated_[i] = machine_.View(reduced, dims, ContiguousStrides(dims));
   }
@@ -381,7 +469,8 @@ void FullySharded::EndBackward() {
   }
   order_.clear();
   if (last_reduced_ != kNoTensor) machine_.Release(std::exchange(last_reduced_, kNoTensor));
-  for (size_t i = 0; i < accumulated_.size(); ++i) {
+  has_unreduced_ = !reduces_;
+  for (size_t i = 0; i < accumulated_.size() && reduces_; ++i) {
     gradients_.Set(i, std::exchange(accumulated_[i], kNoTensor));
   }
 }

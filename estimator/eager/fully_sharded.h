@@ -22,8 +22,8 @@ namespace onnxfit {
 void CheckFullySharded(const Program& program, const TrainingSettings& settings);
 
 // fully_shard(module) for those that the settings name, then fully_shard(model), over the ranks of
-// a mesh of one dimension, of a model on the host.  The first rank has the first rows of each
-// parameter, as many as any rank.
+// a mesh of one dimension, or of those of a replica in one of two, of a model on the host.  The
+// first rank has the first rows of each parameter, as many as any rank.
 class FullySharded {
  public:
   // All must outlive it.
@@ -53,6 +53,9 @@ class FullySharded {
   void Before(const Run& run);
   void After(const Run& run);
 
+  // set_requires_gradient_sync: whether the next backward scatters gradients.
+  void SetReduces(bool reduces) { reduces_ = reduces; }
+
   // Around backward; when it reaches what `module` returned; when it has the gradients of what that
   // was given.
   void BeginBackward();
@@ -63,13 +66,17 @@ class FullySharded {
  private:
   enum class State : uint8_t { kIdle, kForward, kBeforeBackward, kAfterBackward };
 
+  // ShardedState
+  enum class Sharded : uint8_t { kAll, kAfterForward, kNot };
+
   // FSDPParamGroup.
   struct Group {
     std::vector<TensorId> tensors = {};  // by parameter of the module: unsharded
+    std::vector<TensorId> smaller = {};  // the same, of a smaller mesh
     TensorId gathered = kNoTensor;       // all_gather_output, until it is copied out
     std::vector<size_t> uses = {};       // where order_ has it
     State state = State::kIdle;
-    bool is_unsharded = false;
+    Sharded sharded = Sharded::kAll;
   };
 
   const ShardedModule& ModuleOf(int32_t module) const { return modules_[Index(module)]; }
@@ -89,9 +96,16 @@ class FullySharded {
   void CopyOut(int32_t module);
   void MakeUnsharded(int32_t module);
   void AddUnsharded(NameId name, Group& group);
+  std::vector<TensorType> GatheredTypes(int32_t module) const;
+  int64_t GatheringRanks(int32_t module) const;
+  void ReshardAfterForward(int32_t module);
   void Reshard(int32_t module);
+  std::vector<TensorId> GatherInputs(int32_t module);
+  TensorId GatherInput(NameId name);
   void Prefetch(int32_t module);
   std::vector<size_t> WithGradients(int32_t module) const;
+  void KeepUnreduced(const std::vector<size_t>& parameters);
+  void DropUnsharded(size_t parameter);
   void Reduce(const std::vector<size_t>& parameters);
   void SetShards(const std::vector<size_t>& parameters, TensorId reduced);
   void PassNumbers(int64_t numbers);
@@ -108,7 +122,11 @@ class FullySharded {
   std::vector<Group> groups_;  // by module
   std::vector<Run> runs_;
   std::map<NameId, size_t> parameter_of_;               // of those that are trained: their index
+  int64_t world_;                                       // ranks that share each parameter
+  bool reduces_ = true;                                 // reduce_grads
+  bool has_unreduced_ = false;                          // gradients that no backward has scattered
   std::vector<TensorId> accumulated_;                   // by parameter: shards of gradients
+  std::vector<TensorId> unreduced_;                     // unsharded_accumulated_grad
   std::vector<std::pair<NameId, TensorId>> arguments_;  // of the run: as the caller has them
   std::vector<TensorId> casts_;                         // of what the model was given
   std::vector<int32_t> order_;                          // post_forward_order

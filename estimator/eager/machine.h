@@ -43,8 +43,9 @@ struct GradNode {
   static constexpr int32_t kArgument = -3;  // accumulates into what a checkpoint was given
   static constexpr int32_t kRerun = -4;     // runs a checkpoint's span again, and its backward
   static constexpr int32_t kArrival = -5;   // passes on the gradients of a module's arguments
+  static constexpr int32_t kSink = -6;      // passes on the gradients of the model's outputs
 
-  int32_t call = kLeaf;    // index of the call, or one of the five above
+  int32_t call = kLeaf;    // index of the call, or one of those above
   int32_t parameter = -1;  // of a leaf: its index; of an argument: which; of an arrival: the module
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;

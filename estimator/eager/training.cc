@@ -53,7 +53,7 @@ class Training {
 
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
-    has_backward() && settings_.ranks.strategy == Strategy::kFsdp ? Shard() : Place();
+    has_backward() && IsFullySharded(settings_.ranks.strategy) ? Shard() : Place();
     batches_.Construct();
     if (has_backward()) optimizer_.Construct();
     if (has_backward() && Does(LoopFact::kSumsLosses)) NewScalar(DType::kFloat32, "sum of losses");
@@ -68,6 +68,7 @@ class Training {
 
  private:
   bool Does(LoopFact fact) const { return DoesLoop(settings_.loop.library, fact); }
+  bool ReducesLast() const { return settings_.ranks.no_sync || Does(LoopFact::kReducesLast); }
   bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
 
   void Place() {
@@ -83,6 +84,7 @@ class Training {
     fsdp_->Construct();
     batches_.HandOver([this](const TensorType& type) { return fsdp_->InputType(type); });
     optimizer_.StepShards(fsdp_->ShardTypes());
+    if (settings_.ranks.fsdp_offload) optimizer_.StepOnly({});
   }
 
   // deepspeed.initialize(model=model, optimizer=…, config=…)
@@ -103,7 +105,7 @@ class Training {
                    .text = "expected no --optimizer-in-backward, which steps before ranks have "
                            "added up their gradients"});
     }
-    ddp_.emplace(calls_, gradients_, ranks.gradients_as_views);
+    ddp_.emplace(calls_, gradients_);
     ddp_->Construct();
     if (ranks.strategy == Strategy::kZero1) optimizer_.StepOnly(FirstShare(program_, ranks.world));
     gradients_.HookAccumulation([this](size_t parameter) { ddp_->TakeGradient(parameter); });
@@ -128,7 +130,9 @@ class Training {
         batches_.Next();
       }
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
-      if (ddp_) ddp_->BeforeForward();
+      const bool reduces = !ReducesLast() || i + 1 == settings_.loop.accumulate;
+      if (ddp_) ddp_->BeforeForward(reduces);
+      if (fsdp_) fsdp_->SetReduces(reduces);
       RunForward(/*grad=*/true);
       machine_.EnterPhase(step, Phase::kBackward);
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeBackward);
@@ -173,6 +177,7 @@ class Training {
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
     const bool holds_result = Does(LoopFact::kHoldsResult);
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
+    if (ddp_ && grad) ddp_->AfterForward(forward_, outputs_.names);
     if (evaluation_) evaluation_->DropAttributes();
     if (!holds_result) ReleaseAll(old);
     forward_.Run(outputs_.model_end, program_.calls.size(), grad);
@@ -314,6 +319,7 @@ class Training {
                                 .end =
                                     [this] {
                                       if (fsdp_) fsdp_->EndBackward();
+                                      if (ddp_) ddp_->EndBackward();
                                     }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::optional<ZeroPartition> zero_;

@@ -18,6 +18,8 @@ constexpr int64_t kStartAlignment = 2;  // nccl_start_alignment_factor
 
 constexpr size_t kFirst = 0;
 
+constexpr StreamId kReductionStream = 1;  // reduction_stream, with overlap_comm
+
 }  // namespace
 
 void CheckZeroPartition(const TrainingSettings& settings) {
@@ -35,7 +37,6 @@ void CheckZeroPartition(const TrainingSettings& settings) {
   if (settings.optimizer_in_backward) refuse("--optimizer-in-backward");
   if (settings.ema) refuse("--ema");
   if (settings.clip_grad) refuse("--clip-grad");
-  if (settings.loop.accumulate > 1) refuse("--accumulate");
   if (settings.loop.library != LoopLibrary::kPlain) refuse("--loop");
   if (settings.quantize.kind != Quantization::kNone) refuse("--quantize");
   if (settings.optimizer == Optimizer::kMuon) refuse("-o muon");
@@ -46,6 +47,7 @@ ZeroPartition::ZeroPartition(CallTable& calls, Forward& forward, ParameterGradie
       machine_(calls.machine()),
       forward_(forward),
       gradients_(gradients),
+      is_reducing_(gradients.size()),
       label_(machine_.AddLabel("ZeRO")) {
   const Program& program = calls.program();
   int64_t elements = 0;
@@ -102,16 +104,29 @@ void ZeroPartition::GiveView(TensorId of, size_t parameter) {
   gradients_.Set(parameter, view);
 }
 
-// setup_buckets, with the first gradient; reduce_independent_p_g_buckets_and_remove_grads: those
-// larger than a bucket stay where they are.
+// setup_buckets, with the first gradient.
+void ZeroPartition::SetUpBuckets() {
+  const RankSettings& ranks = calls_.settings().ranks;
+  for (size_t i = 0; i < (ranks.overlap_comm ? 2 : 1); ++i) {
+    buckets_.push_back(New(type_, ranks.reduce_bucket, Kind::kGradient));
+  }
+  turn_ = 0;
+}
+
+// reduce_independent_p_g_buckets_and_remove_grads: those larger than a bucket stay where they are.
 void ZeroPartition::TakeGradient(size_t parameter) {
   const int64_t size = calls_.settings().ranks.reduce_bucket;
   const int64_t elements = ElementsOf(parameter);
-  if (bucket_ == kNoTensor) bucket_ = New(type_, size, Kind::kGradient);
-  if (in_bucket_ + elements > size) Reduce();
-  if (elements <= size) GiveView(bucket_, parameter);
+  if (is_reducing_[parameter]) return;  // it was added up there
+  if (buckets_.empty()) SetUpBuckets();
+  if (in_bucket_ + elements > size) {
+    Reduce();
+    turn_ = (turn_ + 1) % buckets_.size();
+  }
+  if (elements <= size) GiveView(buckets_[turn_], parameter);
   in_bucket_ += elements;
   reducing_.push_back(parameter);
+  is_reducing_[parameter] = true;
 }
 
 // average_tensor and allreduce_and_scatter: of slices for each rank in a row, a copy where there
@@ -144,8 +159,10 @@ void ZeroPartition::PassCopies() const {
 
 // reduce_ipg_grads, copy_grads_in_partition.
 void ZeroPartition::Reduce() {
+  if (calls_.settings().ranks.overlap_comm) machine_.UseStream(kReductionStream);
   PassCopies();
   for (const size_t parameter : std::exchange(reducing_, {})) {
+    is_reducing_[parameter] = false;
     if (begins_[parameter] >= partition_) {
       gradients_.Drop(parameter, machine_);
       continue;
@@ -154,14 +171,22 @@ void ZeroPartition::Reduce() {
     GiveView(kept_, parameter);
   }
   in_bucket_ = 0;
+  machine_.UseStream(kMainStream);
 }
 
-// independent_gradient_partition_epilogue: averaged_gradients are views of what is kept.
+// independent_gradient_partition_epilogue: averaged_gradients are views of what is kept, to which
+// later micro-batches' are added.
 void ZeroPartition::EndBackward() {
-  if (bucket_ == kNoTensor) return;
+  if (buckets_.empty()) return;
   Reduce();
-  machine_.Release(std::exchange(bucket_, kNoTensor));
+  for (const TensorId bucket : std::exchange(buckets_, {})) machine_.Release(bucket);
   gradients_.Clear(machine_);
+  if (kept_ == kNoTensor) return;
+  if (added_up_ == kNoTensor) {
+    std::swap(added_up_, kept_);
+  } else {
+    machine_.Release(std::exchange(kept_, kNoTensor));
+  }
 }
 
 // get_grad_norm_direct: of each gradient in 64 bits (get_norm_dtype of zero/utils.py).
@@ -177,9 +202,9 @@ void ZeroPartition::PassNorms() const {
 }
 
 void ZeroPartition::BeginStep() {
-  if (kept_ == kNoTensor) return;
+  if (added_up_ == kNoTensor) return;
   PassNorms();
-  TensorId own = kept_;
+  TensorId own = added_up_;
   if (begins_.size() > 1 && begins_[1] < partition_) {
     own = New(type_, partition_, Kind::kGradient);
   } else {
@@ -189,7 +214,7 @@ void ZeroPartition::BeginStep() {
     const TensorId flat = std::exchange(own, New(DType::kFloat32, partition_, Kind::kGradient));
     machine_.Release(flat);
   }
-  machine_.Release(std::exchange(kept_, kNoTensor));
+  machine_.Release(std::exchange(added_up_, kNoTensor));
   gradients_.Set(kFirst, own);
 }
 

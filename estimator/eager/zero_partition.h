@@ -1,8 +1,8 @@
 // What DeepSpeed's ZeRO stage 2 asks of its rank's allocator: parameters in one flat buffer, of
 // which it steps a part in 32 bits; buckets in which gradients are reduced, of which it keeps that
 // part.  What NCCL allocates is not the allocator's.  Source: deepspeed/runtime/zero/
-// stage_1_and_2.py, DeepSpeedZeroOptimizer, DeepSpeed 0.19.8, with contiguous_gradients and without
-// overlap_comm, as it is by default; and the allocator's figures of such runs.
+// stage_1_and_2.py, DeepSpeedZeroOptimizer, DeepSpeed 0.19.8, with contiguous_gradients, as it is
+// by default; and the allocator's figures of such runs.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,7 @@ class ZeroPartition {
   int64_t RankOf(int64_t element) const { return element / partition_; }
   void PassCopies() const;
   void PassNorms() const;
+  void SetUpBuckets();
   void Reduce();
 
   CallTable& calls_;
@@ -54,10 +55,13 @@ class ZeroPartition {
   int64_t partition_ = 0;           // elements
   std::vector<int64_t> begins_;     // of parameters in the flat buffer
   int64_t kept_elements_ = 0;       // of the parameters that are in the part, if only with an end
-  TensorId bucket_ = kNoTensor;
-  int64_t in_bucket_ = 0;         // elements
-  std::vector<size_t> reducing_;  // parameters whose gradients are there
-  TensorId kept_ = kNoTensor;     // grads_in_partition
+  std::vector<TensorId> buckets_;   // two where they take turns
+  size_t turn_ = 0;                 // which of them is being filled
+  int64_t in_bucket_ = 0;           // elements
+  std::vector<size_t> reducing_;    // parameters whose gradients are there
+  std::vector<bool> is_reducing_;   // the same, by parameter
+  TensorId kept_ = kNoTensor;       // grads_in_partition
+  TensorId added_up_ = kNoTensor;   // all_grad_tensors: that of the step's first micro-batch
   LabelId label_;
 };
 

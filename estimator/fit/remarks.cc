@@ -236,6 +236,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   }
   if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));
+    if (request.settings.ranks.fsdp_offload) {
+      assumptions.emplace_back(
+          "shards, gradients and optimizer state are in the host's memory, which is not counted "
+          "(--fsdp-offload)");
+    }
   }
   return assumptions;
 }
@@ -303,7 +308,7 @@ std::string PagedStates(const Program& program, const TrainingSettings& settings
     }
   }
   if (settings.ranks.strategy != Strategy::kNone && settings.ranks.strategy != Strategy::kDdp)
-    bytes = (bytes + settings.ranks.world - 1) / settings.ranks.world;  // of a rank, about
+    bytes = DivideUp(bytes, SharingRanks(settings.ranks));  // of a rank, about
   return bytes == 0 ? ""
                     : fmt::format(
                           "{} of optimizer state are in managed memory, which is not "

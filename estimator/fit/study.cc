@@ -139,9 +139,15 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.strategy);
        key.Add(s.ranks.world);
        key.Add(s.ranks.gradients_as_views);
+       key.Add(s.ranks.static_graph);
+       key.Add(s.ranks.no_sync);
+       key.Add(s.ranks.shard_world);
        key.Add(s.ranks.fsdp_modules);
        key.Add(s.ranks.fsdp_keep);
+       key.Add(s.ranks.fsdp_reshard);
+       key.Add(s.ranks.fsdp_offload);
        key.Add(s.ranks.reduce_bucket);
+       key.Add(s.ranks.overlap_comm);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     // Evaluation has a program of its own.

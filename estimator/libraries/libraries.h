@@ -535,6 +535,7 @@ enum class LoopFact : uint8_t {
   kDividesInPlace,      // the loss by the number of micro-batches
   kDecaysMatrices,      // the optimizer has two groups: parameters that do not decay, then others
   kSmoothsLabels,       // by a formula of its own, unless it is told otherwise
+  kReducesLast,         // of a step's micro-batches: gradients of others stay with their rank
 };
 bool DoesLoop(LoopLibrary library, LoopFact fact);
 

@@ -19,7 +19,13 @@ constexpr LoopRow kLoopRows[] = {
     {LoopLibrary::kAccelerate,
      LoopFact::kDividesLoss,
      {kAccelerate, "accelerator.py", "loss = loss / self.gradient_accumulation_steps"}},
+    {LoopLibrary::kAccelerate,
+     LoopFact::kReducesLast,
+     {kAccelerate, "accelerator.py", "if allow_gradient_sync else self.no_sync(m)"}},
 
+    {LoopLibrary::kTrainer,
+     LoopFact::kReducesLast,
+     {kTransformers, "trainer.py", "functools.partial(self.accelerator.no_sync, model=model)"}},
     {LoopLibrary::kTrainer,
      LoopFact::kCastsOutputs,
      {kAccelerate, "accelerator.py", "convert_outputs_to_fp32(model.forward.__func__)"}},
@@ -80,6 +86,9 @@ constexpr LoopRow kLoopRows[] = {
      LoopFact::kZeroesInClosure,
      {kLightning, "pytorch/loops/optimization/automatic.py", "self._zero_grad_fn()"}},
 
+    {LoopLibrary::kTimm,
+     LoopFact::kReducesLast,
+     {kTimmScript, "train.py", "if has_no_sync and not need_update:"}},
     {LoopLibrary::kTimm,
      LoopFact::kLoadsImages,
      {kTimm, "data/loader.py", "next_input.to(self.img_dtype).sub_(self.mean).div_(self.std)"}},

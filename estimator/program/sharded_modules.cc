@@ -116,4 +116,9 @@ std::vector<ShardedModule> ShardedModules(const Program& program,
   return Sharding(program, globs).Take();
 }
 
+std::vector<std::string> ShardedGlobs(const RankSettings& ranks) {
+  return ranks.fsdp_modules.empty() ? std::vector<std::string>{kAutoCheckpoint}
+                                    : ranks.fsdp_modules;
+}
+
 }  // namespace onnxfit

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/settings.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/program.h"
 
@@ -23,5 +24,8 @@ struct ShardedModule {
 // module that runs.  O(calls × depth × globs + tensors × modules).
 std::vector<ShardedModule> ShardedModules(const Program& program,
                                           const std::vector<std::string>& globs);
+
+// The globs of the settings: none are the blocks that repeat.
+std::vector<std::string> ShardedGlobs(const RankSettings& ranks);
 
 }  // namespace onnxfit

@@ -94,11 +94,17 @@ void PutRanks(Json& json, const RankSettings& ranks) {
   if (ranks.strategy == Strategy::kNone) return;
   json["strategy"] = ToString(ranks.strategy);
   json["world"] = ranks.world;
+  if (ranks.strategy == Strategy::kFsdpHybrid) json["shard_world"] = ranks.shard_world;
   if (ranks.gradients_as_views) json["ddp_views"] = true;
+  if (ranks.static_graph) json["ddp_static_graph"] = true;
+  if (ranks.no_sync) json["no_sync"] = true;
   if (ranks.strategy == Strategy::kZero2) json["reduce_bucket"] = ranks.reduce_bucket;
-  if (ranks.strategy != Strategy::kFsdp) return;
+  if (ranks.overlap_comm) json["overlap_comm"] = true;
+  if (!IsFullySharded(ranks.strategy)) return;
   if (!ranks.fsdp_modules.empty()) json["fsdp_modules"] = ranks.fsdp_modules;
   if (ranks.fsdp_keep) json["fsdp_keep"] = true;
+  if (ranks.fsdp_reshard > 0) json["fsdp_reshard"] = ranks.fsdp_reshard;
+  if (ranks.fsdp_offload) json["fsdp_offload"] = true;
   if (ranks.fsdp_policy) json["fsdp_policy"] = "bf16";
 }
 

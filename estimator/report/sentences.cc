@@ -60,14 +60,24 @@ void AddRanks(const RankSettings& ranks, Items& items) {
   if (ranks.strategy == Strategy::kNone) return;
   items.push_back(fmt::format("strategy {}", ToString(ranks.strategy)));
   items.push_back(fmt::format("world {}", ranks.world));
+  if (ranks.strategy == Strategy::kFsdpHybrid) {
+    items.push_back(fmt::format("shard-world {}", ranks.shard_world));
+  }
   if (ranks.gradients_as_views) items.emplace_back("ddp-views");
+  if (ranks.static_graph) items.emplace_back("ddp-static-graph");
+  if (ranks.no_sync) items.emplace_back("no-sync");
   if (!ranks.fsdp_modules.empty()) {
     items.push_back(fmt::format("fsdp-modules {}", fmt::join(ranks.fsdp_modules, ", ")));
   }
   if (ranks.strategy == Strategy::kZero2) {
     items.push_back(fmt::format("reduce-bucket {}", ranks.reduce_bucket));
   }
+  if (ranks.overlap_comm) items.emplace_back("overlap-comm");
   if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");
+  if (ranks.fsdp_reshard > 0) {
+    items.push_back(fmt::format("fsdp-reshard {}", ranks.fsdp_reshard));
+  }
+  if (ranks.fsdp_offload) items.emplace_back("fsdp-offload");
   if (ranks.fsdp_policy) items.emplace_back("fsdp-policy bf16 (shards in fp32)");
 }
 

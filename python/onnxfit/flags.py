@@ -28,13 +28,19 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1, zero2 or fsdp
+    strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp or fsdp-hybrid
     world: Union[int, str]  # ranks; "auto" in an estimate
     ddp_views: bool
+    ddp_static_graph: bool
+    no_sync: bool  # with accumulate
+    shard_world: Optional[int]  # ranks of a replica of fsdp-hybrid
     fsdp_modules: Names  # "auto", "every=N", or modules
     fsdp_keep: bool
+    fsdp_reshard: Optional[int]  # ranks
+    fsdp_offload: bool
     fsdp_policy: Optional[str]  # bf16
     reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
+    overlap_comm: bool  # of DeepSpeed's zero2
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     label_smoothing: bool
@@ -77,10 +83,12 @@ class RunFlags(TypedDict, total=False):
 
 class EstimateFlags(RunFlags, total=False):
     why: Optional[str]  # the name of a tensor or a node
+    devices: Names  # cards of all ranks, such as ["4xa100-40gb", "4xt4"]
 
 
 class MaxBatchFlags(RunFlags, total=False):
     all_gpus: bool
+    devices: Names  # cards of all ranks
     multiple_of: Optional[int]
     max: Optional[int]
 
@@ -163,11 +171,13 @@ def _assume(flag: str, value: object) -> List[str]:
 
 
 _WRITERS: Dict[str, Write] = {
-    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args"), _list),
+    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args", "devices"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only"), _several),
-    **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs", "ddp_views", "dora", "ema", "fsdp_keep",
-                     "hold_outputs", "label_smoothing", "mixup", "optimizer_in_backward", "strict", "all_gpus", "verbose", "ascii",
+    **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
+                     "ddp_static_graph", "ddp_views", "dora", "ema", "fsdp_keep", "fsdp_offload",
+                     "hold_outputs", "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
+                     "overlap_comm", "strict", "all_gpus", "verbose", "ascii",
                      "update"), _switch),
     "dims": _dims,
     "shapes": _shapes,
