@@ -101,7 +101,7 @@ def figures(family, way, target, batch, precision):
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = family.build().to(dtype).train()
     if way.loop and not isinstance(named(way.loop), type):
-        return named(way.loop)(family, model, target[:2], batch, precision)
+        return named(way.loop)(family, model, target, batch, precision)
     model = named(way.model)(model) if way.model else on_device(model)
     optimizer = named(way.optimizer)(model)
     scaler = torch.amp.GradScaler("cuda", enabled=False)

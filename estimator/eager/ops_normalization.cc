@@ -78,7 +78,7 @@ int64_t PartialRows(int64_t rows, int64_t columns, const CallTypes& call) {
   return std::min(blocks(rows), kMostBlocks / blocks(columns));
 }
 
-void Pass(Kernel& kernel, const SumScratch& scratch) {
+void TakeAndFree(Kernel& kernel, const SumScratch& scratch) {
   if (scratch.partial_bytes == 0) return;
   const int partial = kernel.Take({DType::kUint8, {scratch.partial_bytes}});
   kernel.Free(kernel.Take({DType::kUint8, {scratch.semaphore_bytes}}));
@@ -109,7 +109,7 @@ void SumUpRows(Kernel& kernel, int64_t rows) {
     kernel.MakeGrad(p.input);
     const Dims dims = {rows, Numel(type.dims)};
     const SumShape sum = SumOver(type.dtype, dims, ContiguousStrides(dims), kColumns);
-    Pass(kernel, ScratchOf(sum, kernel.types().device()));
+    TakeAndFree(kernel, ScratchOf(sum, kernel.types().device()));
     kernel.Free(p.gradient);
   }
   for (size_t i = partial.size(); i-- > 0;) kernel.Free(partial[i].sums);
@@ -210,7 +210,7 @@ void BatchNormBackward(Kernel& kernel) {
   kernel.MakeGrad(1);
   kernel.MakeGrad(2);
   if (is_last) {
-    Pass(kernel, ScratchOfLastChannels(types, kGradientSums));
+    TakeAndFree(kernel, ScratchOfLastChannels(types, kGradientSums));
     return kernel.MakeGrad(0);
   }
   if (types.in(0).dims.size() < 4) return;
