@@ -102,6 +102,15 @@ struct FlatWeights {
   bool operator==(const FlatWeights&) const = default;
 };
 
+// What a module puts into a dict that it is given, which those that are given it read, and hold
+// ("shared_kv_states[kind] = keys, values").
+struct StoredItem {
+  std::vector<NameId> values;  // put there together, once the last of them is made
+  ModuleId owner = kOutside;   // whose forward gives the dict to modules that it calls
+
+  bool operator==(const StoredItem&) const = default;
+};
+
 // How many labels there are, which a library's loop counts before the forward pass.
 struct LabelCount {
   NameId count = kNoName;   // kNoName: it does not
@@ -127,6 +136,7 @@ struct Program {
   std::vector<NameId> sized;              // whose sizes the file's own nodes ask for, in order
   std::vector<AtenCall> calls;            // forward, then the loss
   std::vector<Rebinding> rebindings;
+  std::vector<StoredItem> stored;
   std::vector<NameId> outputs;                     // of the model; the loop may hold them
   NameId loss = kNoName;                           // kNoName: nothing to train
   LabelCount label_count;                          // bound anew each step
