@@ -552,6 +552,7 @@ struct ModelLoss {
     kTakesNoCount = 4,  // its forward, which the Trainer therefore does not count labels for
     kShiftsInputs = 8,  // labels become "decoder_input_ids"
     kIsCausalLm = 16,   // its labels are shifted for the LabelSmoother, too
+    kAddsAuxiliary = 32,  // that of the logits of an auxiliary head, weighted
   };
   std::string_view classes;  // how their names end
   uint8_t does;
