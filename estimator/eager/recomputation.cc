@@ -44,8 +44,8 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
   FindStores();
 }
 
-// Of calls that make the last value of an item of a dict; behind all of them, and all spans, whoever
-// made the dict has no use for it.
+// Of calls that make the last value of an item of a dict; behind all of them, and all spans,
+// whoever made the dict has no use for it.
 void Forward::FindStores() {
   stores_.clear();
   last_store_ = spans_.back().last;

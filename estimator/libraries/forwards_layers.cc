@@ -23,9 +23,6 @@ constexpr SeenIn kW2v = {kTransformers, "models/wav2vec2_bert/modeling_wav2vec2_
                          "distance = position_ids_r - position_ids_l"};
 constexpr SeenIn kPatches = {kTransformers, "models/patchtsmixer/modeling_patchtsmixer.py",
                              "scaled_past_values, loc, scale = self.scaler(past_values"};
-constexpr SeenIn kFocal = {
-    kTransformers, "models/focalnet/modeling_focalnet.py",
-    "stage_outputs = (hidden_states, hidden_states_before_downsampling, output_dimensions)"};
 constexpr SeenIn kSwin = {kTransformers, "models/donut/modeling_donut_swin.py",
                           "hidden_states_windows = window_partition(shifted_hidden_states"};
 
@@ -45,13 +42,6 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      false,
      kBloom},
     {{"dense_h_to_4h", "gelu_impl"}, "gelu_impl", "hidden_states", {}, false, kBloom},
-    // FocalNetStage returns what it has made before it makes fewer places of it: this is a view.
-    {{"layers", "downsample", ">transpose"},
-     "transpose",
-     "hidden_states_before_downsampling",
-     {},
-     true,
-     kFocal},
     // DonutSwinLayer and its copies.
     {{"layernorm_before", "attention/self", "layernorm_after"},
      "pad",
