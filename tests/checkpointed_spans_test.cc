@@ -34,6 +34,18 @@ TEST_CASE("globs name modules, the outermost counts") {
   CHECK(SpansOf({"h.0", "auto"}) == "0..2 3..5 ");
 }
 
+TEST_CASE("without globs the model's own checkpoints are") {
+  Program program = Build(kTwoBlocks, {}).program;
+  for (const int call : {1, 2, 4}) program.calls[static_cast<size_t>(call)].checkpoint = call / 3;
+  CHECK(CheckpointedSpans(program, {}) == std::vector<CallSpan>{{1, 2}, {4, 4}});
+  CHECK(CheckpointedSpans(program, {"h.0"}) == std::vector<CallSpan>{{0, 2}});
+  TrainingSettings settings;
+  program.has_reentrant_checkpoints = true;
+  CHECK(AreReentrant(program, settings));
+  settings.checkpoint = {"h.0"};
+  CHECK_FALSE(AreReentrant(program, settings));
+}
+
 // Of the two products in a block the first is of a layer that transformers puts checkpoints around.
 TEST_CASE("auto takes a library's own layers where they are known") {
   Program program = Build(kTwoBlocks, {}).program;

@@ -232,6 +232,7 @@ TEST_CASE("losses of models go by the ends of their classes' names") {
   CHECK(does("m.modeling_mobilevit.MobileViTForImageClassification") == 0);
   CHECK(does("m.ConvNextV2ForImageClassification") == ModelLoss::kTakesNoCount);
   CHECK(does("m.MT5ForConditionalGeneration") == ModelLoss::kShiftsInputs);
+  CHECK(does("m.UperNetForSemanticSegmentation") == ModelLoss::kAddsAuxiliary);
   CHECK(does("") == 0);
 }
 

@@ -52,6 +52,43 @@ TEST_CASE("matrices that nobody reads are of layers that never run") {
         "visual.blocks.0.qkv.bias");
 }
 
+// "self.rel_pos_bias.weight.t()[positions]", and nn.MultiheadAttention's.
+TEST_CASE("matrices that other modules read are of layers that never run") {
+  const auto read_by_head = [](const std::string& name) {
+    Program program = Build(kTwoBlocks, {}).program;
+    AddParameter(program, "pool.in_proj_weight", {192, 64});
+    AddParameter(program, name, {8, 64});
+    program.calls.back().inputs.push_back(program.parameters.back());
+    return program;
+  };
+  const Program bias = read_by_head("rel_pos_bias.weight");
+  CHECK(LayersOf(bias).ends_with("rel_pos_bias 8x64 0\n"));
+  CHECK(FindLinearLayers(bias).back().is_read_alone);
+  CHECK_FALSE(FindLinearLayers(bias).back().is_of_attention);
+  CHECK(FindLinearLayers(read_by_head("pool.out_proj.weight")).back().is_of_attention);
+  CHECK(LayersOf(read_by_head("iou_token.weight")).ends_with("head 2x64 1\n"));
+  CHECK(LayersOf(read_by_head("pos_embed.weight")).ends_with("head 2x64 1\n"));
+}
+
+// A head of two classes beside two types of tokens, and the vocabulary's.
+TEST_CASE("the output has the shape of the vocabulary's table") {
+  const auto is_output = [](int64_t rows) {
+    Program program = Build(kTwoBlocks, {}).program;
+    const auto look_up = [&](const std::string& name, int64_t count) {
+      AddParameter(program, name, {count, 64});
+      const NameId made = Add(program, name + " of x", {256, 64});
+      program.calls.push_back({.op = "embedding", .where = name});
+      program.calls.back().inputs = {program.parameters.back(), program.inputs[0]};
+      program.calls.back().outputs = {made};
+    };
+    look_up("types", 2);
+    if (rows > 0) look_up("words", rows);
+    return FindLinearLayers(program).back().is_output;
+  };
+  CHECK(is_output(0));
+  CHECK_FALSE(is_output(100));
+}
+
 TEST_CASE("packed matrices have the sizes of what they unpack to") {
   Program program = Build(kTwoBlocks, {}).program;
   AddParameter(program, "idle.weight", {6144, 1});

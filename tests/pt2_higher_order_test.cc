@@ -108,16 +108,69 @@ TEST_CASE("calls of torch.no_grad() are told, those of torch.enable_grad() are n
   CHECK(UnreachedParameters(with).empty());
 }
 
+// --- torch.utils.checkpoint --------------------------------------------------------------------
+
+std::string CheckpointsOf(const Program& program) {
+  std::string text;
+  for (const AtenCall& call : program.calls) text += std::to_string(call.checkpoint) + " ";
+  return text;
+}
+
 // Its forward runs under no_grad, and once more in backward.
-TEST_CASE("torch.utils.checkpoint in no_grad's clothes is told, and kept") {
+TEST_CASE("a reentrant checkpoint comes in no_grad's clothes") {
   const Argument body = Linear("/lib/torch/utils/checkpoint.py");
   const Program program = Made(InContext(kSetGrad, {{"", Bool(false)}, {"", body}})).program;
   CHECK_FALSE(program.calls[0].leaves_autograd);
+  CHECK(CheckpointsOf(program).starts_with("0 -1 "));
+  CHECK(program.has_reentrant_checkpoints);
+  CHECK(program.warnings.empty());
+}
+
+// One that runs `inner` in its place, and a layer behind it in the line that `behind` is.
+ExportedProgram WithCheckpoint(int64_t behind) {
+  const pt2::SourceLine caller = {
+      .file = "/net.py", .line = 7, .text = "x = checkpoint(self.a, x)"};
+  const pt2::SourceLine own = {
+      .file = "/lib/torch/utils/checkpoint.py", .line = 798, .text = "return torch.empty((0,))"};
+  const pt2::SourceLine inner = {.file = "/net.py", .line = 3, .text = "return self.a(x)"};
+  ExportedBuilder builder;
+  builder.Parameter("p_a", "a.weight", {8, 8}).Parameter("p_b", "b.weight", {10, 8});
+  builder.Input("x", {8});
+  builder.Make("torch.ops.aten.empty.memory_format", "e", {}, {0});
+  builder.Make(kLinear, "y", {{"input", Ref("x")}, {"weight", Ref("p_a")}}, {8});
+  builder.Make(kLinear, "z", {{"input", Ref("y")}, {"weight", Ref("p_b")}}, {10});
+  ExportedProgram exported = builder.Return("z");
+  exported.graph.calls[0].lines = {caller, own};
+  exported.graph.calls[1].lines = {caller, inner};
+  exported.graph.calls[2].lines = {caller};
+  exported.graph.calls[2].lines[0].line = behind;
+  return exported;
+}
+
+TEST_CASE("another checkpoint begins with a tensor of its own") {
+  for (const int64_t behind : {7, 8}) {
+    const Program program = Made(WithCheckpoint(behind)).program;
+    const std::string text = CheckpointsOf(program);
+    CHECK_MESSAGE(text.starts_with("0 0 -1 "), text);  // the tensor too
+    CHECK_FALSE(program.has_reentrant_checkpoints);
+    CHECK(program.warnings.empty());
+  }
+}
+
+TEST_CASE("checkpoints of both kinds are bounded") {
+  ExportedProgram exported = WithCheckpoint(8);
+  ExportedProgram other =
+      InContext(kSetGrad, {{"", Bool(false)}, {"", Linear("/lib/torch/utils/checkpoint.py")}});
+  exported.graph.calls.insert(exported.graph.calls.begin() + 2, other.graph.calls[0]);
+  exported.graph.calls[2].results[0].text = "w";
+  exported.graph.tensors["w"] = exported.graph.tensors.at("y");
+  const Program program = Made(exported).program;
+  for (const AtenCall& call : program.calls) CHECK(call.checkpoint == -1);
   REQUIRE(program.warnings.size() == 1);
   CHECK(program.warnings[0].code == "OF110");
   CHECK(program.warnings[0].text ==
-        "torch.utils.checkpoint: what it computes anew in backward is kept until then, which is "
-        "an upper bound");
+        "torch.utils.checkpoint, with use_reentrant=True and without: what it computes anew in "
+        "backward is kept until then, which is an upper bound");
 }
 
 // --- torch.autocast(…) -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <string>
 #include <vector>
@@ -83,6 +84,29 @@ TEST_CASE("a reentrant checkpoint keeps what it was given, and runs in a backwar
         4 * 64 * 64 * 4);  // gradients of both blocks
 }
 
+// "forward to /fc/MatMul": by allocation of `label`, in which phase it is made and at which
+// operator it is freed.
+std::string TextOfLives(const Trace& trace, std::string_view label) {
+  std::map<int32_t, std::string> made;
+  std::string text;
+  std::string phase;
+  std::string at;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase) {
+      phase = event.phase == Phase::kForward ? "forward" : "backward";
+    } else if (event.type == Event::Type::kAt) {
+      at = trace.labels[Index(event.id)];
+    } else if (event.type == Event::Type::kAlloc) {
+      if (LabelText(trace, trace.buffers[Index(event.id)].label) == label) made[event.id] = phase;
+    } else if (event.type == Event::Type::kFree && made.contains(event.id)) {
+      text += made.at(event.id) + " to " + at + "; ";
+      made.erase(event.id);
+    }
+  }
+  for (const auto& [id, begun] : made) text += begun + " to the end; ";
+  return text;
+}
+
 void HoldForGood(Program& program, std::string_view value) {
   for (AtenCall& call : program.calls) {
     std::erase_if(call.dies,
@@ -130,6 +154,52 @@ TEST_CASE("an attribute holds what was computed last") {
     runs += is_freed ? "freed " : "held ";
   }
   CHECK(runs == "freed freed freed freed freed held ");  // two a step
+}
+
+// "dict[0] = act(x)", which the second run binds anew, and which lives as long as a module that was
+// given the dict may run again.
+TEST_CASE("a dict holds what was computed last until all that were given it have run") {
+  TrainingSettings settings;
+  settings.optimizer = Optimizer::kSgd;
+  settings.steps = 1;
+  settings.checkpoint = {"h.0.*"};
+  Program program = Build(kTwoBlocks, settings).program;
+  const NameId sigmoid = program.calls[1].outputs[0];
+  for (AtenCall& call : program.calls) std::erase(call.dies, sigmoid);
+  program.calls.back().dies.push_back(sigmoid);
+  CHECK(TextOfLives(Train(program, settings), "b") ==
+        "forward to /h.0/out/MatMul; backward to /h.0/act/Sigmoid; ");
+  program.stored = {{.values = {sigmoid}, .owner = program.modules.Enter({"h.0"})}};
+  CHECK(TextOfLives(Train(program, settings), "b") ==
+        "forward to /h.0/act/Sigmoid; backward to /h.0/fc/MatMul; ");
+}
+
+// A cast to fp32 is made each time: torch.autocast keeps those of fp32 alone.
+TEST_CASE("of a leaf of 16 bits no cast is kept") {
+  const auto casts = [](const std::string& op) {
+    TrainingSettings settings;
+    settings.optimizer = Optimizer::kSgd;
+    settings.precision = Precision::kAmpBf16;
+    settings.checkpoint = {"h.1"};
+    settings.checkpoint_reentrant = true;
+    settings.steps = 1;
+    const std::string net = R"(
+      net (float[64, 64] x) => (float[64, 64] y)
+      < float[64, 64] "h.0.weight" = ["location": "none"],
+        float[64, 64] "head.weight" = ["location": "none"] > {
+        ["/h.0/fc/MatMul"] a = MatMul (x, "h.0.weight")
+        ["/h.1/one"] b = OP (a)
+        ["/h.1/two"] c = OP (a)
+        ["/h.1/add"] d = Add (b, c)
+        y = MatMul (d, "head.weight")
+      })";
+    const std::string named = std::regex_replace(net, std::regex("OP"), op);
+    const Trace trace = Train(Build(named, settings).program, settings);
+    return std::ranges::count_if(trace.buffers, [&](const Buffer& buffer) {
+      return LabelText(trace, buffer.label) == "a.cast";
+    });
+  };
+  CHECK(casts("Softmax") == 4);  // two a run
 }
 
 // "position_bias = torch.zeros(": of a sigmoid here, as far as its line tells.

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "estimator/names/lifetimes.h"
 
 namespace onnxfit::returned_weights_test {
 namespace {
@@ -126,6 +129,25 @@ TEST_CASE("a loop over layers keeps what the last one returned, and returns it n
     call.frames.insert(call.frames.begin(), program.source.Read(1, "outputs = self.decoder(x)"));
   }
   CHECK(Held(program) == "dropout as attn_weights; ");
+}
+
+// Which local of the forward has the same name does not tell, as in BloomAttention.
+TEST_CASE("a name that is known to hold weights holds nothing else of that forward") {
+  Program program = Calling("attn", "x, attn_weights = self.attn(x)",
+                            {{"bmm", "attn_weights = q @ k"},
+                             {"softmax", "probs = softmax(attn_weights)"},
+                             {"bmm", "out = probs @ v"}});
+  AtenCall next = {.op = "relu", .where = "relu", .inputs = {3}, .outputs = {4}};
+  next.module = program.modules.Enter({"m"});
+  next.frames = {program.source.Read(4, "x = relu(x)")};
+  program.values.resize(5);
+  program.calls.push_back(next);
+  PlaceDeaths(program, {});
+  const auto dies_at = [&](size_t call, NameId name) {
+    return std::ranges::find(program.calls[call].dies, name) != program.calls[call].dies.end();
+  };
+  CHECK(dies_at(2, 1));  // q @ k, as attention returns
+  CHECK(dies_at(3, 2));  // the weights
 }
 
 }  // namespace onnxfit::returned_weights_test

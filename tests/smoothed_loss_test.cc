@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "estimator/program/loops_loss.h"
 #include "estimator/program/program_writer.h"
 #include "estimator/program/smoothed_losses.h"
 #include "tests/trace_helpers.h"
@@ -62,6 +63,35 @@ TEST_CASE("the LabelSmoother shifts what a causal model returns") {
   CHECK(OpsOf(program, 5) == "slice contiguous slice contiguous view ");
   CHECK(program.values[Index(program.calls[1].outputs[0])].type.dims == Dims{2, 3, 3});
   CHECK(program.values[Index(program.calls[3].outputs[0])].type.dims == Dims{2, 3});
+}
+
+// Two pixels of two images, in three classes, by two heads.
+TEST_CASE("a model with an auxiliary head adds that one's loss") {
+  const auto ops = [](const std::string& name) {
+    TrainingSettings settings;
+    settings.loop.library = LoopLibrary::kTrainer;
+    ProgramWriter writer(settings, "net.pt2");
+    const TensorType type = {DType::kFloat32, {2, 3, 1, 2}};
+    const NameId features = writer.NewName("x", type);
+    const NameId logits = writer.NewName("logits", type);
+    const NameId auxiliary = writer.NewName("auxiliary", type);
+    const ModuleId model = writer.program().modules.Enter({"model"});
+    const ModuleId head = writer.program().modules.Enter({"model", "model.head"});
+    writer.Emit({.where = "head", .module = head}, "relu", {features}, {features});
+    writer.Emit({.where = "a", .module = model}, "relu", {features}, {logits});
+    writer.Emit({.where = "b", .module = model}, "relu", {features}, {auxiliary});
+    AppendLoopsLoss(writer, logits, {.class_name = name, .level = 0});
+    const Program program = writer.TakeProgram();
+    const auto reads = [&](const AtenCall& call) {
+      return std::ranges::find(call.inputs, auxiliary) != call.inputs.end();
+    };
+    const auto read = std::ranges::count_if(program.calls, reads);
+    return std::string(program.calls.back().op) + " " + std::to_string(read);
+  };
+  CHECK(ops("transformers.models.upernet.modeling_upernet.UperNetForSemanticSegmentation") ==
+        "add 1");
+  CHECK(ops("transformers.models.segformer.modeling_segformer.SegformerForSemanticSegmentation") !=
+        "add 1");
 }
 
 TEST_CASE("the name of the labels is bound anew, that of the logits is not") {

@@ -31,6 +31,8 @@ struct Lines {
   const char* own = "a = self.attention(x)";
   bool attention_lives = false;
   bool made_once = false;
+  const char* outer = nullptr;      // of a forward around, which makes p in place of "m"
+  const char* stored_by = nullptr;  // a, in a dict of that module's
 };
 
 class Net {
@@ -39,10 +41,27 @@ class Net {
     for (const char* name : {"x", "p", "a", "y"}) program_.values.emplace_back().name = name;
     program_.inputs = {0};
     program_.outputs = {3};
-    const StatementId call = Line(8, lines.called);
-    Add(0, {"m"}, {Line(7, lines.positions)});
-    Add(0, {"m", "m.layers.0"}, {call, Line(21, lines.own)});
-    Add(2, {"m", "m.layers.0"}, {call, Line(22, "return self.mlp(a)")});
+    std::vector<std::string> around;
+    std::vector<StatementId> frames;
+    if (lines.outer != nullptr) {
+      Add(0, {"o"}, {Line(7, lines.positions)});
+      around = {"o"};
+      frames = {Line(9, lines.outer)};
+    } else {
+      Add(0, {"m"}, {Line(7, lines.positions)});
+    }
+    around.insert(around.end(), {"m", "m.layers.0"});
+    frames.push_back(Line(8, lines.called));
+    const auto with = [&](const StatementId line) {
+      std::vector<StatementId> all = frames;
+      all.push_back(line);
+      return all;
+    };
+    Add(0, around, with(Line(21, lines.own)));
+    Add(2, around, with(Line(22, "return self.mlp(a)")));
+    if (lines.stored_by != nullptr) {
+      program_.stored = {{.values = {2}, .owner = program_.modules.Enter({lines.stored_by})}};
+    }
     program_.calls[1].made_once = lines.made_once;
     if (!lines.attention_lives) program_.calls[2].dies = {2};
   }
@@ -54,6 +73,7 @@ class Net {
   bool ByPosition() const { return Values().by_position; }
   std::string Given() const { return NamesText(program_, Values().given); }
   std::string Returned() const { return NamesText(program_, Values().returned); }
+  std::vector<int32_t> Items() const { return Values().items; }
   std::string Attributes() const { return NamesText(program_, Values().attributes); }
 
  private:
@@ -77,6 +97,24 @@ TEST_CASE("a span is given what its caller's line passes, whether it reads it or
   CHECK(Net({.positions = "mask = x > 0"}).Given() == " x");
   CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x, mask)"}).Given() == " x p");
   CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x)"}).Given() == " x");
+  CHECK(Net({.positions = "mask = x > 0", .called = "mask = layer(x)"}).Given() == " x");
+}
+
+TEST_CASE("forwards further out pass on what libraries are known to") {
+  const auto given = [](const char* positions, const char* called) {
+    return Net({.positions = positions, .called = "x = layer(", .outer = called}).Given();
+  };
+  CHECK(given("position_ids = position_ids.unsqueeze(0)", "x = self.text(") == " x p");
+  CHECK(given("mask = x > 0", "x = self.text(") == " x");
+  CHECK(given("position_ids = position_ids.unsqueeze(0)", "x = self.text(x)") == " x");
+}
+
+// "shared[kind] = self.attention(x)"
+TEST_CASE("what lies in a dict is neither given nor returned") {
+  const Net net({.attention_lives = true, .stored_by = "m"});
+  CHECK(net.Returned() == " y");
+  CHECK(net.Items() == std::vector<int32_t>{0});
+  CHECK(Net({.attention_lives = true, .stored_by = "n"}).Items().empty());
 }
 
 TEST_CASE("a line that is known to its end tells keywords") {

@@ -89,7 +89,7 @@ def dataset(inputs, labels):
 def sample_of(family, model, target):
     """One sample by the names that the model has for its inputs."""
     import torch
-    (_, *shape), is_whole, _ = target
+    (_, *shape), is_whole, *_ = target
     given = family.inputs(1, "cpu", torch.float32)
     names = [inner(model).main_input_name, *list(given)[1:]]
     inputs = {name: tensor[0] for name, tensor in zip(names, given.values())
@@ -183,7 +183,7 @@ def lightning(family, model, target, batch, precision, accumulate=1):
     """lightning.pytorch.Trainer, of which each step is asked when it ends."""
     import torch
     from lightning import pytorch as lit
-    (_, *shape), is_whole, _ = target
+    (_, *shape), is_whole, *_ = target
     kind = torch.long if is_whole else torch.float32
     steps = []
 
@@ -330,7 +330,7 @@ def timm(family, model, target, batch, precision, mixes=False, averages=False, *
     from timm.loss import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
     from timm.optim import create_optimizer_v2
     from timm.utils import ModelEmaV3, NativeScaler
-    (_, *shape), is_whole, _ = target
+    (_, *shape), is_whole, *_ = target
     given = family.inputs(1, "meta", torch.float32)
     if family.loss != "ce" or shape or len(given) != 1 or next(iter(given.values())).dim() != 4:
         raise NotForThis("it does not tell classes of images")

@@ -48,16 +48,18 @@ void Forward::Unbind(NameId name) {
 
 void Forward::Run(size_t first, size_t last, bool grad) {
   if (first == 0) activations_.clear();
+  if (first == 0 && grad && !stores_.empty()) MakeDicts();
   for (size_t i = first; i < last; ++i) {
     const int32_t span = grad && !span_at_.empty() ? span_at_[i] : -1;
     if (span >= 0 && is_reentrant_) {
       RunWithoutGradients(span);
       i = Index(spans_[Index(span)].last);
-      continue;
+    } else {
+      if (span >= 0) EnterSpan(span);
+      Run(static_cast<int32_t>(i), grad);
     }
-    if (span >= 0) EnterSpan(span);
-    Run(static_cast<int32_t>(i), grad);
     if (is_inside_ && Index(spans_[Index(activations_.back().span)].last) == i) LeaveSpan();
+    if (!dicts_.empty() && i == Index(last_store_)) LeaveDicts();
   }
 }
 
@@ -73,6 +75,7 @@ void Forward::Run(int32_t index, bool grad) {
   Allocate(index, frame);
   if (grad) call.leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
   Leave(index, frame);
+  if (!stores_.empty()) StoreMadeBy(index);
   if (grad && !spans_.empty()) AskForGradients(index);
 }
 
@@ -280,6 +283,7 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
       machine_.Retain(tensor);
       node.arguments.push_back(tensor);
     }
+    node.dicts = activation.dicts;
     node.activation = static_cast<int32_t>(activations_.size() - 1);
     activation.saved += kept.size();
     activation.last_saving = index;

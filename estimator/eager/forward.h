@@ -89,6 +89,7 @@ class Forward {
   struct Activation {
     int32_t span = 0;
     std::vector<std::pair<NameId, TensorId>> arguments = {};  // values from outside
+    std::vector<GradNodeId> dicts = {};                       // by item of SpanValues::items
     std::map<int32_t, GradNodeId> nodes = {};                 // by call, those that wait
     size_t saved = 0;                                         // by all of them together
     int32_t last_saving = -1;                                 // the last call that saves anything
@@ -125,6 +126,11 @@ class Forward {
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
   std::vector<TensorId> SwapNames(const Activation& activation);
   void SwapAttributes(int32_t span, std::vector<TensorId>& outer);
+  void FindStores();
+  void MakeDicts();
+  void LeaveDicts();
+  void StoreMadeBy(int32_t index);
+  void BindStored(const Activation& activation);
   void FindCasts();
   void CastAgain(int32_t index);
   void GiveInputsBack(int32_t index);
@@ -162,6 +168,9 @@ class Forward {
   std::vector<SpanValues> values_;             // by span
   std::map<NameId, TensorId> argument_casts_;  // of a span that runs again
   std::map<NameId, int32_t> cast_by_;          // the calls that make what is cached
+  std::map<int32_t, int32_t> stores_;          // by call that makes the last of an item: the item
+  std::vector<GradNodeId> dicts_;              // by item, of this forward pass or of a second run
+  int32_t last_store_ = -1;                    // the call behind which no forward needs them
   std::vector<bool> is_asked_;                 // by call: for gradients, under checkpoints
   int32_t input_embedding_ = -1;               // the call, where it asks for gradients
   bool is_reentrant_ = false;

@@ -101,6 +101,7 @@ GradNodeId Machine::NewNode(GradNode node) {
   for (const Edge& edge : node.next) {
     if (edge.node != kNoGradNode) RetainNode(edge.node);
   }
+  for (const GradNodeId dict : node.dicts) RetainNode(dict);
   if (unused_nodes_.empty()) {
     nodes_.push_back(std::move(node));
     return static_cast<GradNodeId>(nodes_.size() - 1);
@@ -135,6 +136,7 @@ void Machine::ReleaseSaved(GradNodeId node) {
   if (NodeAt(node).call == GradNode::kRerun) return;  // whose function holds the rest
   const std::vector<TensorId> arguments = std::exchange(NodeAt(node).arguments, {});
   for (const TensorId tensor : arguments) Release(tensor);
+  for (const GradNodeId dict : std::exchange(NodeAt(node).dicts, {})) ReleaseNode(dict);
 }
 
 void Machine::SetSaved(GradNodeId node, std::vector<TensorId> saved) {
@@ -144,6 +146,11 @@ void Machine::SetSaved(GradNodeId node, std::vector<TensorId> saved) {
 void Machine::HoldBy(GradNodeId node, TensorId tensor) {
   Retain(tensor);
   NodeAt(node).arguments.push_back(tensor);
+}
+
+void Machine::Store(GradNodeId dict, const std::vector<TensorId>& tensors) {
+  for (const TensorId tensor : tensors) Retain(tensor);
+  for (const TensorId tensor : std::exchange(NodeAt(dict).kept, tensors)) Release(tensor);
 }
 
 void Machine::RetainNode(GradNodeId node) { ++NodeAt(node).references; }
@@ -214,6 +221,7 @@ void Machine::SweepNode() {
   unused_nodes_.push_back(id);
   NoteRelease(Holder::Type::kSaved, id);
   for (const TensorId argument : node.arguments) DropTensor(argument);
+  for (const GradNodeId dict : node.dicts) DropNode(dict);
   for (const TensorId tensor : node.kept) DropTensor(tensor);
   for (size_t i = node.saved.size(); i-- > 0;) DropTensor(node.saved[i]);
   for (const Edge& edge : node.next) {

@@ -44,6 +44,7 @@ struct GradNode {
   static constexpr int32_t kRerun = -4;     // runs a checkpoint's span again, and its backward
   static constexpr int32_t kArrival = -5;   // passes on the gradients of a module's arguments
   static constexpr int32_t kSink = -6;      // passes on the gradients of the model's outputs
+  static constexpr int32_t kDict = -7;      // no function: an item of a dict, which keeps values
 
   int32_t call = kLeaf;    // index of the call, or one of those above
   int32_t parameter = -1;  // of a leaf: its index; of an argument: which; of an arrival: the module
@@ -55,6 +56,7 @@ struct GradNode {
   bool over_view = false;                 // the call wrote over its first input, a view
   int32_t activation = -1;                // whose recomputation gives `saved`, or is run
   std::vector<TensorId> arguments = {};   // of that, one reference each
+  std::vector<int32_t> dicts = {};        // nodes that its span was given, one reference each
   std::vector<TensorId> kept = {};        // as long as the node, one reference each
   std::vector<int32_t> returned_by = {};  // modules that returned what it made
   std::vector<TensorType> passes = {};    // of an arrival: what it passes on
@@ -107,6 +109,8 @@ class Machine {
   void ReleaseSaved(GradNodeId node);
   // What `node` holds from now on until it dies or has run, `saved` aside.
   void HoldBy(GradNodeId node, TensorId tensor);
+  // What an item of a dict keeps from now on.
+  void Store(GradNodeId dict, const std::vector<TensorId>& tensors);
   void RetainNode(GradNodeId node);
   void ReleaseNode(GradNodeId node);
 

@@ -41,6 +41,66 @@ void Forward::Checkpoint(std::vector<CallSpan> spans) {
     span_at_[Index(spans_[i].first)] = static_cast<int32_t>(i);
   }
   values_ = ValuesAcross(calls_.program(), spans_);
+  FindStores();
+}
+
+// Of calls that make the last value of an item of a dict; behind all of them, and all spans,
+// whoever made the dict has no use for it.
+void Forward::FindStores() {
+  stores_.clear();
+  last_store_ = spans_.back().last;
+  const Program& program = calls_.program();
+  for (size_t item = 0; item < program.stored.size(); ++item) {
+    int32_t last = -1;
+    for (size_t i = 0; i < program.calls.size(); ++i) {
+      for (const NameId name : program.stored[item].values) {
+        if (std::ranges::find(program.calls[i].outputs, name) != program.calls[i].outputs.end())
+          last = static_cast<int32_t>(i);
+      }
+    }
+    if (last >= 0) stores_.emplace(last, static_cast<int32_t>(item));
+    last_store_ = std::max(last_store_, last);
+  }
+}
+
+void Forward::MakeDicts() {
+  dicts_.clear();
+  for (size_t item = 0; item < calls_.program().stored.size(); ++item) {
+    dicts_.push_back(machine_.NewNode({.call = GradNode::kDict, .next = {}, .saved = {}}));
+    machine_.RetainNode(dicts_.back());
+  }
+}
+
+void Forward::StoreMadeBy(int32_t index) {
+  const auto made = stores_.find(index);
+  if (made == stores_.end() || dicts_.empty()) return;
+  const GradNodeId dict = dicts_[Index(made->second)];
+  if (dict == kNoGradNode) return;
+  std::vector<TensorId> tensors;
+  for (const NameId name : calls_.program().stored[Index(made->second)].values) {
+    if (names_[Index(name)] != kNoTensor) tensors.push_back(names_[Index(name)]);
+  }
+  machine_.Store(dict, tensors);
+}
+
+// What those that read a dict find there.
+void Forward::BindStored(const Activation& activation) {
+  dicts_.assign(calls_.program().stored.size(), kNoGradNode);
+  const std::vector<int32_t>& items = values_[Index(activation.span)].items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    dicts_[Index(items[i])] = activation.dicts[i];
+    const std::vector<TensorId>& kept = machine_.node(activation.dicts[i]).kept;
+    const std::vector<NameId>& names = calls_.program().stored[Index(items[i])].values;
+    for (size_t j = 0; j < kept.size() && j < names.size(); ++j) {
+      machine_.Retain(kept[j]);
+      names_[Index(names[j])] = kept[j];
+    }
+  }
+}
+
+void Forward::LeaveDicts() {
+  for (const GradNodeId dict : dicts_) machine_.ReleaseNode(dict);
+  dicts_.clear();
 }
 
 void Forward::AskAsLibraries() {
@@ -71,6 +131,9 @@ void Forward::EnterSpan(int32_t span) {
     if (tensor == kNoTensor) continue;
     machine_.Retain(tensor);
     activation.arguments.emplace_back(name, tensor);
+  }
+  for (const int32_t item : values_[Index(span)].items) {
+    activation.dicts.push_back(dicts_[Index(item)]);
   }
   is_inside_ = true;
 }
@@ -103,6 +166,7 @@ std::vector<TensorId> Forward::SwapNames(const Activation& activation) {
     machine_.Retain(tensor);
     names_[Index(name)] = tensor;
   }
+  if (!stores_.empty()) BindStored(activation);
   return outer;
 }
 
@@ -159,6 +223,7 @@ void Forward::ReturnNames(const Activation& activation, std::vector<TensorId> ou
     if (names_[i] != kNoTensor) Unbind(static_cast<NameId>(i));
   }
   names_ = std::move(outer);
+  dicts_.clear();
 }
 
 // Whether the node is that of the first run still: nobody may have needed it.
@@ -263,6 +328,7 @@ void Forward::RunWithoutGradients(int32_t span) {
 void Forward::StandFor(const Activation& activation) {
   GradNode node = {.call = GradNode::kRerun, .next = {}, .saved = {}};
   node.activation = static_cast<int32_t>(activations_.size() - 1);
+  node.dicts = activation.dicts;
   bool wanted = false;
   for (const auto& [name, tensor] : activation.arguments) {
     node.next.push_back(machine_.tensor(tensor).grad_fn);
@@ -319,11 +385,13 @@ void Forward::LeaveLeaves(const std::vector<GradNodeId>& leaves,
 }
 
 // Whether call `index` casts an argument that asks for gradients, which torch.autocast does once:
-// it is a leaf now, whose casts its cache keeps as those of parameters.
+// it is a leaf now, whose casts its cache keeps as those of parameters: from fp32 alone
+// (cached_cast, aten/src/ATen/autocast_mode.cpp).
 bool Forward::ReuseCast(int32_t index) {
   const AtenCall& call = calls_.call(index);
   if (!call.is_autocasts || is_cached_[Index(call.outputs[0])]) return false;
   const TensorId argument = names_[Index(call.inputs[0])];
+  if (calls_.TypeOf(call.inputs[0]).dtype != DType::kFloat32) return false;
   const GradNodeId leaf = machine_.tensor(argument).grad_fn.node;
   if (leaf == kNoGradNode || machine_.node(leaf).call != GradNode::kArgument) return false;
   const auto known = argument_casts_.find(call.inputs[0]);

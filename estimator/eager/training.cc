@@ -41,11 +41,11 @@ class Training {
     if (settings.optimizer_in_backward) StepInBackward();
     const bool trains = settings.mode == Mode::kTrain;
     const auto spans = CheckpointedSpans(program, settings.checkpoint);
-    settings.checkpoint_reentrant ? forward_.CheckpointReentrant(spans)
-                                  : forward_.Checkpoint(spans);
+    AreReentrant(program, settings) ? forward_.CheckpointReentrant(spans)
+                                    : forward_.Checkpoint(spans);
     if (std::ranges::find(settings.checkpoint, kAutoCheckpoint) != settings.checkpoint.end())
       forward_.AskAsLibraries();
-    if (trains ? program.frozen.empty() && settings.checkpoint.empty()
+    if (trains ? program.frozen.empty() && spans.empty()
                : !LeavesInPlaceOpen(program, settings))
       return;
     forward_.PlanInPlace(FindInPlaceCalls(program, settings));

@@ -548,11 +548,12 @@ bool IsUndecayedByTimm(std::string_view parameter);
 // How a model of transformers computes its loss: cross entropy of its logits, and
 struct ModelLoss {
   enum Does : uint8_t {
-    kShiftsLabels = 1,  // by one, beside logits in fp32
-    kDivides = 2,       // a sum by the number of labels, instead of a mean
-    kTakesNoCount = 4,  // its forward, which the Trainer therefore does not count labels for
-    kShiftsInputs = 8,  // labels become "decoder_input_ids"
-    kIsCausalLm = 16,   // its labels are shifted for the LabelSmoother, too
+    kShiftsLabels = 1,    // by one, beside logits in fp32
+    kDivides = 2,         // a sum by the number of labels, instead of a mean
+    kTakesNoCount = 4,    // its forward, which the Trainer therefore does not count labels for
+    kShiftsInputs = 8,    // labels become "decoder_input_ids"
+    kIsCausalLm = 16,     // its labels are shifted for the LabelSmoother, too
+    kAddsAuxiliary = 32,  // that of the logits of an auxiliary head, weighted
   };
   std::string_view classes;  // how their names end
   uint8_t does;

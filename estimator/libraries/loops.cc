@@ -201,6 +201,10 @@ constexpr ModelLoss kModelLosses[] = {
     {"ConvNextV2ForImageClassification",
      kUncounted,
      {kTransformers, "models/convnextv2/modeling_convnextv2.py", "accepts_loss_kwargs = False"}},
+    {"UperNetForSemanticSegmentation",
+     ModelLoss::kAddsAuxiliary,
+     {kTransformers, "models/upernet/modeling_upernet.py",
+      "loss += self.config.auxiliary_loss_weight * auxiliary_loss"}},
     // Of others: their own mean, which kwargs do not reach.
     {"",
      0,

@@ -208,6 +208,8 @@ constexpr NameFact kAskingUnderCheckpoints[] = {
 constexpr NameFact kPassedToLayers[] = {
     {"position_ids = position_ids.unsqueeze(0)",
      {kTransformers, "models/llama/modeling_llama.py", "position_ids=position_ids,"}},
+    {"text_position_ids = position_ids[0]",
+     {kTransformers, "models/qwen3_vl/modeling_qwen3_vl.py", "position_ids=text_position_ids,"}},
 };
 
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {

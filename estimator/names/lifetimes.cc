@@ -69,13 +69,14 @@ class Lifetimes {
       FollowAliases(program_, bindings_, module, lives_);
       FollowPassedResults(program_, runs_, module, lives_);
     }
-    FollowWeights(modules);
+    const std::vector<HeldWeights> weights = FindHeldWeights(program_, runs_, modules);
+    FollowWeights(modules, weights);
     FollowCollected(modules);
     FollowHiddenStates(program_, runs_, bindings_, modules, lives_);
     FollowUnreadLists(program_, runs_, bindings_, modules, lives_);
     FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
-    FollowSameNames(program_, runs_, bindings_, modules, lives_);
+    FollowSameNames(program_, runs_, bindings_, modules, weights, lives_);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -208,8 +209,9 @@ class Lifetimes {
     return "";
   }
 
-  void FollowWeights(const std::vector<ModuleCall>& modules) {
-    for (const HeldWeights& held : FindHeldWeights(program_, runs_, modules)) {
+  void FollowWeights(const std::vector<ModuleCall>& modules,
+                     const std::vector<HeldWeights>& weights) {
+    for (const HeldWeights& held : weights) {
       const ModuleCall& module = modules[held.module];
       const Statement& statement = module.statements[held.statement];
       lives_.HoldBy(statement.targets[held.place], held.weights,

@@ -16,8 +16,14 @@ namespace {
 class SameNames {
  public:
   SameNames(const Program& program, const ModuleRuns& runs, const NameBindings& bindings,
-            const std::vector<ModuleCall>& modules, ValueLives& lives)
-      : program_(program), runs_(runs), bindings_(bindings), modules_(modules), lives_(lives) {}
+            const std::vector<ModuleCall>& modules, const std::vector<HeldWeights>& weights,
+            ValueLives& lives)
+      : program_(program),
+        runs_(runs),
+        bindings_(bindings),
+        modules_(modules),
+        weights_(weights),
+        lives_(lives) {}
 
   void Follow() {
     std::map<std::pair<int32_t, std::string>, int64_t> next;  // by caller and name
@@ -35,6 +41,9 @@ class SameNames {
         continue;
       }
       for (size_t i = 1; i < at->targets.size(); ++i) {
+        const auto index = static_cast<size_t>(at - around.statements.begin());
+        const int64_t until = bindings_.BoundUntil(around, index, i);
+        if (HoldsWeights(Index(caller), index, i)) continue;
         NameId value = at->targets[i] == "_"
                            ? OnlyUnread(modules_[run])
                            : lives_.HeldUntil(OwnNameOf(at->targets[i], modules_[run]),
@@ -42,9 +51,7 @@ class SameNames {
         const bool is_wanted = at->targets[i] != "_" && at->targets.size() == 2;
         if (value == kNoName && is_wanted) value = OnlyOther(modules_[run]);
         if (value == kNoName) continue;
-        const auto index = static_cast<size_t>(at - around.statements.begin());
         const auto [bound, _] = next.try_emplace({caller, at->targets[i]}, around.last);
-        const int64_t until = bindings_.BoundUntil(around, index, i);
         lives_.HoldBy(at->targets[i], value, std::min(until, bound->second));
         bound->second = at->last;
       }
@@ -52,6 +59,12 @@ class SameNames {
   }
 
  private:
+  bool HoldsWeights(size_t module, size_t statement, size_t place) const {
+    return std::ranges::any_of(weights_, [&](const HeldWeights& held) {
+      return held.module == module && held.statement == statement && held.place == place;
+    });
+  }
+
   // "loss, codes = self.encode(x)": of a method that calls the forward, what that binds to a name
   // of the line's and nothing reads.
   void FollowUnread(const ModuleCall& module, const ModuleCall& around,
@@ -123,14 +136,16 @@ class SameNames {
   const ModuleRuns& runs_;
   const NameBindings& bindings_;
   const std::vector<ModuleCall>& modules_;
+  const std::vector<HeldWeights>& weights_;
   ValueLives& lives_;
 };
 
 }  // namespace
 
 void FollowSameNames(const Program& program, const ModuleRuns& runs, const NameBindings& bindings,
-                     const std::vector<ModuleCall>& modules, ValueLives& lives) {
-  SameNames(program, runs, bindings, modules, lives).Follow();
+                     const std::vector<ModuleCall>& modules,
+                     const std::vector<HeldWeights>& weights, ValueLives& lives) {
+  SameNames(program, runs, bindings, modules, weights, lives).Follow();
 }
 
 }  // namespace onnxfit

@@ -35,7 +35,7 @@ std::set<NameId> ReadBefore(const Program& program, const ModuleCall& attention,
 
 }  // namespace
 
-void FollowSharedStates(const Program& program, const ModuleRuns& runs,
+void FollowSharedStates(Program& program, const ModuleRuns& runs,
                         const std::vector<ModuleCall>& modules, ValueLives& lives) {
   const StoredNames& row = NamesStoredByKind();
   std::map<std::set<NameId>, size_t> last;  // by what tells kinds apart: the run of an attention
@@ -48,10 +48,14 @@ void FollowSharedStates(const Program& program, const ModuleRuns& runs,
     const int32_t model = runs.all()[Index(runs.all()[run].caller)].caller;
     if (model < 0) continue;
     const ModuleCall& attention = modules[run];
+    StoredItem item = {.values = {}, .owner = runs.all()[Index(model)].module};
     for (const std::string_view name : row.names) {
       const NameId value = lives.HeldUntil(std::string(name), attention.first, attention.last);
-      if (value != kNoName) lives.HoldBy(std::string(row.dict), value, modules[Index(model)].last);
+      if (value == kNoName) continue;
+      lives.HoldBy(std::string(row.dict), value, modules[Index(model)].last);
+      item.values.push_back(value);
     }
+    if (!item.values.empty()) program.stored.push_back(std::move(item));
   }
 }
 

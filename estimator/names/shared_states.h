@@ -14,8 +14,8 @@ namespace onnxfit {
 // The last layer of each kind puts what its names hold into the dict (StoredNames in libraries.h),
 // which a name of the forward holds that calls the layers.  Layers are of one kind whose attention
 // reads the same of what was made before: rotary embeddings, a mask.  What names hold has to be
-// known.  `modules` are those of `runs`, in that order.  O(calls × log).
-void FollowSharedStates(const Program& program, const ModuleRuns& runs,
+// known.  `modules` are those of `runs`, in that order.  Fills Program::stored.  O(calls × log).
+void FollowSharedStates(Program& program, const ModuleRuns& runs,
                         const std::vector<ModuleCall>& modules, ValueLives& lives);
 
 }  // namespace onnxfit

@@ -63,8 +63,11 @@ std::vector<bool> PickAdapted(const std::vector<LinearLayer>& layers, const Lora
   if (targets.empty()) targets = DefaultTargets(model_type, paths, file);
   const bool takes_all = std::erase(targets, kAllLinear) > 0;
   std::vector<bool> picked = PickLayers(layers, targets, kLoraFlag, file);
-  for (size_t i = 0; takes_all && i < layers.size(); ++i) {
-    if (!layers[i].is_output) picked[i] = true;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (takes_all && !layers[i].is_output) picked[i] = true;
+    // To call for all layers is to call for those that run, or that a module takes for its own.
+    if (!takes_all && layers[i].is_of_attention && targets == std::vector<std::string>{"*"})
+      picked[i] = false;
   }
   if (std::ranges::find(picked, true) != picked.end()) return picked;
   throw Error({.file = file,

@@ -17,7 +17,7 @@ bool SameCall(const AtenCall& a, const AtenCall& b) {
          a.leaves_autocast == b.leaves_autocast && a.enters_autocast == b.enters_autocast &&
          a.behind_autocast == b.behind_autocast && a.leaves_autograd == b.leaves_autograd &&
          a.made_once == b.made_once && a.last_reads == b.last_reads && a.dies == b.dies &&
-         a.module == b.module &&
+         a.module == b.module && a.checkpoint == b.checkpoint &&
          std::equal(a.held.begin(), a.held.end(), b.held.begin(), b.held.end(), SameHeld);
 }
 

@@ -131,6 +131,20 @@ std::set<std::string> LayersOfLibrary(const Program& program) {
   return layers;
 }
 
+// The model's own.
+std::vector<CallSpan> SpansOfModel(const Program& program) {
+  std::vector<CallSpan> spans;
+  int32_t last = -1;
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    const int32_t checkpoint = program.calls[i].checkpoint;
+    const auto call = static_cast<int32_t>(i);
+    if (checkpoint >= 0 && checkpoint != last) spans.push_back({call, call});
+    if (checkpoint >= 0) spans.back().last = call;
+    last = checkpoint;
+  }
+  return spans;
+}
+
 }  // namespace
 
 std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<std::string>& globs,
@@ -148,6 +162,7 @@ std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<s
 
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs) {
+  if (globs.empty()) return SpansOfModel(program);
   std::vector<std::string> named = globs;
   const auto by_library = std::ranges::find(named, kAutoCheckpoint);
   if (by_library != named.end()) {
@@ -159,6 +174,11 @@ std::vector<CallSpan> CheckpointedSpans(const Program& program,
     spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
   }
   return spans;
+}
+
+bool AreReentrant(const Program& program, const TrainingSettings& settings) {
+  return settings.checkpoint.empty() ? program.has_reentrant_checkpoints
+                                     : settings.checkpoint_reentrant;
 }
 
 }  // namespace onnxfit

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/settings.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 
@@ -35,9 +36,12 @@ inline constexpr char kEveryCheckpoint[] = "every=";
 std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<std::string>& globs,
                                      std::string_view flag);
 
-// Those of --checkpoint: "auto" of models whose library is known to choose others
-// (libraries/checkpoints.cc) names those.
+// Those of --checkpoint, and, without a flag, the model's own: what the file shows of them.  "auto"
+// of models whose library is known to choose others (libraries/checkpoints.cc) names those.
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs);
+
+// Whether they are reentrant: as the flag says, or the model's own are.
+bool AreReentrant(const Program& program, const TrainingSettings& settings);
 
 }  // namespace onnxfit

@@ -84,13 +84,18 @@ class Finder {
   const std::string& NameTextOf(NameId name) const { return program_.values[Index(name)].name; }
   const Dims& DimsOf(NameId name) const { return program_.values[Index(name)].type.dims; }
 
-  // Of embeddings, by their shapes.
+  // Of embeddings: the vocabulary's is the one of most rows.
   void FindTables() {
     for (const AtenCall& call : program_.calls) {
-      if (call.op == "embedding" && call.inputs[0] != kNoName) {
-        tables_.insert(DimsOf(call.inputs[0]));
-      }
+      if (call.op != "embedding" || call.inputs[0] == kNoName) continue;
+      tables_.insert(call.inputs[0]);
+      const Dims& dims = DimsOf(call.inputs[0]);
+      if (vocabulary_.empty() || dims[0] > vocabulary_[0]) vocabulary_ = dims;
     }
+  }
+
+  bool IsOutput(int64_t out_features, int64_t in_features) const {
+    return vocabulary_ == Dims{out_features, in_features};
   }
 
   // The only product of a run, by a matrix of the module's, beside which it does nothing but look
@@ -154,29 +159,37 @@ class Finder {
     }
     layer.out_features = DimsOf(result).back();
     layer.in_features = InputsOf(call, layer);
-    layer.is_output = tables_.contains({layer.out_features, layer.in_features});
+    layer.is_output = IsOutput(layer.out_features, layer.in_features);
     layer.behind = BehindWhich(layer);
     const auto known = found_.try_emplace(layer.path, std::move(layer)).first;
     known->second.runs.push_back({run.first, run.last, product, input, result});
   }
 
-  // Matrices that nobody reads, as of a vision tower in a run on text: layers that never run.
+  // Layers that never run: matrices that nobody reads, as of a vision tower in a run on text, and
+  // those that another module reads ("self.rel_pos_bias.weight.t()[positions]").
   void AddIdle() {
     std::unordered_set<NameId> read;
     for (const AtenCall& call : program_.calls) read.insert(call.inputs.begin(), call.inputs.end());
+    std::set<std::string> running;
+    for (const ModuleRun& run : runs_.all())
+      running.insert(WithoutTurns(program_.modules.PathOf(run.module)));
     std::unordered_map<std::string_view, NameId> by_name;
     for (const NameId name : program_.placement) by_name.emplace(NameTextOf(name), name);
     for (const NameId name : program_.placement) {
       const std::string& text = NameTextOf(name);
       const Dims dims = UnpackedDims(name);
-      const bool is_layer = dims.size() == 2 && text.ends_with(kWeight) && !IsTable(text);
-      if (!is_layer || read.contains(name)) continue;
+      if (dims.size() != 2 || !text.ends_with(kWeight)) continue;
       LinearLayer layer = {.path = text.substr(0, text.size() - kWeight.size()), .weight = name};
+      layer.is_read_alone = read.contains(name);
+      if (layer.is_read_alone && running.contains(layer.path)) continue;
+      if (IsTable(name, layer.is_read_alone)) continue;
+      const std::string beside = std::string(ParentOf(layer.path)) + ".in_proj_weight";
+      layer.is_of_attention = layer.path.ends_with(".out_proj") && by_name.contains(beside);
       const auto bias = by_name.find(layer.path + ".bias");
       if (bias != by_name.end()) layer.bias = bias->second;
       layer.out_features = dims[0];
       layer.in_features = dims[1];
-      layer.is_output = tables_.contains(dims);
+      layer.is_output = IsOutput(dims[0], dims[1]);
       layer.behind = BehindWhich(layer);
       found_.try_emplace(layer.path, std::move(layer));
     }
@@ -187,12 +200,15 @@ class Finder {
     return packed == program_.quantized.end() ? DimsOf(weight) : packed->full.dims;
   }
 
-  // "embed_tokens.weight", "relative_attention_bias.weight": of nn.Embedding, by how they are
-  // called.
-  static bool IsTable(std::string_view tensor) {
+  // "embed_tokens.weight", "relative_attention_bias.weight", "iou_token.weight": of nn.Embedding,
+  // by how they are called, or who reads them.
+  bool IsTable(NameId weight, bool is_read) const {
+    if (tables_.contains(weight)) return true;
+    const std::string_view tensor = NameTextOf(weight);
     const std::string_view module = tensor.substr(0, tensor.size() - kWeight.size());
     const std::string_view name = module.substr(module.rfind('.') + 1);
-    return name.find("embed") != name.npos || name.ends_with("_bias");
+    if (name.find("embed") != name.npos) return true;
+    return is_read ? name.find("token") != name.npos : name.ends_with("_bias");
   }
 
   // What is given may lie otherwise: modules make rows of it.
@@ -220,7 +236,8 @@ class Finder {
   std::unordered_map<NameId, size_t> order_;       // of the module's tensors
   std::unordered_map<NameId, NameId> kept_casts_;  // made once -> what they are of
   std::set<int32_t> callers_;                      // runs that have others in them
-  std::set<Dims> tables_;
+  std::set<NameId> tables_;
+  Dims vocabulary_;
   std::map<std::string, LinearLayer> found_;  // by path
 };
 

@@ -29,7 +29,10 @@ struct LinearLayer {
   NameId behind = kNoName;  // the module's tensor behind which those of the layer stand in order
   int64_t in_features = 0;
   int64_t out_features = 0;
-  bool is_output = false;  // has the shape of an embedding's table, as get_output_embeddings() has
+  bool is_output =
+      false;  // has the shape of the vocabulary's table, as get_output_embeddings() has
+  bool is_read_alone = false;    // its forward never runs: another module reads its matrix
+  bool is_of_attention = false;  // and that is nn.MultiheadAttention's out_proj
   std::vector<LinearRun> runs = {};
 };
 

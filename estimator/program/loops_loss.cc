@@ -74,8 +74,11 @@ class LossInModel {
       output = InFp32(output);
       labels = Shifted(labels);
     }
+    const bool adds = (does_ & ModelLoss::kAddsAuxiliary) != 0;
+    const NameId auxiliary = adds ? LogitsOfAuxiliary(output) : kNoName;
     AppendLoss(writer_, place_, output, labels, Loss::kCrossEntropy);
     if ((does_ & ModelLoss::kDivides) != 0) Divide();
+    if (auxiliary != kNoName) AddAuxiliary(auxiliary, labels);
     HoldUntilLast(program_, locals_);
   }
 
@@ -93,6 +96,29 @@ class LossInModel {
   }
 
  private:
+  // auxiliary_loss = loss_fct(auxiliary_logits, labels); loss += weight * auxiliary_loss
+  void AddAuxiliary(NameId logits, NameId labels) {
+    const NameId loss = program_.loss;
+    AppendLoss(writer_, place_, logits, labels, Loss::kCrossEntropy);
+    const TensorType type = TypeIn(writer_, loss);
+    locals_.push_back(program_.loss);
+    const NameId weighted = Make("mul.Scalar", program_.loss, "auxiliary_loss * weight", type);
+    program_.loss = writer_.NewName("loss + auxiliary", type);
+    writer_.Emit(place_, "add", {loss, weighted}, {program_.loss});
+  }
+
+  // What else the model's own forward makes that is of the type of its logits, its last; kNoName
+  // where it has none.
+  NameId LogitsOfAuxiliary(NameId output) const {
+    for (size_t i = program_.calls.size(); i-- > 0;) {
+      const AtenCall& call = program_.calls[i];
+      const bool is_own = call.module == place_.module && call.outputs.size() == 1;
+      if (!is_own || call.outputs[0] == output || call.outputs[0] == kNoName) continue;
+      if (TypeIn(writer_, call.outputs[0]) == TypeIn(writer_, output)) return call.outputs[0];
+    }
+    return kNoName;
+  }
+
   // The module that calls what the last call is in; outside of all where no class is known.
   ModuleId InForwardOf(const LibraryModel& model) const {
     if (!model.is_known()) return kOutside;

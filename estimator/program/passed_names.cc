@@ -9,13 +9,20 @@
 namespace onnxfit {
 namespace {
 
-// Whether the line of `call` passes what `bound` binds to one name.
+// Whether `bound` binds a tensor to one name.
+bool BindsOne(const Program& program, const Statement& bound) {
+  return bound.source != kNoStatement && bound.targets.size() == 1 &&
+         !program.calls[Index(bound.last)].outputs.empty();
+}
+
+// Whether the line of `call` passes what `bound` binds.
 bool PassesOn(const Program& program, const Statement& call, const Statement& bound) {
-  const bool binds_one = bound.source != kNoStatement && bound.targets.size() == 1;
-  if (!binds_one || program.calls[Index(bound.last)].outputs.empty()) return false;
+  if (!BindsOne(program, bound)) return false;
   const SourceStatement& line = program.source.At(call.source);
-  return line.Mentions(bound.targets[0]) ||
-         (line.is_open && IsPassedToLayers(program.source.At(bound.source).text));
+  const std::string& name = bound.targets[0];
+  return line.is_open
+             ? line.Mentions(name) || IsPassedToLayers(program.source.At(bound.source).text)
+             : line.MayPassOn(name);
 }
 
 // Of a call in `line`, which the file shows to its end: "x = layer(x, mask)".
@@ -25,13 +32,20 @@ bool HasNoKeyword(const SourceStatement& line) {
          line.text.find('=', call) == std::string::npos;
 }
 
+// Which statement makes call `first`, as far as its line is known; else none.
+size_t StatementOf(const std::vector<Statement>& statements, int64_t first) {
+  size_t call = 0;
+  while (call < statements.size() && statements[call].last < first) ++call;
+  const bool is_known = call < statements.size() && statements[call].source != kNoStatement;
+  return is_known ? call : statements.size();
+}
+
 }  // namespace
 
 Passed PassedNames(const Program& program, const ModuleCall& caller, int64_t first) {
   const std::vector<Statement>& statements = caller.statements;
-  size_t call = 0;
-  while (call < statements.size() && statements[call].last < first) ++call;
-  if (call == statements.size() || statements[call].source == kNoStatement) return {};
+  const size_t call = StatementOf(statements, first);
+  if (call == statements.size()) return {};
   std::map<std::string, NameId> passed;  // by the name that holds it
   for (size_t i = 0; i < call; ++i) {
     for (const std::string& target : statements[i].targets) passed.erase(target);
@@ -44,6 +58,20 @@ Passed PassedNames(const Program& program, const ModuleCall& caller, int64_t fir
     if (name != kNoName) found.names.push_back(name);
   }
   return found;
+}
+
+std::vector<NameId> PassedDown(const Program& program, const ModuleCall& outer, int64_t first) {
+  const std::vector<Statement>& statements = outer.statements;
+  const size_t call = StatementOf(statements, first);
+  if (call == statements.size() || !program.source.At(statements[call].source).is_open) return {};
+  std::vector<NameId> names;
+  for (size_t i = 0; i < call; ++i) {
+    if (!BindsOne(program, statements[i])) continue;
+    if (!IsPassedToLayers(program.source.At(statements[i].source).text)) continue;
+    const NameId name = program.calls[Index(statements[i].last)].outputs[0];
+    if (name != kNoName) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace onnxfit

@@ -20,4 +20,8 @@ struct Passed {
 // show, those that libraries are known to pass there.  O(statements).
 Passed PassedNames(const Program& program, const ModuleCall& caller, int64_t first);
 
+// What `outer`, a forward further out, binds that libraries are known to pass to layers, where its
+// line goes on in lines that the file does not show.  O(statements).
+std::vector<NameId> PassedDown(const Program& program, const ModuleCall& outer, int64_t first);
+
 }  // namespace onnxfit

@@ -45,10 +45,12 @@ struct AtenCall {
   bool behind_autocast = false;               // runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // runs under torch.no_grad()
   bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
-  bool made_once = false;                     // in the first step: a module or a cache keeps it
-  std::vector<StatementId> frames = {};       // of forwards around it, innermost last
-  std::vector<HeldValue> held = {};           // by names that no line of the file shows
-  std::vector<NameId> last_reads = {};        // names that no later call reads
+  int32_t checkpoint =
+      -1;  // under which of the model's own torch.utils.checkpoint it runs; -1: none
+  bool made_once = false;                // in the first step: a module or a cache keeps it
+  std::vector<StatementId> frames = {};  // of forwards around it, innermost last
+  std::vector<HeldValue> held = {};      // by names that no line of the file shows
+  std::vector<NameId> last_reads = {};   // names that no later call reads
   // Names dropped once the call has returned; one that a call further on makes, as it is in the
   // step before.
   std::vector<NameId> dies = {};
@@ -102,6 +104,15 @@ struct FlatWeights {
   bool operator==(const FlatWeights&) const = default;
 };
 
+// What a module puts into a dict that it is given, which those that are given it read, and hold
+// ("shared_kv_states[kind] = keys, values").
+struct StoredItem {
+  std::vector<NameId> values;  // put there together, once the last of them is made
+  ModuleId owner = kOutside;   // whose forward gives the dict to modules that it calls
+
+  bool operator==(const StoredItem&) const = default;
+};
+
 // How many labels there are, which a library's loop counts before the forward pass.
 struct LabelCount {
   NameId count = kNoName;   // kNoName: it does not
@@ -127,6 +138,8 @@ struct Program {
   std::vector<NameId> sized;              // whose sizes the file's own nodes ask for, in order
   std::vector<AtenCall> calls;            // forward, then the loss
   std::vector<Rebinding> rebindings;
+  std::vector<StoredItem> stored;
+  bool has_reentrant_checkpoints = false;          // those of AtenCall::checkpoint, all of them
   std::vector<NameId> outputs;                     // of the model; the loop may hold them
   NameId loss = kNoName;                           // kNoName: nothing to train
   LabelCount label_count;                          // bound anew each step

@@ -90,6 +90,7 @@ void ProgramWriter::Emit(const CallPlace& place, std::string_view op, std::vecto
                             .enters_autocast = place.enters_autocast,
                             .behind_autocast = place.behind_autocast,
                             .leaves_autograd = place.leaves_autograd,
+                            .checkpoint = place.checkpoint,
                             .frames = place.frames});
 }
 

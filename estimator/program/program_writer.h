@@ -26,6 +26,7 @@ struct CallPlace {
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) around it
   bool behind_autocast = false;               // it runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // it runs under torch.no_grad()
+  int32_t checkpoint = -1;                    // the model's own around it; -1: none
 };
 
 class ProgramWriter {

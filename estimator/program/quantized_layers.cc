@@ -43,9 +43,12 @@ std::vector<bool> TakenByTransformers(const Program& program,
 std::vector<bool> PickQuantized(const Program& program, const std::vector<LinearLayer>& layers,
                                 const QuantizeSettings& quantize, std::string_view model_type,
                                 const std::string& file) {
-  const std::vector<bool> picked = quantize.targets.empty()
-                                       ? TakenByTransformers(program, layers, model_type)
-                                       : PickLayers(layers, quantize.targets, kQuantizeFlag, file);
+  std::vector<bool> picked = quantize.targets.empty()
+                                 ? TakenByTransformers(program, layers, model_type)
+                                 : PickLayers(layers, quantize.targets, kQuantizeFlag, file);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].is_read_alone) picked[i] = false;  // nobody can read what is packed
+  }
   if (std::ranges::find(picked, true) != picked.end()) return picked;
   throw Error({.file = file,
                .where = std::string(kQuantizeFlag),

@@ -47,6 +47,9 @@ class ValueReader {
         attributes_(Attributes(program, forwards_, deaths_)) {
     own_.insert(program.placement.begin(), program.placement.end());
     own_.insert(program.cached_casts.begin(), program.cached_casts.end());
+    for (const StoredItem& item : program.stored) {
+      own_.insert(item.values.begin(), item.values.end());
+    }
   }
 
   SpanValues Read(const CallSpan& span) const {
@@ -66,17 +69,37 @@ class ValueReader {
     for (const NameId name : passed.names) {
       if (known.insert(name).second) values.given.push_back(name);
     }
+    values.items = ItemsGivenTo(span);
     return values;
   }
 
  private:
+  // Those in the dicts of the forwards around it.
+  std::vector<int32_t> ItemsGivenTo(const CallSpan& span) const {
+    std::vector<int32_t> items;
+    for (int32_t run = runs_.RunOf(span.first); run >= 0; run = runs_.all()[Index(run)].caller) {
+      if (IsWithin(runs_.all()[Index(run)], span)) continue;
+      for (size_t i = 0; i < program_.stored.size(); ++i) {
+        const bool is_given = program_.stored[i].owner == runs_.all()[Index(run)].module;
+        if (is_given) items.push_back(static_cast<int32_t>(i));
+      }
+    }
+    return items;
+  }
+
   // By the forward around the span's module.
   Passed PassedTo(const CallSpan& span) const {
     int32_t run = runs_.RunOf(span.first);
     while (run >= 0 && IsWithin(runs_.all()[Index(run)], span)) {
       run = runs_.all()[Index(run)].caller;
     }
-    return run < 0 ? Passed() : PassedNames(program_, forwards_[Index(run)], span.first);
+    if (run < 0) return {};
+    Passed passed = PassedNames(program_, forwards_[Index(run)], span.first);
+    for (run = runs_.all()[Index(run)].caller; run >= 0; run = runs_.all()[Index(run)].caller) {
+      const std::vector<NameId> more = PassedDown(program_, forwards_[Index(run)], span.first);
+      passed.names.insert(passed.names.end(), more.begin(), more.end());
+    }
+    return passed;
   }
 
   static bool IsWithin(const ModuleRun& run, const CallSpan& span) {

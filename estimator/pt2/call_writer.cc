@@ -64,7 +64,7 @@ void CallWriter::WriteForward() {
   WriteCalls(exported_.graph);
   KeepUnreadMasks();
   AddOutputs();
-  WarnOfCheckpoints();
+  ForgetCheckpoints();
   WarnOfUnknown("call");
 }
 

@@ -212,8 +212,10 @@ class CallWriter : public ProgramWriter {
   void SayDisabled(const Call& call);
   // What autograd keeps for calls with bodies beside what their calls keep is not known here.
   void WarnOfCopies(const Call& call);
+  bool LeavesCheckpoint(const Call& call) const;
   void NoteCheckpoint(const Call& call);
-  void WarnOfCheckpoints();
+  void EnterCheckpoint(bool is_reentrant);
+  void ForgetCheckpoints();
   void Bind(const Call& call, const std::vector<NameId>& results);
   [[noreturn]] void RefuseLoops(const Call& call) const;
 
@@ -269,7 +271,10 @@ class CallWriter : public ProgramWriter {
   int loops_ = 0;                                 // and branches, around the running call
   static constexpr int64_t kMostCalls = 100'000;  // in them
   int64_t calls_left_ = kMostCalls;
-  bool has_checkpoints_ = false;
+  int32_t checkpoints_ = 0;                        // so many of the model's own until now
+  bool has_reentrant_ = false;                     // among them
+  bool has_others_ = false;                        // that are not
+  std::vector<SourceLine> checkpoint_lines_ = {};  // around the one that has begun last
   const Call* running_ = nullptr;
   std::map<std::string_view, SpelledCast> spelled_casts_;
   std::map<const Call*, CastWay> cast_ways_;

@@ -181,8 +181,13 @@ void CallWriter::SayDisabled(const Call& call) {
 }
 
 void CallWriter::EnterBody(const Call& call) {
+  if (call.target.ends_with("activation_checkpoint")) EnterCheckpoint(/*is_reentrant=*/false);
   if (call.target.ends_with("set_grad_enabled")) {
-    place_.leaves_autograd = !IsEnabled(call) && !IsCheckpointBody(*BodiesOf(call)[0]->graph);
+    const bool is_checkpoint = !IsEnabled(call) && IsCheckpointBody(*BodiesOf(call)[0]->graph);
+    // The function's own no_grad, which the file does not show, is what a checkpoint puts back when
+    // it ends: the rest of the model is in such blocks, too.
+    place_.leaves_autograd = !IsEnabled(call) && !is_checkpoint && !has_reentrant_;
+    if (is_checkpoint) EnterCheckpoint(/*is_reentrant=*/true);
   }
   const bool is_autocast = call.target.ends_with("wrap_with_autocast");
   if (!is_autocast || !call.arguments[0].second.text.starts_with("cuda")) return;
@@ -206,25 +211,56 @@ void CallWriter::WriteInline(const Call& call) {
   const bool left_autocast = place_.leaves_autocast;
   const DType entered_autocast = place_.enters_autocast;
   const bool left_autograd = place_.leaves_autograd;
+  const int32_t checkpoint = place_.checkpoint;
   EnterBody(call);
-  has_checkpoints_ = has_checkpoints_ || call.target.ends_with("activation_checkpoint");
   const std::vector<NameId> results = Run(*body.graph, operands);
   place_.leaves_autocast = left_autocast;
   place_.enters_autocast = entered_autocast;
   place_.leaves_autograd = left_autograd;
+  place_.checkpoint = checkpoint;
   Bind(call, results);
 }
 
-void CallWriter::NoteCheckpoint(const Call& call) {
-  has_checkpoints_ = has_checkpoints_ || IsOfCheckpoint(call);
+// --- torch.utils.checkpoint --------------------------------------------------------------------
+
+void CallWriter::EnterCheckpoint(bool is_reentrant) {
+  place_.checkpoint = checkpoints_++;
+  (is_reentrant ? has_reentrant_ : has_others_) = true;
 }
 
-void CallWriter::WarnOfCheckpoints() {
-  if (!has_checkpoints_ || !trains()) return;
+// What runs under it has the lines around it, and more.
+bool CallWriter::LeavesCheckpoint(const Call& call) const {
+  return call.lines.size() <= checkpoint_lines_.size() ||
+         !std::equal(checkpoint_lines_.begin(), checkpoint_lines_.end(), call.lines.begin(),
+                     [](const SourceLine& a, const SourceLine& b) {
+                       return a.line == b.line && a.file == b.file;
+                     });
+}
+
+// use_reentrant=False begins with a tensor of its own, which torch.export writes down: "return
+// torch.empty((0,))" of _NoopSaveInputs (torch/utils/checkpoint.py, pytorch v2.11.0).
+void CallWriter::NoteCheckpoint(const Call& call) {
+  if (!checkpoint_lines_.empty() && LeavesCheckpoint(call)) {
+    checkpoint_lines_.clear();
+    place_.checkpoint = -1;
+  }
+  if (call.lines.empty() || !call.lines.back().file.ends_with(kCheckpointFile)) return;
+  const bool is_nested = place_.checkpoint >= 0;
+  if (!call.target.starts_with("torch.ops.aten.empty") || is_nested) return;
+  checkpoint_lines_.assign(call.lines.begin(), call.lines.end() - 1);
+  EnterCheckpoint(/*is_reentrant=*/false);
+}
+
+// Of both kinds none is run again: what they save is kept.
+void CallWriter::ForgetCheckpoints() {
+  program_.has_reentrant_checkpoints = has_reentrant_ && !has_others_;
+  if (!has_reentrant_ || !has_others_) return;
+  for (AtenCall& call : program_.calls) call.checkpoint = -1;
+  if (!trains()) return;
   program_.warnings.push_back(
       {warning::kUpperBound,
-       "torch.utils.checkpoint: what it computes anew in backward is kept until then, which is an "
-       "upper bound"});
+       "torch.utils.checkpoint, with use_reentrant=True and without: what it computes anew in "
+       "backward is kept until then, which is an upper bound"});
 }
 
 // --- Branches ----------------------------------------------------------------------------------
