@@ -129,10 +129,6 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
   return SumOver(type.dtype, type.dims, ContiguousStrides(type.dims), kept);
 }
 
-}  // namespace
-
-namespace {
-
 void CheckInBackward(const TrainingSettings& settings) {
   const bool scales = settings.precision == Precision::kAmpFp16;
   if (!scales && !settings.clip_grad) return;
@@ -186,6 +182,7 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
       groups.push_back(
           {group.decays ? first : find(settings.optimizer, others), std::move(group.parameters)});
     }
+    if (groups.empty()) groups.push_back({first, {}});  // nothing is trained
     return {groups};
   }
   std::vector<Part> parts = {{{first, {}}},
