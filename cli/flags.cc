@@ -70,7 +70,8 @@ int64_t SetDevice(const Typed& typed, Options& options) {
     SetCard({.place = typed.place, .text = name}, options);
   }
   if (!is_counted) return 1;
-  return ParseWhole({.place = typed.place, .text = typed.text.substr(0, digits)}, 1, kMostOfOneCard);
+  return ParseWhole({.place = typed.place, .text = typed.text.substr(0, digits)}, 1,
+                    kMostOfOneCard);
 }
 
 // The cards of all ranks.

@@ -45,8 +45,7 @@ class Training {
                                     : forward_.Checkpoint(spans);
     if (std::ranges::find(settings.checkpoint, kAutoCheckpoint) != settings.checkpoint.end())
       forward_.AskAsLibraries();
-    if (trains ? program.frozen.empty() && spans.empty()
-               : !LeavesInPlaceOpen(program, settings))
+    if (trains ? program.frozen.empty() && spans.empty() : !LeavesInPlaceOpen(program, settings))
       return;
     forward_.PlanInPlace(FindInPlaceCalls(program, settings));
   }
