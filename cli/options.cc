@@ -15,10 +15,6 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/evaluation.h"
-#include "estimator/eager/optimizer_rule.h"
-#include "estimator/libraries/libraries.h"
-#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 namespace {
@@ -243,231 +239,6 @@ std::set<std::string> SizesSet(const Flag& flag, const Options& options) {
   return names;
 }
 
-// Flags that say something about another one alone.
-struct NeededFlag {
-  std::string_view flag;
-  std::string_view needs;
-};
-
-constexpr std::string_view kCheckpointFlag = "--checkpoint";
-
-constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
-                                  {"--dora", "--lora"},
-                                  {"--checkpoint-reentrant", "--checkpoint"},
-                                  {"--world", "--strategy"},
-                                  {"--devices", "--strategy"},
-                                  {"--ddp-views", "--strategy"},
-                                  {"--ddp-static-graph", "--strategy"},
-                                  {"--no-sync", "--strategy"},
-                                  {"--no-sync", "--accumulate"},
-                                  {"--shard-world", "--strategy"},
-                                  {"--fsdp-modules", "--strategy"},
-                                  {"--fsdp-keep", "--strategy"},
-                                  {"--fsdp-reshard", "--strategy"},
-                                  {"--fsdp-offload", "--strategy"},
-                                  {"--fsdp-policy", "--strategy"},
-                                  {"--reduce-bucket", "--strategy"},
-                                  {"--overlap-comm", "--strategy"}};
-
-void RefuseAlone(const std::vector<std::string>& given) {
-  const auto is_given = [&](std::string_view flag) {
-    return std::ranges::find(given, flag) != given.end();
-  };
-  for (const NeededFlag& row : kNeeded) {
-    if (!is_given(row.flag) || is_given(row.needs)) continue;
-    throw Error({.where = std::string(row.flag),
-                 .text = fmt::format("expected beside {}, which is missing", row.needs)});
-  }
-}
-
-// Which modules every=N counts is clear where it stands alone.
-void CheckCheckpoints(const std::vector<std::string>& globs) {
-  const bool counts = std::ranges::any_of(
-      globs, [](const std::string& glob) { return glob.starts_with(kEveryCheckpoint); });
-  if (!counts || globs.size() == 1) return;
-  throw Error({.where = std::string(kCheckpointFlag),
-               .text = fmt::format("expected every=N alone, found {} more", globs.size() - 1)});
-}
-
-std::vector<Optimizer> OptimizersOf(const Options& options) {
-  const std::vector<Optimizer>& swept = options.sweep.optimizers;
-  return swept.empty() ? std::vector{options.request.settings.optimizer} : swept;
-}
-
-// Groups are of an optimizer that has all parameters.
-void CheckGroups(const Options& options) {
-  const ParamGroups groups = options.request.settings.param_groups;
-  if (groups == ParamGroups::kOfLoop || groups == ParamGroups::kOne) return;
-  const Strategy strategy = options.request.settings.ranks.strategy;
-  if (strategy == Strategy::kZero1 || strategy == Strategy::kZero2) {
-    throw Error({.where = "--param-groups",
-                 .text = fmt::format("expected one group with --strategy {}, which gives ranks "
-                                     "their shares by group, found {}",
-                                     ToString(strategy), ToString(groups)),
-                 .hint = "--param-groups one"});
-  }
-  const std::vector<Optimizer> optimizers = OptimizersOf(options);
-  if (std::ranges::find(optimizers, Optimizer::kMuon) == optimizers.end()) return;
-  throw Error({.where = "--param-groups",
-               .text = "expected an optimizer that takes all parameters, found muon",
-               .hint = "-o adamw"});
-}
-
-// Each of a table's optimizers takes the arguments that are told.
-void CheckOptimizers(const Options& options) {
-  const TrainingSettings& settings = options.request.settings;
-  for (const Optimizer optimizer : OptimizersOf(options)) {
-    const uint8_t taken = ArgsTaken(optimizer, settings.optimizer_args);
-    const uint8_t others = settings.optimizer_args & static_cast<uint8_t>(~taken);
-    if (others == 0) continue;
-    throw Error({.where = "--optimizer-args",
-                 .text = fmt::format("expected what {} takes, found {}", ToString(optimizer),
-                                     OptimizerArgsText(others)),
-                 .hint = (others & kAmsgrad) != 0 ? "-o adam or adamw" : "-o sgdm"});
-  }
-}
-
-// Labels that are smoothed are of classes; what a library does by itself ends where they are not.
-void CheckSmoothing(TrainingSettings& settings, const std::vector<std::string>& given) {
-  if (!settings.label_smoothing) return;
-  const bool is_said = std::ranges::find(given, "--label-smoothing") != given.end();
-  if (!is_said && !IsOfClasses(settings.loss)) settings.label_smoothing = false;
-  if (settings.label_smoothing && !IsOfClasses(settings.loss)) {
-    throw Error(
-        {.where = "--label-smoothing",
-         .text = fmt::format("expected a loss of classes, found {}", ToString(settings.loss)),
-         .hint = "--loss cross-entropy"});
-  }
-}
-
-// What timm's train.py mixes are images for classes.
-void CheckMixup(const TrainingSettings& settings) {
-  if (!settings.mixup) return;
-  if (settings.loop.library == LoopLibrary::kTimm && settings.loss == Loss::kCrossEntropy &&
-      settings.labels.empty() && settings.evaluation.batch == 0)
-    return;
-  throw Error({.where = "--mixup",
-               .text = "expected --loop timm with its own loss, and no --labels or --eval-batch",
-               .hint = "--loop timm"});
-}
-
-// What only ranks of one kind have.
-struct RankFlag {
-  std::string_view flag;
-  bool is_set;
-  std::vector<Strategy> strategies;
-};
-
-void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given) {
-  using enum Strategy;
-  const auto is_given = [&](std::string_view flag) {
-    return std::ranges::find(given, flag) != given.end();
-  };
-  const RankFlag flags[] = {{"--reduce-bucket", is_given("--reduce-bucket"), {kZero2}},
-                            {"--overlap-comm", ranks.overlap_comm, {kZero2}},
-                            {"--ddp-views", ranks.gradients_as_views, {kDdp, kZero1}},
-                            {"--ddp-static-graph", ranks.static_graph, {kDdp, kZero1}},
-                            {"--no-sync", ranks.no_sync, {kDdp, kZero1, kFsdp, kFsdpHybrid}},
-                            {"--shard-world", is_given("--shard-world"), {kFsdpHybrid}},
-                            {"--fsdp-modules", !ranks.fsdp_modules.empty(), {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-keep", ranks.fsdp_keep, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-reshard", ranks.fsdp_reshard > 0, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-offload", ranks.fsdp_offload, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}}};
-  for (const auto& [flag, is_set, strategies] : flags) {
-    if (!is_set || std::ranges::find(strategies, ranks.strategy) != strategies.end()) continue;
-    std::vector<std::string_view> names;
-    for (const Strategy strategy : strategies) names.push_back(ToString(strategy));
-    throw Error({.where = std::string(flag),
-                 .text = fmt::format("expected with --strategy {}, found {}",
-                                     fmt::join(names, " or "), ToString(ranks.strategy))});
-  }
-}
-
-// Groups of ranks are of one size.
-void CheckMeshes(const RankSettings& ranks, bool finds_world,
-                 const std::vector<std::string>& given) {
-  const int64_t sharing = SharingRanks(ranks);
-  const auto is_given = [&](std::string_view flag) {
-    return std::ranges::find(given, flag) != given.end();
-  };
-  const auto refuse = [](const char* flag, const std::string& text) {
-    throw Error({.where = flag, .text = text});
-  };
-  if (is_given("--devices") && is_given("--world"))
-    refuse("--devices", "expected no --world: it counts the ranks");
-  if (ranks.fsdp_reshard > 0 && ranks.fsdp_keep)
-    refuse("--fsdp-reshard", "expected no --fsdp-keep");
-  if (finds_world && (ranks.fsdp_reshard > 0 || ranks.strategy == Strategy::kFsdpHybrid)) {
-    refuse("--world", "auto: expected ranks that all share the model, at all times");
-  }
-  if (ranks.strategy == Strategy::kFsdpHybrid && ranks.world % sharing != 0) {
-    refuse("--shard-world",
-           fmt::format("expected a divisor of --world {}, found {}", ranks.world, sharing));
-  }
-  if (ranks.fsdp_reshard > 0 && sharing % ranks.fsdp_reshard != 0) {
-    refuse("--fsdp-reshard", fmt::format("expected a divisor of the {} ranks that share the model, "
-                                         "found {}",
-                                         sharing, ranks.fsdp_reshard));
-  }
-}
-
-// What compiled models do beside these is not known.
-void CheckCompiled(const TrainingSettings& settings) {
-  if (settings.cuda_graphs && settings.compile == Compiling::kNone) {
-    throw Error({.where = "--cuda-graphs",
-                 .text = "expected what is compiled, found --compile none",
-                 .hint = "--compile inductor --cuda-graphs"});
-  }
-  if (settings.compile == Compiling::kNone) return;
-  const std::string_view flag = !settings.checkpoint.empty()                    ? kCheckpointFlag
-                                : settings.ranks.strategy != Strategy::kNone    ? "--strategy"
-                                : settings.quantize.kind != Quantization::kNone ? "--quantize"
-                                                                                : "";
-  if (flag.empty()) return;
-  throw Error({.where = "--compile",
-               .text = fmt::format(
-                   "expected without {}, beside which compiled code is not known here", flag),
-               .hint = "--compile none"});
-}
-
-// Beside which the layouts of tensors are not known here.
-void CheckFormat(const TrainingSettings& settings) {
-  if (!settings.channels_last) return;
-  const Strategy strategy = settings.ranks.strategy;
-  const std::string_view flag = strategy == Strategy::kFsdp || strategy == Strategy::kZero2
-                                    ? "--strategy"
-                                : settings.quantize.kind != Quantization::kNone ? "--quantize"
-                                : settings.compile != Compiling::kNone          ? "--compile"
-                                                                                : "";
-  if (flag.empty()) return;
-  throw Error({.where = "--channels-last",
-               .text = fmt::format("expected without {}, beside which it is not known here", flag),
-               .hint = "without --channels-last: it changes copies, seldom sizes"});
-}
-
-// Predictions are of an evaluation, which not every run has.
-void CheckEvaluated(const TrainingSettings& settings) {
-  const EvaluationSettings& evaluation = settings.evaluation;
-  if (settings.mode == Mode::kEval) return;
-  if (evaluation.batch > 0) return CheckEvaluation(settings);
-  if (evaluation.keep == 0) return;
-  throw Error({.where = "--eval-keep",
-               .text = "expected a batch of evaluation beside it",
-               .hint = "--eval-batch N"});
-}
-
-// Modules compute in the policy's type.
-void ApplyPolicy(TrainingSettings& settings) {
-  if (!settings.ranks.fsdp_policy) return;
-  if (settings.precision != Precision::kFp32) {
-    throw Error({.where = "--fsdp-policy",
-                 .text = fmt::format("expected a model in fp32, which it casts, found -p {}",
-                                     ToString(settings.precision))});
-  }
-  settings.precision = Precision::kBf16;
-}
-
 // Of an estimate, too.
 void KeepTyped(const Flag& flag, const CLI::Option& option, Options& options) {
   const bool is_of_run = flag.group == kRunGroup || flag.group == kCardGroup;
@@ -497,24 +268,12 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
     if (!values.empty()) options.given.emplace_back(flag.name);
     // What is typed wins over what --training-args has set before.
-    if (!values.empty() && flag.name == kCheckpointFlag)
-      options.request.settings.checkpoint.clear();
+    if (!values.empty() && flag.name == "--checkpoint") options.request.settings.checkpoint.clear();
     Apply(flag, values, options);
     const bool is_default = GivenOf(flag, *declared[i]).empty();
     if (is_default) options.request.binding.optional.merge(SizesSet(flag, options));
   }
-  RefuseAlone(options.given);
-  CheckCheckpoints(options.request.settings.checkpoint);
-  CheckRanks(options.request.settings.ranks, options.given);
-  CheckMeshes(options.request.settings.ranks, options.finds_world, options.given);
-  CheckGroups(options);
-  CheckOptimizers(options);
-  CheckSmoothing(options.request.settings, options.given);
-  CheckMixup(options.request.settings);
-  CheckCompiled(options.request.settings);
-  CheckFormat(options.request.settings);
-  CheckEvaluated(options.request.settings);
-  ApplyPolicy(options.request.settings);
+  CheckRun(options);
 }
 
 // What only training has.

@@ -177,6 +177,10 @@ std::string HelpText(Command command);
 // What of a model's numbers is missing, and what does not go with them.
 void CheckNumbers(const Options& options);
 
+// Flags of a run that cannot mean anything together; then what one means for another.  In
+// run_checks.cc.
+void CheckRun(Options& options);
+
 // Lists that make too many combinations, or stand where one run is asked for.
 void CheckSweep(const Options& options);
 
