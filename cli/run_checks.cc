@@ -176,7 +176,8 @@ void CheckMeshes(const RankSettings& ranks, bool finds_world,
   }
   if (ranks.strategy == Strategy::kFsdpHybrid && ranks.world % sharing != 0) {
     refuse("--shard-world",
-           fmt::format("expected a divisor of --world {}, found {}", ranks.world, sharing));
+           fmt::format("expected a divisor of --world {}, found {}{}", ranks.world, sharing,
+                       is_given("--shard-world") ? "" : ", which it is where it is not told"));
   }
   if (ranks.fsdp_reshard > 0 && sharing % ranks.fsdp_reshard != 0) {
     refuse("--fsdp-reshard", fmt::format("expected a divisor of the {} ranks that share the model, "
@@ -208,11 +209,10 @@ void CheckCompiled(const TrainingSettings& settings) {
 void CheckMemoryFormat(const TrainingSettings& settings) {
   if (!settings.channels_last) return;
   const Strategy strategy = settings.ranks.strategy;
-  const std::string_view flag = strategy == Strategy::kFsdp || strategy == Strategy::kZero2
-                                    ? "--strategy"
-                                : settings.quantize.kind != Quantization::kNone ? "--quantize"
-                                : settings.compile != Compiling::kNone          ? "--compile"
-                                                                                : "";
+  std::string_view flag;
+  if (IsFullySharded(strategy) || strategy == Strategy::kZero2) flag = "--strategy";
+  if (settings.quantize.kind != Quantization::kNone) flag = "--quantize";
+  if (settings.compile != Compiling::kNone) flag = "--compile";
   if (flag.empty()) return;
   throw Error({.where = "--channels-last",
                .text = fmt::format("expected without {}, beside which it is not known here", flag),

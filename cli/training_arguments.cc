@@ -41,6 +41,13 @@ constexpr ArgumentRow kArguments[] = {
     {"max_grad_norm", "0", "--clip-grad", "no"},
     {"max_grad_norm", "0.0", "--clip-grad", "no"},
     {"torch_compile", "true", "--compile", "inductor"},
+    // TrainingArguments compiles where a mode is told, whatever torch_compile says.
+    {"torch_compile_mode", "default", "--compile", "inductor"},
+    {"torch_compile_mode", "reduce-overhead", "--compile", "inductor"},
+    {"torch_compile_mode", "reduce-overhead", "--cuda-graphs", "yes"},
+    {"torch_compile_mode", "max-autotune-no-cudagraphs", "--compile", "inductor"},
+    {"torch_compile_mode", "max-autotune", "--compile", "inductor"},
+    {"torch_compile_mode", "max-autotune", "--cuda-graphs", "yes"},
     {"label_smoothing_factor", kNotZero, "--label-smoothing", "yes"},
     {"weight_decay", kNotZero, "--optimizer-args", "weight_decay"},
     {kOptim, "adamw_torch_fused", "--optimizer", "adamw"},
@@ -117,7 +124,7 @@ void CheckCheckpointing(const std::string& path, std::map<std::string, std::stri
   }
 }
 
-// What takes memory in a way that is for flags to say, or that no flag says; an object's members,
+// What takes memory in a way that is for flags to say, or that no flag says; what an object has,
 // too.  Where `of_evaluation`, it says nothing of a run without.
 struct RefusedArgument {
   std::string_view argument;
@@ -139,6 +146,7 @@ constexpr RefusedArgument kRefused[] = {
     // Of TRL's SFTConfig and transformers' Seq2SeqTrainingArguments.
     {"activation_offloading", "false (what is kept on the host is not known here)",
      "leave it out: more is taken"},
+    {"eval_on_start", "false (evaluation before the first step is not known here)", ""},
     {"predict_with_generate", "false (generation is not known here)", "", true},
     {"include_for_metrics", "none (inputs that are kept are not known here)", "", true},
 };
@@ -199,20 +207,22 @@ void RefuseOptim(const std::string& path, const std::string& value) {
                .text = "expected an optimizer that --optimizer knows, found " + Quoted(value)});
 }
 
-// "momentum=0.9,nesterov=true"; 0 and false are as if they were not there.
+// "momentum=0.9, nesterov = true"; 0 and false are as if they were not there (_parse_optim_args of
+// trainer_optimizer.py, which takes blanks out first).
 std::map<std::string, std::string> OptimArgs(const std::map<std::string, std::string>& arguments) {
   std::map<std::string, std::string> given;
   const auto found = arguments.find("optim_args");
   if (found == arguments.end()) return given;
-  std::istringstream items(found->second);
+  std::string text = found->second;
+  std::erase(text, ' ');
+  std::istringstream items(text);
   for (std::string item; std::getline(items, item, ',');) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos) continue;
-    const size_t first = item.find_first_not_of(' ');
     const std::string value = item.substr(equals + 1);
     const bool is_true =
         value == "true" || value == "True" || value == "yes" || IsValue(value, kNotZero);
-    if (is_true) given[item.substr(first, equals - first)] = value;
+    if (is_true) given[item.substr(0, equals)] = value;
   }
   return given;
 }

@@ -166,11 +166,26 @@ TEST_CASE("timm divides the loss of micro-batches in place") {
   CHECK_MESSAGE(text.find("loss / micro-batches") == std::string::npos, text);
 }
 
-TEST_CASE("timm's Mixup makes targets of labels on the device, by copies") {
+TrainingSettings ByTimmMixing(int64_t prefetch) {
   TrainingSettings settings = ByTimm();
+  settings.loop.prefetch = prefetch;
   settings.label_smoothing = false;
   settings.mixup = true;
   settings.steps = 1;
+  return settings;
+}
+
+TEST_CASE("images that are loaded ahead are mixed on the host, and so are their targets") {
+  const TrainingSettings settings = ByTimmMixing(1);
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(text.find("mixup") == std::string::npos, text);
+  CHECK_MESSAGE(text.find("+x:256 +labels:128 ") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("+-target:128 +log_softmax:128 +products:128") != std::string::npos,
+                text);
+}
+
+TEST_CASE("timm's Mixup makes targets of labels on the device, by copies") {
+  const TrainingSettings settings = ByTimmMixing(0);
   const std::string text = TraceText(kTwoLayers, settings);
   CHECK_MESSAGE(text.find("+mixup:256 -mixup +mixup:128 +mixup:128 +mixup:128 +mixup:128 "
                           "+labels:128 -mixup -mixup -mixup -mixup +") != std::string::npos,

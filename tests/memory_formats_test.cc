@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "estimator/base/error.h"
 #include "tests/parsed_options.h"
 #include "tests/trace_helpers.h"
 
@@ -61,6 +62,18 @@ TEST_CASE("batch norms of 16 bits leave sums of their blocks, which contiguous o
   CHECK(text(false).find("BatchNormalization #0.scratch:4096") == std::string::npos);
 }
 
+TEST_CASE("kernels of films are refused, as PyTorch does") {
+  const auto run = [] {
+    TraceText(R"(
+      net (float[1, 2, 4, 4, 4] x) => (float[1, 3, 2, 2, 2] y)
+      < float[3, 2, 3, 3, 3] w = ["location": "none"] > {
+        y = Conv (x, w)
+      })",
+              kOneStep);
+  };
+  CHECK_THROWS_WITH_AS(run(), doctest::Contains("'w' of 5 dimensions"), Error);
+}
+
 TEST_CASE("beside what lays tensors out otherwise it is refused") {
   const auto refusal = [](Args flags) {
     flags.insert(flags.begin(), {"model.onnx", "--channels-last"});
@@ -69,6 +82,7 @@ TEST_CASE("beside what lays tensors out otherwise it is refused") {
   CHECK(refusal({}).empty());
   CHECK(refusal({"--strategy", "ddp"}).empty());
   CHECK(refusal({"--strategy", "fsdp"}).find("without --strategy") != std::string::npos);
+  CHECK(refusal({"--strategy", "fsdp-hybrid"}).find("without --strategy") != std::string::npos);
   CHECK(refusal({"--quantize", "nf4"}).find("without --quantize") != std::string::npos);
   CHECK(refusal({"--compile", "inductor"}).find("without --compile") != std::string::npos);
 }

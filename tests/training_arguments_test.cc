@@ -48,6 +48,29 @@ TEST_CASE("what recomputation is told is read where it is asked for") {
   CHECK_THROWS_AS(told("true", "[1]"), Error);
 }
 
+TEST_CASE("arguments of an optimizer may have blanks between them") {
+  const Options options =
+      Parse(R"({"optim": "sgd", "optim_args": "momentum = 0.9, nesterov=true"})");
+  CHECK(options.request.settings.optimizer == Optimizer::kSgdMomentum);
+  CHECK(options.request.settings.optimizer_args == kNesterov);
+}
+
+TEST_CASE("a mode compiles, whose graphs are its own") {
+  const auto settings = [](const std::string& mode) {
+    return Parse(R"({"torch_compile_mode": ")" + mode + "\"}").request.settings;
+  };
+  CHECK(settings("reduce-overhead").cuda_graphs);
+  CHECK(settings("reduce-overhead").compile == Compiling::kInductor);
+  CHECK_FALSE(settings("default").cuda_graphs);
+}
+
+TEST_CASE("what is not known is refused, however deep it lies") {
+  CHECK_THROWS_WITH_AS(Parse(R"({"deepspeed": {"zero_optimization": {"stage": 3}}})"),
+                       doctest::Contains("deepspeed.zero_optimization"), Error);
+  CHECK_THROWS_AS(Parse(R"({"parallelism_config": {"tp": {"size": 2}}})"), Error);
+  CHECK_THROWS_AS(Parse(R"({"eval_on_start": true})"), Error);
+}
+
 TEST_CASE("weight decay matters where it is not zero") {
   const auto args = [](const std::string& decay) {
     return Parse(R"({"optim": "sgd", "weight_decay": )" + decay + "}")

@@ -271,23 +271,23 @@ def ultralytics_step(family, model, target, batch, precision):
 
 # --- timm ------------------------------------------------------------------------------------
 
-def on_host(family, batch):
-    """Images and classes, as fast_collate makes them."""
+def on_host(family, batch, classes):
+    """Images and classes, as fast_collate makes them, or targets, as FastCollateMixup does."""
     import torch
     (image,) = family.inputs(batch, "cpu", torch.float32).values()
-    return torch.zeros(image.shape, dtype=torch.uint8), torch.zeros(batch, dtype=torch.long)
+    targets = torch.zeros(batch, classes) if classes else torch.zeros(batch, dtype=torch.long)
+    return torch.zeros(image.shape, dtype=torch.uint8), targets
 
 
-def loaders(family, batch):
+def loaders(family, batch, classes=None):
     """Of training and of validation: both are made before the first step."""
     from timm.data.loader import PrefetchLoader
-    (image, _) = on_host(family, 1)
-    batches = Batches(lambda: on_host(family, batch))
+    (image, _) = on_host(family, 1, classes)
+    batches = Batches(lambda: on_host(family, batch, classes))
     return [PrefetchLoader(batches, channels=image.shape[1]) for _ in range(2)]
 
 
-def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, scaler=None,
-                    model_ema=None):
+def train_one_epoch(model, criterion, loader, optimizer, autocast, scaler=None, model_ema=None):
     """That of timm's train.py, which its wheel does not have: its statements that take memory, in
     their order (huggingface/pytorch-image-models, a6da4da1740cd57eaf864803f9dd65683cbcf6d7)."""
     def task(input, target):  # ClassificationTask.forward
@@ -295,9 +295,6 @@ def train_one_epoch(model, criterion, loader, optimizer, autocast, mixup=None, s
         return {"loss": criterion(output, target), "output": output}
     optimizer.zero_grad()
     for batch_idx, (input, target) in enumerate(loader):
-        if mixup:
-            input, target = mixup(input, target)
-
         def _forward():
             with autocast():
                 result = task(input, target)
@@ -326,7 +323,6 @@ AMP_TYPES = {"amp-bf16": "bfloat16", "amp-fp16": "float16"}
 def timm(family, model, target, batch, precision, mixes=False, averages=False, **optimizer):
     """train.py as it is, --amp --amp-dtype bfloat16 for that precision; --mixup 0.8 --cutmix 1."""
     import torch
-    from timm.data import Mixup
     from timm.loss import LabelSmoothingCrossEntropy, SoftTargetCrossEntropy
     from timm.optim import create_optimizer_v2
     from timm.utils import ModelEmaV3, NativeScaler
@@ -335,7 +331,7 @@ def timm(family, model, target, batch, precision, mixes=False, averages=False, *
     if family.loss != "ce" or shape or len(given) != 1 or next(iter(given.values())).dim() != 4:
         raise NotForThis("it does not tell classes of images")
     model.to("cuda").train()
-    loader, _of_validation = loaders(family, batch)
+    loader, _of_validation = loaders(family, batch, classes_of(model) if mixes else None)
     optimizer = create_optimizer_v2(model, **{"opt": "sgd", "weight_decay": 2e-5, "momentum": 0.9,
                                               **optimizer})
 
@@ -343,13 +339,11 @@ def timm(family, model, target, batch, precision, mixes=False, averages=False, *
         return torch.autocast("cuda", getattr(torch, AMP_TYPES.get(precision, "bfloat16")),
                               enabled=precision in AMP_TYPES)
     scaler = NativeScaler(device="cuda") if precision == "amp-fp16" else None
-    mixup = Mixup(0.8, 1.0, label_smoothing=0.1, num_classes=classes_of(model)) if mixes else None
     model_ema = ModelEmaV3(model, decay=0.9998) if averages else None
     criterion = SoftTargetCrossEntropy() if mixes else LabelSmoothingCrossEntropy(0.1)
     torch.cuda.reset_peak_memory_stats()
     steps = []
-    for _ in train_one_epoch(model, criterion, loader, optimizer, autocast, mixup, scaler,
-                             model_ema):
+    for _ in train_one_epoch(model, criterion, loader, optimizer, autocast, scaler, model_ema):
         note(steps)
     return steps
 

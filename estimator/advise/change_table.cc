@@ -76,7 +76,7 @@ bool CanBeAdapted(const AdviceCase& c) {
 bool CanBeQuantized(const AdviceCase& c) {
   const TrainingSettings& s = c.request.settings;
   const bool is_frozen = !IsTraining(c) || s.lora.rank > 0;
-  return is_frozen && IsEager(c) && s.quantize.kind == Quantization::kNone &&
+  return is_frozen && IsEager(c) && !s.channels_last && s.quantize.kind == Quantization::kNone &&
          HasRepeatedBlocks(*c.asked.prediction);
 }
 
@@ -161,11 +161,15 @@ constexpr AdviceRow kAdviceRows[] = {
      "--strategy zero1",
      "ZeroRedundancyOptimizer; as much is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
      [](const AdviceCase& c) {
-       return HasReplicas(c) && c.request.settings.ranks.strategy == Strategy::kDdp;
+       const TrainingSettings& s = c.request.settings;
+       const bool has_groups =
+           s.param_groups != ParamGroups::kOfLoop && s.param_groups != ParamGroups::kOne;
+       return HasReplicas(c) && s.ranks.strategy == Strategy::kDdp && !has_groups;
      },
      [](EstimateRequest& r) { ShareBy(Strategy::kZero1, r); }},
     {ChangedPart::kRanks, CostClass::kTime, "the model shared among the ranks", "--strategy fsdp",
-     "FSDP2; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)", HasReplicas,
+     "FSDP2; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
+     [](const AdviceCase& c) { return HasReplicas(c) && !c.request.settings.channels_last; },
      [](EstimateRequest& r) { ShareBy(Strategy::kFsdp, r); }},
     {ChangedPart::kAttention, CostClass::kFree, "attention in one kernel", "--attention sdpa",
      "the same result; its weights cannot be looked at",

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "estimator/base/error.h"
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
@@ -69,6 +70,12 @@ void Dispatcher::LayChannelsLast() {
   };
   for (const NameId name : program_.placement) {
     if (TypeOf(name).dims.size() == kPictureRank) lay(name);
+    if (TypeOf(name).dims.size() == kPictureRank + 1) {
+      throw Error({.where = "--channels-last",
+                   .text = fmt::format("expected kernels of pictures, found '{}' of 5 dimensions, "
+                                       "which torch.channels_last refuses",
+                                       program_.values[Index(name)].name)});
+    }
   }
   const size_t labels = program_.loss == kNoName ? 0 : 1;
   for (const NameId name : program_.inputs | std::views::take(program_.inputs.size() - labels)) {

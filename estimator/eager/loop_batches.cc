@@ -42,11 +42,15 @@ void LoopBatches::Next() {
   if (unmixed_ != kNoTensor) machine_.Release(std::exchange(unmixed_, kNoTensor));
   Bind(batch);
   for (const TensorId tensor : batch) machine_.Release(tensor);
-  if (settings_.mixup) Mix();
+  if (Mixes()) Mix();
 }
 
+// Where the loader's workers do not: FastCollateMixup mixes on the host what is loaded ahead
+// (timm's train.py, args.prefetcher).
+bool LoopBatches::Mixes() const { return settings_.mixup && !LoadsImages(); }
+
 bool LoopBatches::IsMixedTarget(NameId input) const {
-  return settings_.mixup && input == program().inputs.back();
+  return Mixes() && input == program().inputs.back();
 }
 
 // input, target = Mixup()(input, target): images are mixed in place with those of the batch turned

@@ -57,6 +57,7 @@ class LoopBatches {
   Batch NewFromBytes();
   TensorId Laid(NameId input, TensorId tensor);
   TensorType TypeOf(NameId input) const;
+  bool Mixes() const;
   void Mix();
   bool IsMixedTarget(NameId input) const;
   Batch TakeFirst();

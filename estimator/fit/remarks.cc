@@ -232,7 +232,9 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
         "CUDA graphs keep what forward and backward take in a pool of their own (--cuda-graphs)");
   }
   if (request.settings.compile == Compiling::kInductor && request.settings.mode == Mode::kEval) {
-    assumptions.emplace_back("compiled inference takes what eager's does (--compile)");
+    assumptions.push_back(
+        std::string("compiled inference takes what eager's does (--compile)") +
+        (request.settings.cuda_graphs ? "; the pool of its CUDA graphs is not known here" : ""));
   }
   if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));

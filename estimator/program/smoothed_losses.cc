@@ -123,12 +123,12 @@ void AppendTimmSoftTargets(ProgramWriter& writer, const CallPlace& place, NameId
                            NameId targets) {
   LossFunction f(writer, place);
   const TensorType type = f.TypeOf(logits);
-  if (type.dims.size() != 2 || type.dims[0] % 2 != 0) {
-    throw Error({.file = writer.path(),
-                 .where = "--mixup",
-                 .text = fmt::format("expected logits of [N, C] with an even N, found [{}]",
-                                     fmt::join(type.dims, ", ")),
-                 .hint = "an even --batch"});
+  if (type.dims.size() != 2) {
+    throw Error(
+        {.file = writer.path(),
+         .where = "--mixup",
+         .text = fmt::format("expected logits of [N, C], found [{}]", fmt::join(type.dims, ", ")),
+         .hint = "a model that tells classes of images"});
   }
   const NameId negative = f.Make("neg", {targets}, "-target", f.TypeOf(targets));
   const NameId logs = f.Make("log_softmax", {logits}, "log_softmax", type);

@@ -15,8 +15,8 @@ void AppendTimmSmoothing(ProgramWriter& writer, const CallPlace& place, NameId l
                          NameId labels);
 
 // Appends timm's SoftTargetCrossEntropy of `logits` [N, C] and `targets` [N, C] at `place`, which
-// its Mixup has made.  Throws Error for logits of other dimensions or an odd N, which Mixup
-// refuses. Source: timm 1.0.31, loss/cross_entropy.py, data/mixup.py.
+// its Mixup has made.  Throws Error for logits of other dimensions.  An odd N, which Mixup refuses,
+// is counted as if it did not.  Source: timm 1.0.31, loss/cross_entropy.py, data/mixup.py.
 void AppendTimmSoftTargets(ProgramWriter& writer, const CallPlace& place, NameId logits,
                            NameId targets);
 

@@ -10,8 +10,9 @@ void AddScalars(const Json& object, const std::string& before,
                 std::map<std::string, std::string>& scalars) {
   for (const auto& item : object.items()) {
     const Json& value = item.value();
-    if (value.is_object() && before.empty()) AddScalars(value, item.key() + ".", scalars);
-    if (value.is_null() || value.is_object() || (value.is_array() && value.empty())) continue;
+    const bool is_opened = value.is_object() && before.empty();
+    if (is_opened) AddScalars(value, item.key() + ".", scalars);
+    if (is_opened || value.is_null() || (value.is_structured() && value.empty())) continue;
     scalars[before + item.key()] = value.is_string() ? value.get<std::string>() : value.dump();
   }
 }

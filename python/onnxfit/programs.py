@@ -345,6 +345,12 @@ def _framework() -> Optional[str]:
     return "pytorch-" + ".".join(numbers)
 
 
+def _records_graphs(compiled: object) -> bool:
+    """Whether Inductor records CUDA graphs of what torch.compile(mode=…) returned."""
+    config = getattr(getattr(compiled, "dynamo_ctx", None), "compiler_config", None) or {}
+    return bool(config.get("triton.cudagraphs"))
+
+
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
     flags = {"mode": mode or ("train" if model.training else "eval"),
              "precision": _precision_of(model), "framework": _framework()}
@@ -392,4 +398,6 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
         flags = _flags_of(module, mode)
         if module is not model and flags["mode"] == "train":
             flags["compile"] = "inductor"
+            if _records_graphs(model):
+                flags["cuda_graphs"] = True  # type: ignore[assignment]
         yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), flags)

@@ -54,6 +54,7 @@ class Settings:
     loss: str = "cross-entropy"
     label_smoothing: bool = False
     mixup: bool = False
+    channels_last: bool = False
     framework: str = ""
     gpu: Optional[str] = None
     alloc_conf: str = ""
@@ -66,6 +67,7 @@ class Settings:
     checkpoint: Tuple[str, ...] = ()
     checkpoint_reentrant: bool = False
     compile: str = "none"
+    cuda_graphs: bool = False
     lora: Optional[Lora] = None
     quantize: Optional[Quantize] = None
 

@@ -104,6 +104,9 @@ class Inputs(unittest.TestCase):
     def test_compiled_modules(self):
         answer = onnxfit.estimate(torch.compile(Net()), IDS)
         self.assertEqual((answer.settings.compile, answer.model.path), ("inductor", "Net.pt2"))
+        self.assertFalse(answer.settings.cuda_graphs)
+        recorded = onnxfit.estimate(torch.compile(Net(), mode="reduce-overhead"), IDS)
+        self.assertTrue(recorded.settings.cuda_graphs)
         eager = onnxfit.estimate(torch.compile(Net()), IDS, compile="none")
         self.assertEqual(eager.peak.allocated_bytes, self.plain)
 
