@@ -3,10 +3,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/fit/estimate.h"
 #include "estimator/program/hidden_matrices.h"
 #include "tests/trace_helpers.h"
 
@@ -232,6 +236,51 @@ TEST_CASE("AdEMAMix has two averages in one tensor") {
   CHECK_MESSAGE(paged.find("w.absmax1:3128 +w.absmax2:1564") != std::string::npos, paged);
 }
 
+// What the first step makes of a table that is the head's weight too, and of a matrix: 4096
+// elements each.
+std::string StatesOfEmbedding(Optimizer optimizer, LoopLibrary library) {
+  const std::string text = TraceText(
+      R"(
+    net (int64[2, 3] i) => (float[2, 3, 64] y)
+    < float[64, 64] table = ["location": "none"], float[64, 64] w = ["location": "none"] > {
+      e = Gather (table, i)
+      h = MatMul (e, w)
+      t = Transpose <perm = [1, 0]> (table)
+      y = MatMul (h, t)
+    })",
+      {.optimizer = optimizer, .loss = Loss::kMse, .loop = {.library = library}, .steps = 1});
+  std::string states;
+  for (size_t at = 0; (at = text.find('+', at)) != std::string::npos; ++at) {
+    const std::string made = text.substr(at, text.find_first_of(" \n", at) - at);
+    const bool is_state = made.find(".state") != std::string::npos ||
+                          made.find(".absmax") != std::string::npos ||
+                          made.find(".qmap") != std::string::npos;
+    if (is_state) states += (states.empty() ? "" : " ") + made;
+  }
+  return states;
+}
+
+// transformers' Trainer registers {"optim_bits": 32} for the weight of each nn.Embedding.
+TEST_CASE("the Trainer keeps states of embeddings in 32 bits") {
+  const auto states = [](Optimizer optimizer) {
+    return StatesOfEmbedding(optimizer, LoopLibrary::kTrainer);
+  };
+  CHECK(states(Optimizer::kAdamW8bit) ==
+        "+table.state1:16384 +table.state2:16384 +w.qmap1:1024 +w.qmap2:1024 +w.state1:4096 "
+        "+w.state2:4096 +w.absmax1:64 +w.absmax2:64");
+  const std::string moment = "+table.state1:16384 +w.qmap1:1024 +w.state1:4096 +w.absmax1:64";
+  CHECK(states(Optimizer::kLion8bit) == moment);
+  CHECK(states(Optimizer::kPagedLion8bit) == moment);
+  CHECK(states(Optimizer::kRmsprop8bit) == moment);
+  CHECK(states(Optimizer::kAdEMAMix8bit).starts_with("+table.state1:32768 +table.state2:16384 "));
+  CHECK(states(Optimizer::kLion32bit) == "+table.state1:16384 +w.state1:16384");
+}
+
+TEST_CASE("other loops have states of embeddings in the optimizer's bits") {
+  CHECK(StatesOfEmbedding(Optimizer::kLion8bit, LoopLibrary::kAccelerate) ==
+        "+table.qmap1:1024 +table.state1:4096 +table.absmax1:64 +w.state1:4096 +w.absmax1:64");
+}
+
 // By Inductor's code of torchao's step: w has 64 * 64 elements in 16 blocks of 256, 32 of 128.
 TEST_CASE("torchao's moments are found in fp32 before they are packed") {
   CHECK(StatesOf(64, Optimizer::kTorchaoAdamW8bit) ==
@@ -258,6 +307,24 @@ TEST_CASE("paged states of large tensors are not the allocator's") {
   const std::string in_8_bits = StatesOf(1563, Optimizer::kPagedAdamW8bit);
   CHECK(in_8_bits.find("state1") == std::string::npos);
   CHECK_MESSAGE(in_8_bits.find("w.absmax1:1564 +w.absmax2:1564") != std::string::npos, in_8_bits);
+}
+
+TEST_CASE("what is said of managed memory has the Trainer's embeddings in 32 bits") {
+  const Graph graph = ParseGraph(R"(
+    net (int64[2, 3] i) => (float[2, 3, 64] y) < float[2048, 64] table = ["location": "none"] > {
+      y = Gather (table, i)
+    })");
+  const auto says = [&](LoopLibrary library, int64_t bytes) {
+    const EstimateRequest request = {.settings = {.optimizer = Optimizer::kPagedLion8bit,
+                                                  .loss = Loss::kMse,
+                                                  .loop = {.library = library}}};
+    const std::string start = FormatBytes(bytes) + " of optimizer state are in managed memory";
+    return std::ranges::any_of(
+        MakeEstimate(graph, request).assumptions,
+        [&](const std::string& assumption) { return assumption.starts_with(start); });
+  };
+  CHECK(says(LoopLibrary::kPlain, 2048 * 64));
+  CHECK(says(LoopLibrary::kTrainer, 2048 * 64 * 4));
 }
 
 // By events of transformers 5.17.0: update, which a parameter leaves, goes when the next one's is
@@ -354,6 +421,20 @@ TEST_CASE("hidden is a matrix that is no table of an embedding, nor the last lay
     if (are[i]) hidden += program.values[Index(program.parameters[i])].name;
   }
   CHECK(hidden == "w");
+}
+
+TEST_CASE("a table of an embedding is one where it is the head's weight too") {
+  const Program program = Build(R"(
+    net (int64[2, 3] i) => (float[2, 3, 7] y)
+    < float[7, 4] table = ["location": "none"], float[4, 4] w = ["location": "none"] > {
+      e = Gather (table, i)
+      h = MatMul (e, w)
+      t = Transpose <perm = [1, 0]> (table)
+      y = MatMul (h, t)
+    })",
+                                {})
+                              .program;
+  CHECK(AreEmbeddingTables(program) == std::vector<bool>{true, false});
 }
 
 TEST_CASE("Adagrad's states are there before the first step, the averaged model after them") {

@@ -42,6 +42,11 @@ def of_optimizer(flag, optimizer, flags="", networks=FOR_OPTIMIZERS):
                networks=networks)
 
 
+def in_trainer(flag, optim):
+    return Way("--loop trainer", loop=f"trainers:trainer_with:{optim}", optimizer_flag=flag,
+               settings=ONE)
+
+
 # LoRA's layers are peft's own for the type, or LINEAR where peft has none for it.
 LINEAR = ":*"
 RANKS = "--world 8 --strategy"
@@ -187,6 +192,11 @@ WAYS = {
                          loop="trainers:trainer_adamw", settings=[AMP]),
     "trainer-sgd": Way("--loop trainer --optimizer-args weight_decay",
                        loop="trainers:trainer_sgd", optimizer_flag="sgd", settings=ONE),
+    "trainer-adamw-8bit": in_trainer("adamw-8bit", "adamw_bnb_8bit"),
+    "trainer-paged-adamw-8bit": in_trainer("paged-adamw-8bit", "paged_adamw_8bit"),
+    "trainer-lion-8bit": in_trainer("lion-8bit", "lion_8bit"),
+    "trainer-rmsprop-8bit": in_trainer("rmsprop-8bit", "rmsprop_bnb_8bit"),
+    "trainer-ademamix-8bit": in_trainer("ademamix-8bit", "ademamix_8bit"),
     "trainer-accumulate": Way("--loop trainer --accumulate 2",
                               loop="trainers:trainer_accumulate", settings=LARGER),
     "trainer-fp16": Way("--loop trainer", loop="trainers:trainer", settings=FP16),

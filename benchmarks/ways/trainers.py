@@ -162,6 +162,11 @@ def trainer_sgd(*what):
     return trainer(*what, optim="sgd", weight_decay=0.01)
 
 
+def trainer_with(optim):
+    """An optimizer by the Trainer's name for it."""
+    return lambda *what: trainer(*what, optim=optim)
+
+
 def trainer_accumulate(*what):
     return trainer(*what, gradient_accumulation_steps=2)
 

@@ -72,6 +72,11 @@ uint8_t ArgsTaken(Optimizer optimizer, uint8_t args) {
   return static_cast<uint8_t>(args & taken);
 }
 
+const OptimizerStates& StatesOf(const OptimizerRule& rule, bool in_32_bits) {
+  const bool has_others = rule.states_in_32_bits[0].type != nullptr;
+  return in_32_bits && has_others ? rule.states_in_32_bits : rule.states;
+}
+
 TensorType StateType(const StateTensor& state, const TensorType& parameter) {
   const bool is_paged = state.paged && Numel(parameter.dims) >= kPagedElements;
   return state.type == nullptr || is_paged ? TensorType() : state.type(parameter);

@@ -119,6 +119,7 @@ struct OptimizerRule {
   uint8_t args = 0;  // OptimizerArg bits: those with which the row is taken
   bool FrameworkProfile::*only_where = nullptr;  // there in some versions alone
   OptimizerStates states = {};
+  OptimizerStates states_in_32_bits = {};  // where a parameter has "optim_bits": 32; none: states
   StatesMade states_made = StatesMade::kFirstStep;
   bool begins_with_states = false;  // the first step makes states and updates nothing
   bool by_norm_of_all = false;      // step() finds the norm of all gradients, before its groups
@@ -141,6 +142,9 @@ bool CopiesGradientsToDecay(Optimizer optimizer, std::optional<OptimizerImpl> im
 
 // Of `args`, those that the optimizer's constructor takes.
 uint8_t ArgsTaken(Optimizer optimizer, uint8_t args);
+
+// Those of a parameter, which may have "optim_bits": 32.
+const OptimizerStates& StatesOf(const OptimizerRule& rule, bool in_32_bits);
 
 // What the device's allocator has of the state for that parameter; dtype kUndefined where it has
 // none, or where the state is in managed memory, which the card takes in while it has room.

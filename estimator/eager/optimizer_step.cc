@@ -153,6 +153,11 @@ OptimizerImpl ImplOf(const TrainingSettings& settings) {
   return FindOptimizerRule(settings.optimizer, AskedImpl(settings), settings.framework).impl;
 }
 
+std::vector<bool> AreStatesIn32Bits(const Program& program, const TrainingSettings& settings) {
+  if (DoesLoop(settings.loop.library, LoopFact::kKeeps32Bits)) return AreEmbeddingTables(program);
+  return std::vector<bool>(program.parameters.size());
+}
+
 OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                              const ParameterGradients& gradients)
     : calls_(calls),
@@ -160,6 +165,7 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       settings_(settings),
       gradients_(gradients),
       parts_(PartsOf(calls.program(), settings)),
+      in_32_bits_(AreStatesIn32Bits(calls.program(), settings)),
       scaler_(machine_, settings.precision == Precision::kAmpFp16),
       averaged_(calls),
       label_(machine_.AddLabel("optimizer temporary")),
@@ -319,7 +325,8 @@ bool OptimizerStep::MakeAllStates(const OptimizerRule& rule, const Parameters& g
 void OptimizerStep::MakeStates(const OptimizerRule& rule, size_t parameter) {
   if (has_states_[parameter]) return;
   has_states_[parameter] = true;
-  for (const StateTensor& state : rule.states) MakeState(parameter, state);
+  const OptimizerStates& states = StatesOf(rule, in_32_bits_[parameter]);
+  for (const StateTensor& state : states) MakeState(parameter, state);
 }
 
 void OptimizerStep::MakeState(size_t parameter, const StateTensor& state) {

@@ -99,6 +99,10 @@ std::optional<OptimizerImpl> AskedImpl(const TrainingSettings& settings);
 // The one that runs then.  Throws Error where the optimizer has no such implementation.
 OptimizerImpl ImplOf(const TrainingSettings& settings);
 
+// By index into program.parameters: whether the loop has its states in 32 bits, where the
+// optimizer's are in 8.  O(calls).
+std::vector<bool> AreStatesIn32Bits(const Program& program, const TrainingSettings& settings);
+
 // The whole.
 class OptimizerStep {
  public:
@@ -157,6 +161,7 @@ class OptimizerStep {
   const TrainingSettings& settings_;
   const ParameterGradients& gradients_;
   std::vector<Part> parts_;
+  std::vector<bool> in_32_bits_;  // by parameter
   GradScaler scaler_;
   AveragedModel averaged_;
   LabelId label_;                           // of temporaries

@@ -70,35 +70,43 @@ constexpr OptimizerStates WithAdEMAMix8bit(bool paged) {
            Paged("state2", Quantized, paged)}};
 }
 
+constexpr OptimizerStates WithMoments32bit(bool paged) {
+  return {{Paged("state1", Fp32, paged), Paged("state2", Fp32, paged)}};
+}
+
+constexpr OptimizerStates WithMoment32bit(bool paged) { return {{Paged("state1", Fp32, paged)}}; }
+
 constexpr OptimizerStates WithAdEMAMix32bit(bool paged) {
   return {{Paged("state1", Fp32Pair, paged), Paged("state2", Fp32, paged)}};
 }
 
 // One row of bitsandbytes.
-constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates states) {
+constexpr OptimizerRule OfBitsandbytes(Optimizer optimizer, OptimizerStates states,
+                                       OptimizerStates in_32_bits = {}) {
   return {.optimizer = optimizer,
           .impl = OptimizerImpl::kForLoop,
           .states = states,
+          .states_in_32_bits = in_32_bits,
           .states_made = StatesMade::kByStatement,
           .steps = {kMakeStates}};
 }
 
+// Without states in 32 bits: those that nothing asks to keep some there.
 constexpr OptimizerRule kOptimizersOfBitsandbytes[] = {
-    OfBitsandbytes(Optimizer::kAdamW8bit, WithMoments8bit(false)),
-    OfBitsandbytes(Optimizer::kPagedAdamW8bit, WithMoments8bit(true)),
-    OfBitsandbytes(Optimizer::kPagedAdamW32bit,
-                   {{Paged("state1", Fp32, true), Paged("state2", Fp32, true)}}),
-    OfBitsandbytes(Optimizer::kLion8bit, WithMoment8bit(false)),
-    OfBitsandbytes(Optimizer::kPagedLion8bit, WithMoment8bit(true)),
-    OfBitsandbytes(Optimizer::kLion32bit, {{{"state1", Fp32}}}),
-    OfBitsandbytes(Optimizer::kPagedLion32bit, {{Paged("state1", Fp32, true)}}),
+    OfBitsandbytes(Optimizer::kAdamW8bit, WithMoments8bit(false), WithMoments32bit(false)),
+    OfBitsandbytes(Optimizer::kPagedAdamW8bit, WithMoments8bit(true), WithMoments32bit(true)),
+    OfBitsandbytes(Optimizer::kPagedAdamW32bit, WithMoments32bit(true)),
+    OfBitsandbytes(Optimizer::kLion8bit, WithMoment8bit(false), WithMoment32bit(false)),
+    OfBitsandbytes(Optimizer::kPagedLion8bit, WithMoment8bit(true), WithMoment32bit(true)),
+    OfBitsandbytes(Optimizer::kLion32bit, WithMoment32bit(false)),
+    OfBitsandbytes(Optimizer::kPagedLion32bit, WithMoment32bit(true)),
     OfBitsandbytes(Optimizer::kAdEMAMix32bit, WithAdEMAMix32bit(false)),
-    OfBitsandbytes(Optimizer::kAdEMAMix8bit, WithAdEMAMix8bit(false)),
+    OfBitsandbytes(Optimizer::kAdEMAMix8bit, WithAdEMAMix8bit(false), WithAdEMAMix32bit(false)),
     OfBitsandbytes(Optimizer::kPagedAdEMAMix32bit, WithAdEMAMix32bit(true)),
-    OfBitsandbytes(Optimizer::kPagedAdEMAMix8bit, WithAdEMAMix8bit(true)),
+    OfBitsandbytes(Optimizer::kPagedAdEMAMix8bit, WithAdEMAMix8bit(true), WithAdEMAMix32bit(true)),
     OfBitsandbytes(Optimizer::kSgdMomentum8bit, WithMoment8bit(false)),
-    OfBitsandbytes(Optimizer::kRmsprop32bit, {{{"state1", Fp32}}}),
-    OfBitsandbytes(Optimizer::kRmsprop8bit, WithMoment8bit(false)),
+    OfBitsandbytes(Optimizer::kRmsprop32bit, WithMoment32bit(false)),
+    OfBitsandbytes(Optimizer::kRmsprop8bit, WithMoment8bit(false), WithMoment32bit(false)),
     OfBitsandbytes(Optimizer::kAdagrad8bit, WithMoment8bit(false)),
 };
 

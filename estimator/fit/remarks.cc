@@ -17,6 +17,7 @@
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_rule.h"
+#include "estimator/eager/optimizer_step.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/memory/lives.h"
 #include "estimator/program/hidden_matrices.h"
@@ -301,10 +302,11 @@ std::string PagedStates(const Program& program, const TrainingSettings& settings
   if (settings.mode != Mode::kTrain) return "";
   const OptimizerRule& rule =
       FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
+  const std::vector<bool> in_32_bits = AreStatesIn32Bits(program, settings);
   int64_t bytes = 0;
-  for (const NameId name : program.parameters) {
-    const TensorType& parameter = program.values[Index(name)].type;
-    for (const StateTensor& state : rule.states) {
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const TensorType& parameter = program.values[Index(program.parameters[i])].type;
+    for (const StateTensor& state : StatesOf(rule, in_32_bits[i])) {
       const bool is_paged = state.paged && StateType(state, parameter).dtype == DType::kUndefined;
       if (is_paged) bytes = CheckedAdd(bytes, BytesOf(state.type(parameter)));
     }

@@ -525,6 +525,7 @@ enum class LoopFact : uint8_t {
   kDecaysSome,          // the optimizer has two groups: parameters that decay, then others
   kClips,               // gradients, unless it is told otherwise
   kFusesAdamW,          // the same
+  kKeeps32Bits,         // in states of embeddings' weights, where the optimizer's are in 8
   kNamesMean,           // the loss divided by the number of micro-batches, be it 1, is the loss
   kCopiesLoss,          // which is reported, until the next batch comes
   kDropsLoss,           // behind the step

@@ -62,6 +62,10 @@ constexpr LoopRow kLoopRows[] = {
     {LoopLibrary::kTrainer,
      LoopFact::kFusesAdamW,
      {kTransformers, "training_args.py", "default_optim = \"adamw_torch_fused\""}},
+    {LoopLibrary::kTrainer,
+     LoopFact::kKeeps32Bits,
+     {kTransformers, "trainer.py",
+      "manager.register_module_override(module, \"weight\", {\"optim_bits\": 32})"}},
 
     {LoopLibrary::kLightning,
      LoopFact::kCastsEachTime,

@@ -1,6 +1,7 @@
 #include "estimator/program/hidden_matrices.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "estimator/base/index.h"
 
@@ -24,6 +25,16 @@ std::vector<bool> AreHiddenMatrices(const Program& program) {
     }
   }
   if (last != matrices.end()) are[last->second] = false;
+  return are;
+}
+
+std::vector<bool> AreEmbeddingTables(const Program& program) {
+  std::unordered_set<NameId> tables;
+  for (const AtenCall& call : program.calls) {
+    if (call.op == "embedding") tables.insert(call.inputs.begin(), call.inputs.end());
+  }
+  std::vector<bool> are(program.parameters.size());
+  for (size_t i = 0; i < are.size(); ++i) are[i] = tables.contains(program.parameters[i]);
   return are;
 }
 
