@@ -11,6 +11,7 @@
 #include "estimator/advise/advice.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
+#include "estimator/base/error.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/memory/timeline.h"
 #include "tests/checkpointed_net.h"
@@ -211,6 +212,19 @@ TEST_CASE("beside checkpoints and ranks, and without gradients, nothing is known
   settings = With(Compiling::kInductor);
   settings.mode = Mode::kEval;
   CHECK_FALSE(IsCompiled(settings));
+}
+
+TEST_CASE("checkpoints that the file has in it are refused as those of the flag are") {
+  TrainingSettings settings = With(Compiling::kInductor);
+  Program program = Build(kTwoBlocks, settings).program;
+  CHECK_NOTHROW(CheckCompilable(program, settings));
+  program.calls[1].checkpoint = 0;
+  CHECK_THROWS_WITH_AS(Train(program, settings),
+                       "--compile: expected a model without torch.utils.checkpoint in it, beside "
+                       "which compiled code is not known here (try: --compile none)",
+                       Error);
+  settings.mode = Mode::kEval;
+  CHECK_NOTHROW(CheckCompilable(program, settings));
 }
 
 TEST_CASE("no advice is what the command refuses beside --compile") {

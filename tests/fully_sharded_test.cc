@@ -193,6 +193,14 @@ TEST_CASE("what is not known of sharded models is refused") {
   settings.ema = true;
   CHECK_THROWS_WITH_AS(RunOf(settings), "--strategy: expected no --ema with fsdp", Error);
   settings = Sharded();
+  Program program = Build(kTwoBlocks, settings).program;
+  program.calls[1].checkpoint = 0;
+  program.has_reentrant_checkpoints = true;
+  CHECK_THROWS_WITH_AS(Train(program, settings),
+                       "--strategy: expected no checkpoints with use_reentrant=True with fsdp, "
+                       "found the file's own (try: --checkpoint auto)",
+                       Error);
+  settings = Sharded();
   settings.precision = Precision::kAmpFp16;
   settings.ranks.fsdp_offload = true;
   CHECK_THROWS_WITH_AS(

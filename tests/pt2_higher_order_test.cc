@@ -9,6 +9,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/eager/dispatch.h"
+#include "estimator/fit/predict.h"
 #include "estimator/program/loss.h"
 #include "tests/pt2_helpers.h"
 
@@ -126,6 +127,93 @@ TEST_CASE("a reentrant checkpoint comes in no_grad's clothes") {
   CHECK(program.warnings.empty());
 }
 
+// torch.export's blocks behind one: its own end, of nothing or of the rest, then the model's.
+TEST_CASE("behind a reentrant checkpoint the model's own torch.no_grad() holds") {
+  constexpr std::string_view kFile = "/lib/torch/utils/checkpoint.py";
+  const auto blocks = [](const std::vector<Argument>& bodies) {
+    ExportedBuilder builder;
+    builder.Parameter("p_a", "a.weight", {8, 8}).Input("x", {8});
+    for (const Argument& body : bodies) {
+      builder.Make(kSetGrad, "y", {{"", Bool(false)}, {"", body}, {"", Ref("x")}, {"", Ref("p_a")}},
+                   {8});
+      if (body.graph->calls.empty()) builder.program().graph.calls.back().results.clear();
+    }
+    std::string text;
+    for (const AtenCall& call : Made(builder.Return("y"), {.loss = Loss::kNone}).program.calls) {
+      if (call.op == "linear") text += call.leaves_autograd ? "no_grad " : "grad ";
+    }
+    return text;
+  };
+  const Argument nothing = BodyBuilder().Graph();
+  const Argument checkpoint = Linear(kFile);
+  CHECK(blocks({checkpoint, Linear()}) == "grad grad ");
+  CHECK(blocks({checkpoint, nothing, Linear()}) == "grad no_grad ");
+  CHECK(blocks({checkpoint, Linear(), Linear()}) == "grad grad no_grad ");
+  CHECK(blocks({checkpoint, nothing, checkpoint, Linear()}) == "grad grad grad ");
+  CHECK(blocks({Linear(), checkpoint, Linear()}) == "no_grad grad grad ");
+}
+
+TEST_CASE("that the file's own checkpoints are obeyed is said") {
+  const ExportedProgram exported =
+      InContext(kSetGrad, {{"", Bool(false)}, {"", Linear("/lib/torch/utils/checkpoint.py")}});
+  const auto told = [&](const TrainingSettings& settings) {
+    std::string text;
+    for (const std::string& assumption : Made(exported, settings).program.assumptions) {
+      if (assumption.starts_with("the file's own checkpoints")) text += assumption;
+    }
+    return text;
+  };
+  CHECK(told({}) ==
+        "the file's own checkpoints are computed again: 1 part of the forward pass, with "
+        "use_reentrant=True (--checkpoint puts others in their place)");
+  CHECK(told({.checkpoint = {"auto"}}).empty());
+  CHECK(told({.mode = Mode::kEval}).empty());
+}
+
+// The first block is given the batch, which asks for no gradient; of what nothing reads another
+// tells.
+TEST_CASE("a reentrant checkpoint of the file's own that trains nothing is told") {
+  const auto told = [](const char* file) {
+    ExportedBuilder builder;
+    builder.Parameter("p_a", "a.weight", {8, 8}).Parameter("p_b", "b.weight", {10, 8});
+    builder.Parameter("p_c", "unread.weight", {8, 8}).Input("x", {8});
+    builder.Make(
+        kSetGrad, "y",
+        {{"", Bool(file[0] == '\0')}, {"", Linear(file)}, {"", Ref("x")}, {"", Ref("p_a")}}, {8});
+    builder.Make(kLinear, "z", {{"input", Ref("y")}, {"weight", Ref("p_b")}}, {10});
+    const ExportedProgram exported = builder.Return("z");
+    const EstimateRequest request = {.binding = {.batch = 4}};
+    const Prediction prediction = Predict(pt2::InputGraph(exported), request);
+    std::string text;
+    for (const Warning& warned : prediction.warnings) {
+      if (warned.text.find("use_reentrant") != std::string::npos) text += warned.text;
+    }
+    return text;
+  };
+  CHECK(told("/lib/torch/utils/checkpoint.py").starts_with("1 of 3 trained parameters get no"));
+  CHECK(told("").empty());
+}
+
+TEST_CASE("checkpoint_sequential is one checkpoint, one that runs another is two") {
+  const auto told = [](const std::vector<std::string_view>& own_lines) {
+    auto body = std::make_shared<pt2::Graph>(*Linear().graph);
+    for (const std::string_view text : own_lines) {
+      body->calls[0].lines.push_back({.file = "/lib/torch/utils/checkpoint.py", .text = text});
+    }
+    const Argument argument = {.kind = Argument::Kind::kGraph, .text = "body", .graph = body};
+    const Program program = Made(InContext(kSetGrad, {{"", Bool(false)}, {"", argument}})).program;
+    std::string text = program.has_reentrant_checkpoints ? "reentrant" : "";
+    for (const Warning& warned : program.warnings) text += warned.code;
+    return text;
+  };
+  constexpr std::string_view kRuns = "outputs = run_function(*args)";
+  constexpr std::string_view kSequence = "input = functions[j](input)";
+  CHECK(told({kRuns}) == "reentrant");
+  CHECK(told({kRuns, kSequence}) == "reentrant");
+  CHECK(told({kSequence}) == told({}));  // its last segment
+  CHECK(told({kRuns, kRuns}) == "OF110");
+}
+
 // One that runs `inner` in its place, and a layer behind it in the line that `behind` is.
 ExportedProgram WithCheckpoint(int64_t behind) {
   const pt2::SourceLine caller = {
@@ -155,6 +243,31 @@ TEST_CASE("another checkpoint begins with a tensor of its own") {
     CHECK_FALSE(program.has_reentrant_checkpoints);
     CHECK(program.warnings.empty());
   }
+}
+
+// What the outer one looks at when the inner begins are blocks of nothing; the rest is in the last.
+TEST_CASE("a checkpoint inside another is bounded, and its gradients flow") {
+  ExportedProgram exported = WithCheckpoint(8);
+  std::vector<Call>& calls = exported.graph.calls;
+  const ExportedProgram other =
+      InContext(kSetGrad, {{"", Bool(false)}, {"", BodyBuilder().Graph()}});
+  Call nothing = other.graph.calls[0];
+  nothing.results.clear();
+  Call rest = InContext(kSetGrad, {{"", Bool(false)}, {"", Linear()}}).graph.calls[0];
+  rest.results[0].text = "y";
+  calls = {calls[0], nothing, nothing, nothing, rest, calls[2]};
+  const Program program = Made(exported).program;
+  for (const AtenCall& call : program.calls) {
+    CHECK(call.checkpoint == -1);
+    CHECK_FALSE(call.leaves_autograd);
+  }
+  CHECK(UnreachedParameters(program).empty());
+  REQUIRE(program.warnings.size() == 1);
+  CHECK(program.warnings[0].code == "OF110");
+  CHECK(program.warnings[0].text ==
+        "torch.utils.checkpoint, one inside another: what it computes anew in backward is kept "
+        "until then, which is an upper bound");
+  CHECK(Made(exported, {.checkpoint = {"auto"}}).program.warnings.empty());
 }
 
 TEST_CASE("checkpoints of both kinds are bounded") {

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/partition.h"
+#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 namespace {
@@ -288,6 +290,15 @@ class BackwardFusion {
 bool IsCompiled(const TrainingSettings& settings) {
   return settings.compile == Compiling::kInductor && settings.mode == Mode::kTrain &&
          settings.checkpoint.empty() && settings.ranks.strategy == Strategy::kNone;
+}
+
+void CheckCompilable(const Program& program, const TrainingSettings& settings) {
+  if (settings.compile == Compiling::kNone || settings.mode == Mode::kEval) return;
+  if (!settings.checkpoint.empty() || CheckpointedSpans(program, {}).empty()) return;
+  throw Error({.where = "--compile",
+               .text = "expected a model without torch.utils.checkpoint in it, beside which "
+                       "compiled code is not known here",
+               .hint = "--compile none"});
 }
 
 Trace CompileTrace(const Program& program, size_t model_end, Trace eager, Holders& holders) {

@@ -18,6 +18,9 @@ namespace onnxfit {
 // Whether that is known of such a run: of checkpoints, ranks and inference it is not.
 bool IsCompiled(const TrainingSettings& settings);
 
+// Throws Error where what is compiled is to be trained with checkpoints of its own.
+void CheckCompilable(const Program& program, const TrainingSettings& settings);
+
 // `eager` is a run in which nothing is written over its input, `holders` are its own, which come to
 // be those of the result.  Calls from `model_end` on are not compiled.  O(events × log).
 Trace CompileTrace(const Program& program, size_t model_end, Trace eager, Holders& holders);

@@ -10,6 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/shards.h"
 #include "estimator/eager/strides.h"
+#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 namespace {
@@ -32,8 +33,12 @@ void CheckFullySharded(const Program& program, const TrainingSettings& settings)
   };
   if (settings.optimizer_in_backward) refuse("--optimizer-in-backward");
   if (settings.ema) refuse("--ema");
-  if (settings.checkpoint_reentrant && !settings.checkpoint.empty()) {
-    refuse("--checkpoint-reentrant");
+  if (AreReentrant(program, settings)) {
+    if (!settings.checkpoint.empty()) refuse("--checkpoint-reentrant");
+    throw Error({.where = "--strategy",
+                 .text = "expected no checkpoints with use_reentrant=True with fsdp, found the "
+                         "file's own",
+                 .hint = "--checkpoint auto"});
   }
   if (!program.quantized.empty()) refuse("--quantize");
   if (settings.lora.dora) refuse("--dora");

@@ -351,6 +351,7 @@ Trace RunCompiled(const Program& program, TrainingSettings settings, Holders* ho
 }  // namespace
 
 Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
+  CheckCompilable(program, settings);
   Trace trace = IsCompiled(settings) ? RunCompiled(program, settings, holders)
                                      : RunEager(program, settings, holders);
   if (!settings.cuda_graphs || settings.mode != Mode::kTrain) return trace;

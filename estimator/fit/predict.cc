@@ -23,6 +23,7 @@
 #include "estimator/onnx/wrong_size.h"
 #include "estimator/program/adapters.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/program/loss.h"
 #include "estimator/program/quantized_layers.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
@@ -217,6 +218,7 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
 namespace {
 
 // A reentrant checkpoint passes gradients to the parameters in it where an argument asks for some.
+// Of others that get none the program has told.  REQUIRES: it has a loss.
 Warnings WarnOfUntrained(const Prediction& prediction) {
   const Trace& trace = prediction.trace;
   std::unordered_set<std::string> gradients;  // what they are called
@@ -226,8 +228,10 @@ Warnings WarnOfUntrained(const Prediction& prediction) {
       gradients.insert(LabelText(trace, trace.buffers[Index(event.id)].label));
   }
   const Program& program = prediction.program;
+  const std::vector<NameId> unreached = UnreachedParameters(program);
   const auto untrained = std::ranges::count_if(program.parameters, [&](NameId parameter) {
-    return !gradients.contains(program.values[Index(parameter)].name + ".grad");
+    return !gradients.contains(program.values[Index(parameter)].name + ".grad") &&
+           std::ranges::find(unreached, parameter) == unreached.end();
   });
   if (untrained == 0) return {};
   return {{warning::kNotTrainable,
@@ -276,7 +280,8 @@ Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateReq
         p.program.warnings, WarnOfRefused(p.program)}) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
-  if (request.settings.checkpoint_reentrant && !p.is_inference) {
+  const bool trains = !p.is_inference && p.program.loss != kNoName;
+  if (trains && AreReentrant(p.program, request.settings)) {
     const Warnings untrained = WarnOfUntrained(p);
     p.warnings.insert(p.warnings.end(), untrained.begin(), untrained.end());
   }

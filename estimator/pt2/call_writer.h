@@ -214,8 +214,10 @@ class CallWriter : public ProgramWriter {
   void WarnOfCopies(const Call& call);
   bool LeavesCheckpoint(const Call& call) const;
   void NoteCheckpoint(const Call& call);
+  void EnterGradMode(const Call& call);
   void EnterCheckpoint(bool is_reentrant);
   void ForgetCheckpoints();
+  void SayCheckpoints();
   void Bind(const Call& call, const std::vector<NameId>& results);
   [[noreturn]] void RefuseLoops(const Call& call) const;
 
@@ -274,6 +276,9 @@ class CallWriter : public ProgramWriter {
   int32_t checkpoints_ = 0;                        // so many of the model's own until now
   bool has_reentrant_ = false;                     // among them
   bool has_others_ = false;                        // that are not
+  bool has_nested_ = false;                        // inside others
+  bool has_just_begun_ = false;                    // one that is not, with the last call
+  int64_t blocks_put_back_ = 0;                    // to come, without gradients in the file alone
   std::vector<SourceLine> checkpoint_lines_ = {};  // around the one that has begun last
   const Call* running_ = nullptr;
   std::map<std::string_view, SpelledCast> spelled_casts_;

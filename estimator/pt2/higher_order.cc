@@ -36,14 +36,32 @@ DType DTypeOfAutocast(const Call& call) {
   return ScalarTypeOf(call.arguments[1].second.text);
 }
 
-bool IsOfCheckpoint(const Call& call) {
-  return std::ranges::any_of(
-      call.lines, [](const SourceLine& line) { return line.file.ends_with(kCheckpointFile); });
+// use_reentrant=False begins with a tensor of its own, which torch.export writes down: "return
+// torch.empty((0,))" of _NoopSaveInputs (torch/utils/checkpoint.py, pytorch v2.11.0).
+bool BeginsCheckpoint(const Call& call) {
+  return !call.lines.empty() && call.lines.back().file.ends_with(kCheckpointFile) &&
+         call.target.starts_with("torch.ops.aten.empty");
 }
 
-// torch.utils.checkpoint(use_reentrant=True) runs what it is given under no_grad, and once more in
-// backward.
-bool IsCheckpointBody(const Graph& body) { return std::ranges::any_of(body.calls, IsOfCheckpoint); }
+// Where checkpoint_sequential runs its modules, those of the last segment under no checkpoint:
+// "input = functions[j](input)".
+bool IsOfSequence(const SourceLine& line) {
+  return line.text.find("functions[j]") != std::string_view::npos;
+}
+
+// Under how many reentrant checkpoints the calls of `body` are: use_reentrant=True runs what it is
+// given under no_grad, and once more in backward.
+int64_t CheckpointsAround(const Graph& body) {
+  int64_t most = 0;
+  for (const Call& call : body.calls) {
+    if (BeginsCheckpoint(call)) continue;
+    const auto around = std::ranges::count_if(call.lines, [](const SourceLine& line) {
+      return line.file.ends_with(kCheckpointFile) && !IsOfSequence(line);
+    });
+    most = std::max<int64_t>(most, around);
+  }
+  return most;
+}
 
 }  // namespace
 
@@ -182,13 +200,7 @@ void CallWriter::SayDisabled(const Call& call) {
 
 void CallWriter::EnterBody(const Call& call) {
   if (call.target.ends_with("activation_checkpoint")) EnterCheckpoint(/*is_reentrant=*/false);
-  if (call.target.ends_with("set_grad_enabled")) {
-    const bool is_checkpoint = !IsEnabled(call) && IsCheckpointBody(*BodiesOf(call)[0]->graph);
-    // The function's own no_grad, which the file does not show, is what a checkpoint puts back when
-    // it ends: the rest of the model is in such blocks, too.
-    place_.leaves_autograd = !IsEnabled(call) && !is_checkpoint && !has_reentrant_;
-    if (is_checkpoint) EnterCheckpoint(/*is_reentrant=*/true);
-  }
+  if (call.target.ends_with("set_grad_enabled")) EnterGradMode(call);
   const bool is_autocast = call.target.ends_with("wrap_with_autocast");
   if (!is_autocast || !call.arguments[0].second.text.starts_with("cuda")) return;
   SayDisabled(call);
@@ -223,7 +235,33 @@ void CallWriter::WriteInline(const Call& call) {
 
 // --- torch.utils.checkpoint --------------------------------------------------------------------
 
+// torch.no_grad() inside a torch.autograd.Function, whose own no_grad the file does not show, puts
+// that back when it ends: torch.export writes down another block without gradients, of what runs
+// behind it up to the next change, be it nothing.  A reentrant checkpoint is such a function; and
+// around the tensor that begins a nested one, the outer looks at what it saves so
+// (_checkpoint_hook's pack_hook, torch/utils/checkpoint.py, pytorch v2.11.0), in blocks of nothing.
+void CallWriter::EnterGradMode(const Call& call) {
+  const Graph& body = *BodiesOf(call)[0]->graph;
+  const bool is_enabled = IsEnabled(call);
+  if (is_enabled) {
+    place_.leaves_autograd = false;
+  } else if (const int64_t around = CheckpointsAround(body); around > 0) {
+    place_.leaves_autograd = false;
+    blocks_put_back_ = around;
+    has_nested_ = has_nested_ || around > 1;
+    EnterCheckpoint(/*is_reentrant=*/true);
+  } else if (has_just_begun_ && body.calls.empty()) {
+    has_nested_ = true;
+    blocks_put_back_ = 1;
+  } else if (blocks_put_back_ > 0) {
+    --blocks_put_back_;
+  } else {
+    place_.leaves_autograd = true;
+  }
+}
+
 void CallWriter::EnterCheckpoint(bool is_reentrant) {
+  has_nested_ = has_nested_ || place_.checkpoint >= 0;
   place_.checkpoint = checkpoints_++;
   (is_reentrant ? has_reentrant_ : has_others_) = true;
 }
@@ -237,30 +275,40 @@ bool CallWriter::LeavesCheckpoint(const Call& call) const {
                      });
 }
 
-// use_reentrant=False begins with a tensor of its own, which torch.export writes down: "return
-// torch.empty((0,))" of _NoopSaveInputs (torch/utils/checkpoint.py, pytorch v2.11.0).
 void CallWriter::NoteCheckpoint(const Call& call) {
+  if (!HasBodies(call)) has_just_begun_ = BeginsCheckpoint(call);
   if (!checkpoint_lines_.empty() && LeavesCheckpoint(call)) {
     checkpoint_lines_.clear();
     place_.checkpoint = -1;
   }
-  if (call.lines.empty() || !call.lines.back().file.ends_with(kCheckpointFile)) return;
-  const bool is_nested = place_.checkpoint >= 0;
-  if (!call.target.starts_with("torch.ops.aten.empty") || is_nested) return;
+  if (!BeginsCheckpoint(call)) return;
   checkpoint_lines_.assign(call.lines.begin(), call.lines.end() - 1);
   EnterCheckpoint(/*is_reentrant=*/false);
 }
 
-// Of both kinds none is run again: what they save is kept.
+// Of both kinds, and of one inside another, none is run again: what they save is kept.
 void CallWriter::ForgetCheckpoints() {
-  program_.has_reentrant_checkpoints = has_reentrant_ && !has_others_;
-  if (!has_reentrant_ || !has_others_) return;
+  const bool has_both = has_reentrant_ && has_others_;
+  program_.has_reentrant_checkpoints = has_reentrant_ && !has_both && !has_nested_;
+  const bool is_told = trains() && settings().checkpoint.empty();
+  if (!has_both && !has_nested_) {
+    if (is_told && checkpoints_ > 0) SayCheckpoints();
+    return;
+  }
   for (AtenCall& call : program_.calls) call.checkpoint = -1;
-  if (!trains()) return;
+  if (!is_told) return;
   program_.warnings.push_back(
       {warning::kUpperBound,
-       "torch.utils.checkpoint, with use_reentrant=True and without: what it computes anew in "
-       "backward is kept until then, which is an upper bound"});
+       fmt::format("torch.utils.checkpoint, {}: what it computes anew in backward is kept until "
+                   "then, which is an upper bound",
+                   has_both ? "with use_reentrant=True and without" : "one inside another")});
+}
+
+void CallWriter::SayCheckpoints() {
+  program_.assumptions.push_back(
+      fmt::format("the file's own checkpoints are computed again: {} part{} of the forward pass, "
+                  "with use_reentrant={} (--checkpoint puts others in their place)",
+                  checkpoints_, checkpoints_ == 1 ? "" : "s", has_reentrant_ ? "True" : "False"));
 }
 
 // --- Branches ----------------------------------------------------------------------------------
