@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -78,7 +78,7 @@ void Dispatcher::LayChannelsLast() {
     }
   }
   const size_t labels = program_.loss == kNoName ? 0 : 1;
-  for (const NameId name : program_.inputs | std::views::take(program_.inputs.size() - labels)) {
+  for (const NameId name : std::span(program_.inputs).first(program_.inputs.size() - labels)) {
     const StridedType& type = TypeOf(name);
     const bool is_picture = IsFloat(type.dtype) && type.dims.size() == kPictureRank;
     if (is_picture && !IsContiguousIn(MemoryFormat::kChannelsLast, type)) lay(name);
