@@ -268,8 +268,8 @@ std::vector<Flag> RunFlags() {
        "the loss of classes smooths its labels (label_smoothing=0.1)", "",
        [](const Typed& t, Options& o) { o.request.settings.label_smoothing = ParseSwitch(t); }},
       {"--mixup", "", "", kGroup,
-       "timm's loop mixes images and their labels (its --mixup and --cutmix), whose loss is that "
-       "of soft targets",
+       "timm's loop mixes images and their labels (mixup and cutmix), whose loss is that of soft "
+       "targets",
        "", [](const Typed& t, Options& o) { o.request.settings.mixup = ParseSwitch(t); }},
       {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
        [](const Typed& t, Options& o) {
