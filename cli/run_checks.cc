@@ -146,7 +146,10 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
                             {"--fsdp-keep", ranks.fsdp_keep, {kFsdp, kFsdpHybrid}},
                             {"--fsdp-reshard", ranks.fsdp_reshard > 0, {kFsdp, kFsdpHybrid}},
                             {"--fsdp-offload", ranks.fsdp_offload, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}}};
+                            {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}},
+                            {"--schedule", is_given("--schedule"), {kPipeline}},
+                            {"--stage", ranks.pipeline.stage.has_value(), {kPipeline}},
+                            {"--split-at", !ranks.pipeline.begins.empty(), {kPipeline}}};
   for (const auto& [flag, is_set, strategies] : flags) {
     if (!is_set || std::ranges::find(strategies, ranks.strategy) != strategies.end()) continue;
     std::vector<std::string_view> names;
@@ -169,9 +172,13 @@ void CheckMeshes(const RankSettings& ranks, bool finds_world,
   };
   if (is_given("--devices") && is_given("--world"))
     refuse("--devices", "expected no --world: it counts the ranks");
+  if (ranks.strategy == Strategy::kPipeline && ranks.pipeline.stage.value_or(0) >= ranks.world)
+    refuse("--stage", fmt::format("expected a stage below --world {}, found {}", ranks.world,
+                                  *ranks.pipeline.stage));
   if (ranks.fsdp_reshard > 0 && ranks.fsdp_keep)
     refuse("--fsdp-reshard", "expected no --fsdp-keep");
-  if (finds_world && (ranks.fsdp_reshard > 0 || ranks.strategy == Strategy::kFsdpHybrid)) {
+  if (finds_world && (ranks.fsdp_reshard > 0 || ranks.strategy == Strategy::kFsdpHybrid ||
+                      ranks.strategy == Strategy::kPipeline)) {
     refuse("--world", "auto: expected ranks that all share the model, at all times");
   }
   if (ranks.strategy == Strategy::kFsdpHybrid && ranks.world % sharing != 0) {
@@ -210,7 +217,8 @@ void CheckMemoryFormat(const TrainingSettings& settings) {
   if (!settings.channels_last) return;
   const Strategy strategy = settings.ranks.strategy;
   std::string_view flag;
-  if (IsFullySharded(strategy) || strategy == Strategy::kZero2) flag = "--strategy";
+  const bool is_shared = IsFullySharded(strategy) || strategy == Strategy::kZero2;
+  if (is_shared || strategy == Strategy::kPipeline) flag = "--strategy";
   if (settings.quantize.kind != Quantization::kNone) flag = "--quantize";
   if (settings.compile != Compiling::kNone) flag = "--compile";
   if (flag.empty()) return;

@@ -391,7 +391,8 @@ std::vector<Flag> RunFlags() {
            ": what the first of --world ranks has under DistributedDataParallel, with "
            "ZeroRedundancyOptimizer beside it, with DeepSpeed's ZeRO, or under fully_shard "
            "(FSDP2), "
-           "hybrid: over a mesh of replicas, each of --shard-world ranks",
+           "hybrid: over a mesh of replicas, each of --shard-world ranks; or what a stage of a "
+           "pipeline has, of --world stages",
        "single",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
@@ -450,6 +451,26 @@ std::vector<Flag> RunFlags() {
       {"--overlap-comm", "", "", kGroup,
        "two of DeepSpeed's buckets take turns, reduced on a stream of their own (zero2)", "",
        [](const Typed& t, Options& o) { o.request.settings.ranks.overlap_comm = ParseSwitch(t); }},
+      {"--schedule", "", "S", kGroup,
+       Choices(kSchedules) +
+           ": in which order a stage of a pipeline runs its --accumulate micro-batches",
+       "1f1b",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.pipeline.schedule = ParseChoice(t, kSchedules);
+       }},
+      {"--stage", "", "K", kGroup,
+       "the stage of a pipeline that is estimated, from 0 [the one that takes most]", "",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.pipeline.stage = ParseWhole(t, 0, kMostRanks - 1);
+       }},
+      {"--split-at", "", "MODULE", kGroup,
+       "a module with which a stage of a pipeline begins; repeatable [blocks that repeat, shared "
+       "evenly]",
+       "",
+       [](const Typed& t, Options& o) {
+         AddModules(t, o.request.settings.ranks.pipeline.begins);
+       },
+       true},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),

@@ -19,6 +19,10 @@ FOR_OPTIMIZERS = ["gpt2", "transformers.llama", "transformers.t5", "transformers
 FOR_RANKS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen2_moe",
              "transformers.bloom", "transformers.vit", "transformers.deberta-v2",
              "torchvision.resnet18", "timm.swinv2_cr_tiny_224", "tutorial.annotated_transformer"]
+# One after the other in blocks; of the deep ones in three stages, too.
+DEEP = ["gpt2", "torchvision.resnet18", "timm.mixer_s32_224"]
+FOR_STAGES = [*DEEP, "transformers.llama", "transformers.qwen3", "transformers.phi3",
+              "transformers.smollm3", "transformers.qwen2_moe"]
 MICRO_BATCHES = 2
 
 
@@ -45,6 +49,11 @@ def of_optimizer(flag, optimizer, flags="", networks=FOR_OPTIMIZERS):
 def in_trainer(flag, optim):
     return Way("--loop trainer", loop=f"trainers:trainer_with:{optim}", optimizer_flag=flag,
                settings=ONE)
+
+
+def in_pipeline(stage, flags, what, stages=2, networks=FOR_STAGES):
+    return Way(f"--strategy pipeline --world {stages} --stage {stage % stages} --accumulate 4 "
+               f"{flags}", loop=f"stages:pipeline:{stages}:{stage}:{what}", networks=networks)
 
 
 # LoRA's layers are peft's own for the type, or LINEAR where peft has none for it.
@@ -183,6 +192,13 @@ WAYS = {
     "fsdp2-bf16-accumulate-unsynced": Way(
         f"{RANKS} fsdp --fsdp-policy bf16 --accumulate 2 --no-sync", "ranks:fsdp_bf16",
         settings=ONE, micro_batches="ranks:set_sync", networks=FOR_RANKS),
+    **{f"pipeline-{where}": in_pipeline(stage, "--schedule 1f1b", "1f1b")
+       for where, stage in [("first", 0), ("last", -1)]},
+    **{f"gpipe-{where}": in_pipeline(stage, "--schedule gpipe", "gpipe")
+       for where, stage in [("first", 0), ("last", -1)]},
+    "pipeline-outputs": in_pipeline(-1, "--schedule 1f1b --hold-outputs", "1f1b:keeps"),
+    "pipeline-middle": in_pipeline(1, "--schedule 1f1b", "1f1b", 3, DEEP),
+    "gpipe-middle": in_pipeline(1, "--schedule gpipe", "gpipe", 3, DEEP),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

@@ -112,8 +112,12 @@ enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 // ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
 // ranks keep gradients of their share alone; with fsdp each has a part of every parameter
 // (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that few ranks share, as other
-// such groups do.
-enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid };
+// such groups do; in a pipeline each has some of the model's blocks (torch.distributed.pipelining).
+enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid, kPipeline };
+
+// In which order a stage of a pipeline runs its micro-batches: a backward as soon as one can be, or
+// all forward passes first.
+enum class Schedule : uint8_t { k1F1B, kGPipe };
 
 // Arguments of torch.optim's optimizers that take memory, as bits.
 enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
@@ -236,7 +240,11 @@ inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUs
 
 inline constexpr Spelling<Strategy> kStrategies[] = {
     {"single", Strategy::kNone}, {"ddp", Strategy::kDdp},   {"zero1", Strategy::kZero1},
-    {"zero2", Strategy::kZero2}, {"fsdp", Strategy::kFsdp}, {"fsdp-hybrid", Strategy::kFsdpHybrid}};
+    {"zero2", Strategy::kZero2}, {"fsdp", Strategy::kFsdp}, {"fsdp-hybrid", Strategy::kFsdpHybrid},
+    {"pipeline", Strategy::kPipeline}};
+
+inline constexpr Spelling<Schedule> kSchedules[] = {{"1f1b", Schedule::k1F1B},
+                                                    {"gpipe", Schedule::kGPipe}};
 
 inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
                                                            {"accelerate", LoopLibrary::kAccelerate},
@@ -280,6 +288,7 @@ constexpr std::string_view ToString(BatchNormUse v) {
 constexpr std::string_view ToString(InPlaceUse v) { return NameOf<InPlaceUse>(kInPlaceUses, v); }
 constexpr std::string_view ToString(Compiling v) { return NameOf<Compiling>(kCompilings, v); }
 constexpr std::string_view ToString(Strategy v) { return NameOf<Strategy>(kStrategies, v); }
+constexpr std::string_view ToString(Schedule v) { return NameOf<Schedule>(kSchedules, v); }
 constexpr std::string_view ToString(LoopLibrary v) {
   return NameOf<LoopLibrary>(kLoopLibraries, v);
 }
@@ -349,6 +358,13 @@ constexpr DType ComputeType(Precision precision) {
   return lower == DType::kUndefined ? ParameterType(precision) : lower;
 }
 
+// The stages of a pipeline: as many as there are ranks.
+struct PipelineSettings {
+  Schedule schedule = Schedule::k1F1B;
+  std::optional<int64_t> stage = {};     // that is estimated, from 0; none: the one that takes most
+  std::vector<std::string> begins = {};  // modules with which stages begin; none: blocks, shared
+};
+
 // Ranks that train together, of which the first is estimated: with zero1 another may have more.
 struct RankSettings {
   Strategy strategy = Strategy::kNone;
@@ -370,6 +386,7 @@ struct RankSettings {
   bool fsdp_policy = false;
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
+  PipelineSettings pipeline = {};
 };
 
 constexpr bool IsFullySharded(Strategy strategy) {

@@ -88,8 +88,9 @@ bool FindsGradient(const OpRule& rule, size_t input) {
 class Wanted {
  public:
   explicit Wanted(const Program& program) : is_wanted_(program.values.size()) {
-    if (program.loss == kNoName) return;
+    if (!HasBackward(program)) return;
     for (const NameId name : program.parameters) is_wanted_[Index(name)] = true;
+    for (const NameId name : program.received) is_wanted_[Index(name)] = true;
   }
 
   bool Has(NameId name) const { return name != kNoName && is_wanted_[Index(name)]; }

@@ -55,6 +55,7 @@ Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
     needs_grad_[Index(name)] = trains();
     is_own_[Index(name)] = true;
   }
+  for (const NameId name : program_.received) needs_grad_[Index(name)] = trains();
   for (ProgramValue& value : program_.values) {
     value.type.strides = ContiguousStrides(value.type.dims);
   }
@@ -92,6 +93,7 @@ Program Dispatcher::Run() && {
   for (const AtenCall& call : calls) SetToCome(call.outputs, true);
   for (AtenCall& call : calls) Dispatch(std::move(call));
   Rename(program_.outputs);
+  Rename(program_.sent);
   if (program_.loss != kNoName) program_.loss = Same(program_.loss);
   program_.keepers.resize(program_.values.size());
   return std::move(program_);

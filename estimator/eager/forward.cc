@@ -47,7 +47,7 @@ void Forward::Unbind(NameId name) {
 }
 
 void Forward::Run(size_t first, size_t last, bool grad) {
-  if (first == 0) activations_.clear();
+  if (first == 0 && !has_several_passes_) activations_.clear();
   if (first == 0 && grad && !stores_.empty()) MakeDicts();
   for (size_t i = first; i < last; ++i) {
     const int32_t span = grad && !span_at_.empty() ? span_at_[i] : -1;
@@ -65,7 +65,7 @@ void Forward::Run(size_t first, size_t last, bool grad) {
 
 void Forward::Run(int32_t index, bool grad) {
   const AtenCall& call = calls_.call(index);
-  if (call.made_once && has_run_[Index(index)]) {
+  if (HasRun(index)) {
     for (const NameId name : call.dies) Unbind(name);
     return;
   }
@@ -73,10 +73,30 @@ void Forward::Run(int32_t index, bool grad) {
   machine_.EnterOperator(calls_.OperatorLabel(index));
   Frame frame = Enter(index);
   Allocate(index, frame);
-  if (grad) call.leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
+  if (grad || KeepsCast(call)) {
+    call.leaves_autograd ? KeepHistory(index, frame) : Record(index, frame);
+  }
   Leave(index, frame);
   if (!stores_.empty()) StoreMadeBy(index);
   if (grad && !spans_.empty()) AskForGradients(index);
+}
+
+// Whether what call `index` makes is there: a module or torch.autocast has kept it.
+bool Forward::HasRun(int32_t index) const {
+  const AtenCall& call = calls_.call(index);
+  if (call.made_once && has_run_[Index(index)]) return true;
+  return KeepsCast(call) && names_[Index(call.outputs[0])] != kNoTensor;
+}
+
+// Whether `call` casts for several passes, with a history even under torch.no_grad(): what a pass
+// without gradients has cast serves those with gradients (found out with pytorch 2.11.0).
+bool Forward::KeepsCast(const AtenCall& call) const {
+  return has_several_passes_ && call.is_autocasts && is_cached_[Index(call.outputs[0])];
+}
+
+void Forward::BeginPasses() {
+  has_several_passes_ = true;
+  activations_.clear();
 }
 
 Forward::Frame Forward::Enter(int32_t index) const {

@@ -42,6 +42,10 @@ class Forward {
   // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
   // a node is made where a gradient is wanted.
   void Run(size_t first, size_t last, bool grad);
+  // Several passes follow of which none has gone backward, under one torch.autocast: what it keeps
+  // of one is there for the next, and what checkpoints keep of all stays until this is called
+  // again.
+  void BeginPasses();
   // Lets go of the casts that torch.autocast kept.
   void ExitAutocast();
 
@@ -135,6 +139,8 @@ class Forward {
   void CastAgain(int32_t index);
   void GiveInputsBack(int32_t index);
   bool ReuseCast(int32_t index);
+  bool HasRun(int32_t index) const;
+  bool KeepsCast(const AtenCall& call) const;
   void FindInputEmbedding();
   void AskOfTokens();
   void AskForGradients(int32_t index);
@@ -173,6 +179,7 @@ class Forward {
   int32_t last_store_ = -1;                    // the call behind which no forward needs them
   std::vector<bool> is_asked_;                 // by call: for gradients, under checkpoints
   int32_t input_embedding_ = -1;               // the call, where it asks for gradients
+  bool has_several_passes_ = false;  // under way at once
   bool is_reentrant_ = false;
   bool is_without_gradients_ = false;  // under torch.no_grad(), in training
   bool is_in_backward_ = false;        // computes again, in autograd's own thread

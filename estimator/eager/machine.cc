@@ -118,6 +118,11 @@ void Machine::SetGradFn(TensorId tensor, Edge edge) {
   At(tensor).grad_fn = edge;
 }
 
+void Machine::DropGradFn(TensorId tensor) {
+  const Edge edge = std::exchange(At(tensor).grad_fn, {});
+  if (edge.node != kNoGradNode) ReleaseNode(edge.node);
+}
+
 void Machine::HookReturned(TensorId tensor, int32_t module) {
   const GradNodeId node = At(tensor).grad_fn.node;
   if (node != kNoGradNode) NodeAt(node).returned_by.push_back(module);

@@ -98,6 +98,8 @@ class Machine {
   // A node with no reference yet; `next` edges are retained.
   GradNodeId NewNode(GradNode node);
   void SetGradFn(TensorId tensor, Edge edge);
+  // tensor.detach_()
+  void DropGradFn(TensorId tensor);
   // tensor.register_hook: `module` is told before backward runs what made `tensor`.
   void HookReturned(TensorId tensor, int32_t module);
   // `node` has saved these, which were computed again: one reference each, taken over.

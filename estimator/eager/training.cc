@@ -19,6 +19,7 @@
 #include "estimator/eager/loop_batches.h"
 #include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
+#include "estimator/eager/pipeline.h"
 #include "estimator/eager/zero_partition.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
@@ -60,7 +61,7 @@ class Training {
     if (has_backward() && program_.evaluation != nullptr)
       evaluation_.emplace(*program_.evaluation, calls_, forward_, settings_);
     for (int32_t step = 1; step <= settings_.steps; ++step) {
-      has_backward() ? TrainingStep(step) : InferenceStep(step);
+      pipeline_ ? PipelineStep(step) : has_backward() ? TrainingStep(step) : InferenceStep(step);
       if (evaluation_) evaluation_->Run(step);
     }
   }
@@ -68,12 +69,19 @@ class Training {
  private:
   bool Does(LoopFact fact) const { return DoesLoop(settings_.loop.library, fact); }
   bool ReducesLast() const { return settings_.ranks.no_sync || Does(LoopFact::kReducesLast); }
-  bool has_backward() const { return settings_.mode == Mode::kTrain && program_.loss != kNoName; }
+  bool has_backward() const { return settings_.mode == Mode::kTrain && HasBackward(program_); }
 
   void Place() {
     forward_.PlaceModel();
     if (!has_backward() || settings_.ranks.strategy == Strategy::kNone) return;
+    if (settings_.ranks.strategy == Strategy::kPipeline) return JoinPipeline();
     settings_.ranks.strategy == Strategy::kZero2 ? Partition() : JoinRanks();
+  }
+
+  // stage = PipelineStage(…); schedule = …(stage, accumulate, loss_function)
+  void JoinPipeline() {
+    CheckPipeline(settings_);
+    pipeline_.emplace(calls_, forward_, batches_, gradients_, hooks_);
   }
 
   // fully_shard(model)
@@ -146,6 +154,18 @@ class Training {
     if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     const bool drops = settings_.loop.zero_grad == ZeroGrad::kAfterStep;
     if (drops || Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
+  }
+
+  // optimizer.zero_grad(); schedule.step(x, target=y, losses=losses); optimizer.step()
+  void PipelineStep(int32_t step) {
+    machine_.EnterPhase(step, Phase::kForward);
+    batches_.Next();
+    if (settings_.loop.zero_grad != ZeroGrad::kKeep) gradients_.Clear(machine_);
+    pipeline_->Step(step);
+    forward_.ExitAutocast();
+    machine_.EnterPhase(step, Phase::kOptimizer);
+    optimizer_.Run();
+    if (settings_.loop.zero_grad == ZeroGrad::kAfterStep) gradients_.Clear(machine_);
   }
 
   void InferenceStep(int32_t step) {
@@ -322,6 +342,7 @@ class Training {
                                     }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::optional<ZeroPartition> zero_;
+  std::optional<Pipeline> pipeline_;
   std::optional<FullySharded> fsdp_;      // the same, where each has a part of it
   std::optional<Evaluation> evaluation_;  // behind each step
   const MadeOutputs outputs_ = FindOutputs(program_);

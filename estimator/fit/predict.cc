@@ -1,6 +1,7 @@
 #include "estimator/fit/predict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
@@ -8,14 +9,17 @@
 #include <utility>
 
 #include "estimator/base/device.h"
+#include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/framework.h"
+#include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
 #include "estimator/fit/study.h"
+#include "estimator/memory/timeline.h"
 #include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/control_flow.h"
 #include "estimator/onnx/loader.h"
@@ -25,6 +29,7 @@
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/quantized_layers.h"
+#include "estimator/program/stages.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
@@ -267,10 +272,13 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
   return RunPrepared(Study(file).Prepared(request), request);
 }
 
-Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
+namespace {
+
+Prediction RunProgram(std::shared_ptr<const PreparedRun> run, const Program& program,
+                      const EstimateRequest& request) {
   Prediction p;
   p.run = std::move(run);
-  p.program = Dispatch(p.run->program, request.settings);
+  p.program = Dispatch(program, request.settings);
   const bool records = request.details || !request.why.empty();
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.is_inference = request.settings.mode == Mode::kEval;
@@ -280,12 +288,74 @@ Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateReq
         p.program.warnings, WarnOfRefused(p.program)}) {
     p.warnings.insert(p.warnings.end(), warnings.begin(), warnings.end());
   }
-  const bool trains = !p.is_inference && p.program.loss != kNoName;
+  const bool trains = !p.is_inference && HasBackward(p.program);
   if (trains && AreReentrant(p.program, request.settings)) {
     const Warnings untrained = WarnOfUntrained(p);
     p.warnings.insert(p.warnings.end(), untrained.begin(), untrained.end());
   }
   return p;
+}
+
+// A pipeline's stages, one after the other.
+class StageRuns {
+ public:
+  StageRuns(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request)
+      : run_(std::move(run)),
+        request_(request),
+        begins_(StageBegins(run_->program, request.settings.ranks)) {}
+
+  Prediction Of(size_t stage) {
+    request_.settings.ranks.pipeline.stage = static_cast<int64_t>(stage);
+    return RunProgram(run_, StageOf(run_->program, begins_, stage), request_);
+  }
+
+  // The one that reserves most, the first of equals.
+  Prediction Largest() {
+    size_t largest = 0;
+    std::optional<Prediction> prediction;
+    for (size_t stage = 0; stage < begins_.size(); ++stage) {
+      Prediction run = Of(stage);
+      reserved_.push_back(Replay(run.trace, run.alloc_conf).peak.reserved_bytes);
+      if (stage > 0 && reserved_[stage] <= reserved_[largest]) continue;
+      largest = stage;
+      prediction = std::move(run);
+    }
+    Say(largest, *prediction);
+    return *std::move(prediction);
+  }
+
+  void Say(size_t stage, Prediction& prediction) const {
+    std::string text = fmt::format("the figures are those of stage {} of {}, {}", stage,
+                                   begins_.size(), StageText(run_->program, begins_, stage));
+    if (!reserved_.empty()) {
+      std::vector<std::string> reserved;
+      for (const int64_t bytes : reserved_) reserved.push_back(FormatBytes(bytes));
+      text += fmt::format(", which takes most (--stage): the stages reserve {}",
+                          fmt::join(reserved, ", "));
+    }
+    prediction.program.assumptions.push_back(std::move(text));
+  }
+
+ private:
+  std::shared_ptr<const PreparedRun> run_;
+  EstimateRequest request_;
+  std::vector<int32_t> begins_;
+  std::vector<int64_t> reserved_;  // by stage
+};
+
+}  // namespace
+
+Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
+  const TrainingSettings& settings = request.settings;
+  const bool is_pipeline = settings.ranks.strategy == Strategy::kPipeline &&
+                           settings.mode == Mode::kTrain && HasBackward(run->program);
+  if (!is_pipeline) return RunProgram(run, run->program, request);
+  StageRuns stages(std::move(run), request);
+  const std::optional<int64_t> stage = settings.ranks.pipeline.stage;
+  if (!stage.has_value()) return stages.Largest();
+  Prediction prediction = stages.Of(Index(*stage));
+  stages.Say(Index(*stage), prediction);
+  return prediction;
 }
 
 }  // namespace onnxfit

@@ -187,10 +187,11 @@ std::string_view SharesText(Strategy strategy) {
 
 std::string RanksAssumption(const EstimateRequest& request) {
   const RankSettings& ranks = request.settings.ranks;
-  const std::string whose = fmt::format(
-      "the figures are those of the first of {} ranks{}; what NCCL allocates is not "
-      "PyTorch's and not among them",
-      ranks.world, SharesText(ranks.strategy));
+  const std::string first = fmt::format("the figures are those of the first of {} ranks{}; ",
+                                        ranks.world, SharesText(ranks.strategy));
+  const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
+  const std::string whose = (is_pipeline ? "" : first) +
+                            "what NCCL allocates is not PyTorch's and not among the figures";
   const bool is_left_room = MostNcclBytes(request.settings, request.overhead_bytes.has_value()) > 0;
   if (!is_left_room) return whose;
   return whose + fmt::format(

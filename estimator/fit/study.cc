@@ -148,6 +148,9 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.fsdp_offload);
        key.Add(s.ranks.reduce_bucket);
        key.Add(s.ranks.overlap_comm);
+       key.Add(s.ranks.pipeline.schedule);
+       key.Add(s.ranks.pipeline.stage.value_or(-1));
+       key.Add(s.ranks.pipeline.begins);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     // Evaluation has a program of its own.

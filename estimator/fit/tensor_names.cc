@@ -229,7 +229,7 @@ bool IsFrozen(const Program& program, std::string_view parameter) {
 }
 
 std::string AbsentGradient(const Program& program, std::string_view tensor) {
-  if (program.loss == kNoName) return "no backward runs, so there are no gradients";
+  if (!HasBackward(program)) return "no backward runs, so there are no gradients";
   if (IsFrozen(program, tensor)) return "its parameter is frozen, so it gets no gradient";
   return "no memory of its own: it is the gradient that came in, or a view of it, or nobody "
          "wants it";

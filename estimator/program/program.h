@@ -141,7 +141,11 @@ struct Program {
   std::vector<StoredItem> stored;
   bool has_reentrant_checkpoints = false;          // those of AtenCall::checkpoint, all of them
   std::vector<NameId> outputs;                     // of the model; the loop may hold them
-  NameId loss = kNoName;                           // kNoName: nothing to train
+  NameId loss = kNoName;                           // kNoName: nothing to train, or not here
+  // Of a stage of a pipeline (stages.h): what the stage before has made of parameters, and what the
+  // next one reads of that.  Gradients go the other way.
+  std::vector<NameId> received;
+  std::vector<NameId> sent;
   LabelCount label_count;                          // bound anew each step
   std::shared_ptr<const Program> evaluation = {};  // what runs behind a step; null: nothing
   std::vector<NameId> cached_casts;  // let go when autocast exits; Dispatch lists them
@@ -154,6 +158,11 @@ struct Program {
   std::vector<NameId> name_of;      // by value of the file; kNoName: no tensor on the device
   std::vector<NameKeeper> keepers;  // by NameId
 };
+
+// Whether backward has somewhere to begin.
+inline bool HasBackward(const Program& program) {
+  return program.loss != kNoName || !program.sent.empty();
+}
 
 // One line a call, "%h = relu(%x)  # /layer1/relu", for tests and -v.
 std::string ToString(const Program& program);

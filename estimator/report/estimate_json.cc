@@ -100,6 +100,11 @@ void PutRanks(Json& json, const RankSettings& ranks) {
   if (ranks.no_sync) json["no_sync"] = true;
   if (ranks.strategy == Strategy::kZero2) json["reduce_bucket"] = ranks.reduce_bucket;
   if (ranks.overlap_comm) json["overlap_comm"] = true;
+  if (ranks.strategy == Strategy::kPipeline) {
+    json["schedule"] = ToString(ranks.pipeline.schedule);
+    if (ranks.pipeline.stage.has_value()) json["stage"] = *ranks.pipeline.stage;
+    if (!ranks.pipeline.begins.empty()) json["split_at"] = ranks.pipeline.begins;
+  }
   if (!IsFullySharded(ranks.strategy)) return;
   if (!ranks.fsdp_modules.empty()) json["fsdp_modules"] = ranks.fsdp_modules;
   if (ranks.fsdp_keep) json["fsdp_keep"] = true;

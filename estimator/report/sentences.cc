@@ -72,6 +72,13 @@ void AddRanks(const RankSettings& ranks, Items& items) {
   if (ranks.strategy == Strategy::kZero2) {
     items.push_back(fmt::format("reduce-bucket {}", ranks.reduce_bucket));
   }
+  if (ranks.strategy == Strategy::kPipeline) {
+    items.push_back(fmt::format("schedule {}", ToString(ranks.pipeline.schedule)));
+    if (ranks.pipeline.stage.has_value())
+      items.push_back(fmt::format("stage {}", *ranks.pipeline.stage));
+    if (!ranks.pipeline.begins.empty())
+      items.push_back(fmt::format("split-at {}", fmt::join(ranks.pipeline.begins, ", ")));
+  }
   if (ranks.overlap_comm) items.emplace_back("overlap-comm");
   if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");
   if (ranks.fsdp_reshard > 0) {
