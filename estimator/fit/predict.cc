@@ -306,7 +306,7 @@ class StageRuns {
 
   Prediction Of(size_t stage) {
     request_.settings.ranks.pipeline.stage = static_cast<int64_t>(stage);
-    return RunProgram(run_, StageOf(run_->program, begins_, stage), request_);
+    return RunProgram(run_, TypedStage(stage), request_);
   }
 
   // The one that reserves most, the first of equals.
@@ -337,6 +337,20 @@ class StageRuns {
   }
 
  private:
+  // What it receives is of the type that it has in the whole model, be that autocast's.
+  Program TypedStage(size_t number) const {
+    Program stage = StageOf(run_->program, begins_, number);
+    if (stage.received.empty()) return stage;
+    Program whole = run_->program;
+    whole.sent = stage.received;
+    whole = Dispatch(std::move(whole), request_.settings);
+    for (size_t i = 0; i < stage.received.size(); ++i) {
+      const TensorType& type = whole.values[Index(whole.sent[i])].type;
+      stage.values[Index(stage.received[i])].type = {type, {}};
+    }
+    return stage;
+  }
+
   std::shared_ptr<const PreparedRun> run_;
   EstimateRequest request_;
   std::vector<int32_t> begins_;

@@ -68,16 +68,19 @@ std::span<const NameId> Computed(const AtenCall& call) {
   return call.op == "type_as" ? inputs.first(1) : inputs;
 }
 
-// By module's path, and by those around it: the first call in it.
-std::map<std::string_view, int32_t> FirstCalls(const Program& program) {
-  std::map<std::string_view, int32_t> first;
+// By path of a module that runs, and of those around it: whether it does so among the calls for
+// which `runs` says so.
+std::map<std::string_view, bool> RunningModules(const Program& program,
+                                                const std::vector<bool>& runs) {
+  std::map<std::string_view, bool> running;
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (ModuleId module = program.calls[i].module; module != kOutside;
          module = program.modules.CallerOf(module)) {
-      if (!first.emplace(program.modules.PathOf(module), static_cast<int32_t>(i)).second) break;
+      bool& does = running[program.modules.PathOf(module)];
+      does = does || runs[i];
     }
   }
-  return first;
+  return running;
 }
 
 class StageMaker {
@@ -176,7 +179,7 @@ class StageMaker {
 
   // Tensors that no call reads are where the modules around them are.
   void KeepTensors(Program& stage) {
-    const std::map<std::string_view, int32_t> first_calls = FirstCalls(program_);
+    const std::map<std::string_view, bool> running = RunningModules(program_, runs_);
     std::vector<bool> is_read_anywhere(program_.values.size());
     for (const AtenCall& call : program_.calls) {
       for (const NameId name : call.inputs) {
@@ -185,8 +188,7 @@ class StageMaker {
     }
     for (const NameId name : program_.placement) {
       if (is_read_anywhere[Index(name)]) continue;
-      const int32_t call = CallAround(program_.values[Index(name)].name, first_calls);
-      is_read_[Index(name)] = call >= first_ && call < last_;
+      is_read_[Index(name)] = RunsAround(program_.values[Index(name)].name, running);
     }
     for (auto* names : {&stage.parameters, &stage.adapters, &stage.frozen, &stage.buffers,
                         &stage.placement, &stage.copy_order}) {
@@ -197,14 +199,13 @@ class StageMaker {
     });
   }
 
-  // The first in the innermost module around a tensor that runs; 0 where none does.
-  static int32_t CallAround(std::string_view tensor,
-                            const std::map<std::string_view, int32_t>& first_calls) {
+  // Whether the innermost module around a tensor that runs at all does so here; the first stage has
+  // what lies in none.
+  bool RunsAround(std::string_view tensor, const std::map<std::string_view, bool>& running) const {
     for (std::string_view path = ParentOf(tensor); !path.empty(); path = ParentOf(path)) {
-      if (const auto found = first_calls.find(path); found != first_calls.end())
-        return found->second;
+      if (const auto found = running.find(path); found != running.end()) return found->second;
     }
-    return 0;
+    return first_ == 0;
   }
 
   const Program& program_;
