@@ -311,6 +311,10 @@ constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--fsdp-policy",
                                             "--reduce-bucket",
                                             "--overlap-comm",
+                                            "--schedule",
+                                            "--stage",
+                                            "--split-at",
+                                            "--drop-outputs",
                                             "--checkpoint-reentrant"};
 
 // Whether it says what inference does anyway.

@@ -40,7 +40,11 @@ constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
                                   {"--fsdp-offload", "--strategy"},
                                   {"--fsdp-policy", "--strategy"},
                                   {"--reduce-bucket", "--strategy"},
-                                  {"--overlap-comm", "--strategy"}};
+                                  {"--overlap-comm", "--strategy"},
+                                  {"--schedule", "--strategy"},
+                                  {"--stage", "--strategy"},
+                                  {"--split-at", "--strategy"},
+                                  {"--drop-outputs", "--strategy"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {
@@ -149,6 +153,7 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
                             {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}},
                             {"--schedule", is_given("--schedule"), {kPipeline}},
                             {"--stage", ranks.pipeline.stage.has_value(), {kPipeline}},
+                            {"--drop-outputs", ranks.pipeline.drops_outputs, {kPipeline}},
                             {"--split-at", !ranks.pipeline.begins.empty(), {kPipeline}}};
   for (const auto& [flag, is_set, strategies] : flags) {
     if (!is_set || std::ranges::find(strategies, ranks.strategy) != strategies.end()) continue;

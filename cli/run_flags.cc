@@ -467,10 +467,13 @@ std::vector<Flag> RunFlags() {
        "a module with which a stage of a pipeline begins; repeatable [blocks that repeat, shared "
        "evenly]",
        "",
-       [](const Typed& t, Options& o) {
-         AddModules(t, o.request.settings.ranks.pipeline.begins);
-       },
+       [](const Typed& t, Options& o) { AddModules(t, o.request.settings.ranks.pipeline.begins); },
        true},
+      {"--drop-outputs", "", "", kGroup,
+       "the last stage of a pipeline keeps no outputs (schedule.step(return_outputs=False))", "",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.pipeline.drops_outputs = ParseSwitch(t);
+       }},
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),

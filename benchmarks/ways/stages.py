@@ -156,7 +156,7 @@ SCHEDULES = {"1f1b": "Schedule1F1B", "gpipe": "ScheduleGPipe"}
 
 def pipeline(stages, stage, schedule="1f1b", keeps=False):
     """The loop of PyTorch's tutorial; micro-batches of `batch`; outputs are kept where asked."""
-    stages, stage = int(stages), int(stage) % int(stages)
+    stages, stage = int(stages), int(stage)
 
     def run(family, model, target, batch, precision):
         import torch

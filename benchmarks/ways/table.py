@@ -51,9 +51,10 @@ def in_trainer(flag, optim):
                settings=ONE)
 
 
-def in_pipeline(stage, flags, what, stages=2, networks=FOR_STAGES):
-    return Way(f"--strategy pipeline --world {stages} --stage {stage % stages} --accumulate 4 "
-               f"{flags}", loop=f"stages:pipeline:{stages}:{stage}:{what}", networks=networks)
+def in_pipeline(stage, schedule, flags="", keeps="", stages=2, networks=FOR_STAGES):
+    return Way(f"--strategy pipeline --world {stages} --stage {stage} --accumulate 4 "
+               f"--schedule {schedule} {flags}",
+               loop=f"stages:pipeline:{stages}:{stage}:{schedule}{keeps}", networks=networks)
 
 
 # LoRA's layers are peft's own for the type, or LINEAR where peft has none for it.
@@ -192,13 +193,13 @@ WAYS = {
     "fsdp2-bf16-accumulate-unsynced": Way(
         f"{RANKS} fsdp --fsdp-policy bf16 --accumulate 2 --no-sync", "ranks:fsdp_bf16",
         settings=ONE, micro_batches="ranks:set_sync", networks=FOR_RANKS),
-    **{f"pipeline-{where}": in_pipeline(stage, "--schedule 1f1b", "1f1b")
-       for where, stage in [("first", 0), ("last", -1)]},
-    **{f"gpipe-{where}": in_pipeline(stage, "--schedule gpipe", "gpipe")
-       for where, stage in [("first", 0), ("last", -1)]},
-    "pipeline-outputs": in_pipeline(-1, "--schedule 1f1b --hold-outputs", "1f1b:keeps"),
-    "pipeline-middle": in_pipeline(1, "--schedule 1f1b", "1f1b", 3, DEEP),
-    "gpipe-middle": in_pipeline(1, "--schedule gpipe", "gpipe", 3, DEEP),
+    "pipeline-first": in_pipeline(0, "1f1b"),
+    "pipeline-middle": in_pipeline(1, "1f1b", stages=3, networks=DEEP),
+    "pipeline-last": in_pipeline(1, "1f1b", "--drop-outputs"),
+    "pipeline-outputs": in_pipeline(1, "1f1b", keeps=":keeps"),
+    "gpipe-first": in_pipeline(0, "gpipe"),
+    "gpipe-middle": in_pipeline(1, "gpipe", stages=3, networks=DEEP),
+    "gpipe-last": in_pipeline(1, "gpipe", "--drop-outputs"),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

@@ -239,8 +239,9 @@ inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUs
                                                             {"eager", AttentionUse::kEager}};
 
 inline constexpr Spelling<Strategy> kStrategies[] = {
-    {"single", Strategy::kNone}, {"ddp", Strategy::kDdp},   {"zero1", Strategy::kZero1},
-    {"zero2", Strategy::kZero2}, {"fsdp", Strategy::kFsdp}, {"fsdp-hybrid", Strategy::kFsdpHybrid},
+    {"single", Strategy::kNone},      {"ddp", Strategy::kDdp},
+    {"zero1", Strategy::kZero1},      {"zero2", Strategy::kZero2},
+    {"fsdp", Strategy::kFsdp},        {"fsdp-hybrid", Strategy::kFsdpHybrid},
     {"pipeline", Strategy::kPipeline}};
 
 inline constexpr Spelling<Schedule> kSchedules[] = {{"1f1b", Schedule::k1F1B},
@@ -363,6 +364,7 @@ struct PipelineSettings {
   Schedule schedule = Schedule::k1F1B;
   std::optional<int64_t> stage = {};     // that is estimated, from 0; none: the one that takes most
   std::vector<std::string> begins = {};  // modules with which stages begin; none: blocks, shared
+  bool drops_outputs = false;            // schedule.step(…, return_outputs=False)
 };
 
 // Ranks that train together, of which the first is estimated: with zero1 another may have more.

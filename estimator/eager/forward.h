@@ -179,7 +179,7 @@ class Forward {
   int32_t last_store_ = -1;                    // the call behind which no forward needs them
   std::vector<bool> is_asked_;                 // by call: for gradients, under checkpoints
   int32_t input_embedding_ = -1;               // the call, where it asks for gradients
-  bool has_several_passes_ = false;  // under way at once
+  bool has_several_passes_ = false;            // under way at once
   bool is_reentrant_ = false;
   bool is_without_gradients_ = false;  // under torch.no_grad(), in training
   bool is_in_backward_ = false;        // computes again, in autograd's own thread

@@ -30,8 +30,9 @@ void CheckPipeline(const TrainingSettings& settings) {
   if (settings.precision == Precision::kAmpFp16)
     RefusePipeline("pipeline: expected no -p amp-fp16, whose losses are scaled", "-p amp-bf16");
   if (settings.optimizer_in_backward)
-    RefusePipeline("pipeline: expected no --optimizer-in-backward, as gradients of all "
-                   "micro-batches add up");
+    RefusePipeline(
+        "pipeline: expected no --optimizer-in-backward, as gradients of all "
+        "micro-batches add up");
   if (settings.evaluation.batch > 0) RefusePipeline("pipeline: expected no --eval-batch");
   if (settings.ranks.pipeline.schedule == Schedule::k1F1B && micro_batches < stages) {
     throw Error({.where = "--accumulate",
@@ -258,7 +259,7 @@ void Pipeline::RunAllForward(int32_t step) {
   }
 }
 
-bool Pipeline::KeepsOutputs() const { return calls_.settings().loop.hold_outputs && is_last(); }
+bool Pipeline::KeepsOutputs() const { return is_last() && !settings().drops_outputs; }
 
 // schedule._merge_outputs: all micro-batches' together, which the loop holds.
 void Pipeline::Merge() {
@@ -268,8 +269,7 @@ void Pipeline::Merge() {
     TensorType type = machine_.tensor(chunks_[i]);
     if (type.dims.empty()) continue;
     type.dims[0] = CheckedMul(type.dims[0], static_cast<int64_t>(micro_batches_));
-    merged.push_back(
-        machine_.New(type, calls_.NameLabel(outputs_.names[i]), Kind::kActivation));
+    merged.push_back(machine_.New(type, calls_.NameLabel(outputs_.names[i]), Kind::kActivation));
   }
   Drop(merged_);
   merged_ = std::move(merged);

@@ -79,7 +79,7 @@ class Pipeline {
   std::vector<TensorId> output_;      // of the last forward pass
   std::vector<TensorId> sends_;       // outputs in the list of operations
   std::vector<TensorId> back_sends_;  // gradients in the same
-  std::vector<TensorId> chunks_;      // output_chunks, where they are asked for
+  std::vector<TensorId> chunks_;      // output_chunks
   std::vector<TensorId> merged_;      // of them, what the loop holds
   std::vector<TensorId> losses_;      // of the step before
 };

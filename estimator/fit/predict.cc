@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "estimator/base/device.h"
 #include "estimator/base/bytes.h"
+#include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/framework.h"

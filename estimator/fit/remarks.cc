@@ -190,8 +190,8 @@ std::string RanksAssumption(const EstimateRequest& request) {
   const std::string first = fmt::format("the figures are those of the first of {} ranks{}; ",
                                         ranks.world, SharesText(ranks.strategy));
   const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
-  const std::string whose = (is_pipeline ? "" : first) +
-                            "what NCCL allocates is not PyTorch's and not among the figures";
+  const std::string whose =
+      (is_pipeline ? "" : first) + "what NCCL allocates is not PyTorch's and not among the figures";
   const bool is_left_room = MostNcclBytes(request.settings, request.overhead_bytes.has_value()) > 0;
   if (!is_left_room) return whose;
   return whose + fmt::format(
@@ -240,6 +240,12 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   }
   if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));
+    const bool is_pipeline = request.settings.ranks.strategy == Strategy::kPipeline;
+    if (is_pipeline && !request.settings.ranks.pipeline.drops_outputs) {
+      assumptions.emplace_back(
+          "the last stage keeps what the model returns for each micro-batch, and puts it together, "
+          "as schedule.step() does unless it is told (--drop-outputs)");
+    }
     if (request.settings.ranks.fsdp_offload) {
       assumptions.emplace_back(
           "shards, gradients and optimizer state are in the host's memory, which is not counted "

@@ -151,6 +151,7 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.pipeline.schedule);
        key.Add(s.ranks.pipeline.stage.value_or(-1));
        key.Add(s.ranks.pipeline.begins);
+       key.Add(s.ranks.pipeline.drops_outputs);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     // Evaluation has a program of its own.

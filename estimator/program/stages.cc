@@ -177,7 +177,8 @@ class StageMaker {
     std::erase_if(names, [&](NameId name) { return !is_read_[Index(name)]; });
   }
 
-  // Tensors that no call reads are where the modules around them are.
+  // Tensors that no call reads are where the modules around them are; those that are read here but
+  // lie elsewhere, as a tied head's, are a module's that comes later.
   void KeepTensors(Program& stage) {
     const std::map<std::string_view, bool> running = RunningModules(program_, runs_);
     std::vector<bool> is_read_anywhere(program_.values.size());
@@ -193,10 +194,13 @@ class StageMaker {
     for (auto* names : {&stage.parameters, &stage.adapters, &stage.frozen, &stage.buffers,
                         &stage.placement, &stage.copy_order}) {
       KeepRead(*names);
+      std::ranges::stable_partition(*names, [&](NameId name) {
+        const auto own = running.find(ParentOf(program_.values[Index(name)].name));
+        return own == running.end() || own->second;
+      });
     }
-    std::erase_if(stage.quantized, [&](const QuantizedWeight& weight) {
-      return !is_read_[Index(weight.packed)];
-    });
+    std::erase_if(stage.quantized,
+                  [&](const QuantizedWeight& weight) { return !is_read_[Index(weight.packed)]; });
   }
 
   // Whether the innermost module around a tensor that runs at all does so here; the first stage has

@@ -104,6 +104,7 @@ void PutRanks(Json& json, const RankSettings& ranks) {
     json["schedule"] = ToString(ranks.pipeline.schedule);
     if (ranks.pipeline.stage.has_value()) json["stage"] = *ranks.pipeline.stage;
     if (!ranks.pipeline.begins.empty()) json["split_at"] = ranks.pipeline.begins;
+    if (ranks.pipeline.drops_outputs) json["drop_outputs"] = true;
   }
   if (!IsFullySharded(ranks.strategy)) return;
   if (!ranks.fsdp_modules.empty()) json["fsdp_modules"] = ranks.fsdp_modules;

@@ -105,6 +105,17 @@ std::string LuckierText(const MaxBatch& answer) {
                             TriedText(answer.luckier_stride), answer.next->batch);
 }
 
+// How many samples a step has.
+std::string SamplesText(const TrainingSettings& settings, int64_t batch) {
+  const int64_t world = settings.ranks.world;
+  const int64_t micro_batches = settings.loop.accumulate;
+  if (settings.ranks.strategy == Strategy::kPipeline) {
+    return fmt::format("{} micro-batches through {} cards: {} samples a step", micro_batches, world,
+                       batch * micro_batches);
+  }
+  return fmt::format("on each of {} cards: {} samples a step together", world, batch * world);
+}
+
 // Why not one more, what runs all the same, how memory grows.
 std::vector<std::string> AroundItems(const MaxBatchRow& row) {
   const MaxBatch& answer = row.found;
@@ -112,8 +123,7 @@ std::vector<std::string> AroundItems(const MaxBatchRow& row) {
   const RankSettings& ranks = row.settings.ranks;
   const int64_t batch = RecommendedOf(answer).batch;
   if (ranks.strategy != Strategy::kNone && batch > 0) {
-    items.push_back(fmt::format("on each of {} cards: {} samples a step together", ranks.world,
-                                batch * ranks.world));
+    items.push_back(SamplesText(row.settings, batch));
   }
   if (answer.fitting) items.push_back(TightText(answer));
   if (answer.guessed_batch) items.push_back(GuessText(answer));

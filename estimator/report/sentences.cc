@@ -78,6 +78,7 @@ void AddRanks(const RankSettings& ranks, Items& items) {
       items.push_back(fmt::format("stage {}", *ranks.pipeline.stage));
     if (!ranks.pipeline.begins.empty())
       items.push_back(fmt::format("split-at {}", fmt::join(ranks.pipeline.begins, ", ")));
+    if (ranks.pipeline.drops_outputs) items.emplace_back("drop-outputs");
   }
   if (ranks.overlap_comm) items.emplace_back("overlap-comm");
   if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");

@@ -28,7 +28,7 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp or fsdp-hybrid
+    strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp, fsdp-hybrid or pipeline
     world: Union[int, str]  # ranks; "auto" in an estimate
     ddp_views: bool
     ddp_static_graph: bool
@@ -41,6 +41,10 @@ class RunFlags(TypedDict, total=False):
     fsdp_policy: Optional[str]  # bf16
     reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
     overlap_comm: bool  # of DeepSpeed's zero2
+    schedule: Optional[str]  # 1f1b or gpipe, of a pipeline
+    stage: Optional[int]  # of a pipeline; all, of which the largest is taken
+    split_at: Names  # modules with which stages begin
+    drop_outputs: bool  # of a pipeline's last stage
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
     label_smoothing: bool
