@@ -59,7 +59,16 @@ void SetCard(const Typed& typed, Options& options) {
 
 constexpr int64_t kMostOfOneCard = int64_t{1} << 20;
 
-// "4xt4" is as often a card as it says, "t4" once; no card's name is digits before an x.
+// A machine that clouds rent has some cards, a card is one.
+int64_t CardsOf(const Typed& typed) {
+  const std::optional<RentedCard> rented = FindRentedCard(typed.text);
+  if (!rented) return 1;
+  if (rented->cards == 0) Refuse(typed, "one machine, as those called so differ in their cards");
+  return rented->cards;
+}
+
+// "4xt4" is as often a card as it says, "t4" once, a machine that clouds rent as often as it has
+// some; no card's name is digits before an x.
 int64_t SetDevice(const Typed& typed, Options& options) {
   const size_t digits = std::min(typed.text.find_first_not_of("0123456789"), typed.text.size());
   const bool is_counted = digits > 0 && digits < typed.text.size() && typed.text[digits] == 'x';
@@ -69,9 +78,11 @@ int64_t SetDevice(const Typed& typed, Options& options) {
   if (card == nullptr || std::ranges::find(cards, card) == cards.end()) {
     SetCard({.place = typed.place, .text = name}, options);
   }
-  if (!is_counted) return 1;
-  return ParseWhole({.place = typed.place, .text = typed.text.substr(0, digits)}, 1,
-                    kMostOfOneCard);
+  const int64_t times =
+      is_counted ? ParseWhole({.place = typed.place, .text = typed.text.substr(0, digits)}, 1,
+                              kMostOfOneCard)
+                 : 1;
+  return times * CardsOf({.place = typed.place, .text = name});
 }
 
 // The cards of all ranks.
@@ -99,8 +110,9 @@ std::vector<Flag> TargetFlags() {
        "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
        SetCard, true, false, kOfAnswers | Only(Command::kExplainOom)},
       {"--devices", "", "LIST", kGroup,
-       "the cards of all ranks, in the place of --world: 4xa100-40gb,4xt4; it has to fit each", "",
-       SetDevices, false, false, Only(Command::kEstimate) | Only(Command::kMaxBatch)},
+       "the cards of all ranks, in the place of --world: 4xa100-40gb,4xt4, or machines of clouds, "
+       "2xp3.8xlarge; it has to fit each",
+       "", SetDevices, false, false, Only(Command::kEstimate) | Only(Command::kMaxBatch)},
       {"--all-gpus", "", "", kGroup, "all cards of the table, smallest first, as a list: exit 0",
        "", [](const Typed& t, Options& o) { o.targets.lists_all = ParseSwitch(t); }, false, false,
        Only(Command::kMaxBatch)},

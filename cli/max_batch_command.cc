@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -74,6 +75,7 @@ MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& 
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
   if (shows_advice) AddAdvice(study, requests[0], limits, answer);
   AddRecipe(options, answer);
+  answer.is_of_ranks = std::ranges::find(options.given, "--devices") != options.given.end();
   return answer;
 }
 

@@ -198,6 +198,17 @@ void CheckMeshes(const RankSettings& ranks, bool finds_world,
   }
 }
 
+// Loops of libraries that drop gradients behind each step do so whatever users want.
+void CheckZeroGrad(LoopLibrary library, const std::vector<std::string>& given) {
+  const bool is_theirs = DoesLoop(library, LoopFact::kDropsGradients);
+  if (!is_theirs || std::ranges::find(given, "--zero-grad") == given.end()) return;
+  throw Error({.where = "--zero-grad",
+               .text = fmt::format("expected a loop that does not drop gradients behind each step "
+                                   "itself, found --loop {}",
+                                   ToString(library)),
+               .hint = "--loop plain"});
+}
+
 // What compiled models do beside these is not known.
 void CheckCompiled(const TrainingSettings& settings) {
   if (settings.cuda_graphs && settings.compile == Compiling::kNone) {
@@ -265,6 +276,7 @@ void CheckRun(Options& options) {
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
   CheckMixup(options.request.settings);
+  CheckZeroGrad(options.request.settings.loop.library, options.given);
   CheckCompiled(options.request.settings);
   CheckMemoryFormat(options.request.settings);
   CheckEvaluated(options.request.settings);

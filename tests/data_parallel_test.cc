@@ -196,6 +196,17 @@ TEST_CASE("a gradient that was not reduced becomes a part of its bucket when mor
   CHECK(gradients_held(true) == 0);
 }
 
+TEST_CASE("Lightning reduces the gradients of the last micro-batch alone") {
+  const auto trace = [](Strategy strategy, bool no_sync) {
+    TrainingSettings settings = {.loss = Loss::kMse, .steps = 2};
+    settings.loop = {.library = LoopLibrary::kLightning, .accumulate = 2};
+    settings.ranks = {.strategy = strategy, .no_sync = no_sync};
+    return ToString(Train(Build(kNet, settings).program, settings));
+  };
+  CHECK(trace(Strategy::kDdp, false) == trace(Strategy::kDdp, true));
+  CHECK(trace(Strategy::kFsdp, false) != trace(Strategy::kFsdp, true));
+}
+
 TEST_CASE("an optimizer in backward is none that waits for the ranks") {
   TrainingSettings settings = {.optimizer_in_backward = true};
   settings.ranks.strategy = Strategy::kDdp;

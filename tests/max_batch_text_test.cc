@@ -349,6 +349,9 @@ lenet.onnx, fp32, adamw
 )");
   answer.rows[0] = answer.rows[1];
   CHECK(Report(answer).starts_with("\nno batch runs, by card (2 of them)\n"));
+  answer.is_of_ranks = true;
+  CHECK(Report(answer).starts_with("\nno batch runs, on all cards (2 kinds of them)\n"));
+  answer.is_of_ranks = false;
   answer = SampleTable();
   for (MaxBatchRow& row : answer.rows) {
     row.found.batch = 80;

@@ -254,6 +254,12 @@ TEST_CASE("devices are the cards of all ranks") {
   REQUIRE(options.targets.cards.size() == 2);
   CHECK(options.targets.cards[0] == FindCard("t4"));
   CHECK(options.targets.cards[1] == FindCard("a100-40gb"));
+  // A machine of four cards, two of eight.
+  const Options rented = Parse({"m.onnx", "--strategy=ddp", "--devices=p3.8xlarge,2xp3.16xlarge"});
+  CHECK(rented.request.settings.ranks.world == 4 + 2 * 8);
+  CHECK(rented.targets.cards.size() == 1);
+  CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=p3"})
+            .starts_with("--devices: expected one machine, as those called so differ"));
   CHECK(ErrorOf({"m.onnx", "--devices=4xt4"}) ==
         "--devices: expected beside --strategy, which is missing");
   CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=4xt4", "--world=4"}) ==
@@ -261,6 +267,14 @@ TEST_CASE("devices are the cards of all ranks") {
   CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=0xt4"}).starts_with("--devices: "));
   CHECK(ErrorOf({"m.onnx", "--strategy=ddp", "--devices=4xnothing"})
             .starts_with("--devices: expected a card, found 'nothing'"));
+}
+
+TEST_CASE("a library zeroes gradients in its own place") {
+  CHECK(ErrorOf({"m.onnx", "--loop=trainer", "--zero-grad=keep"})
+            .starts_with("--zero-grad: expected a loop that does not drop gradients behind each"));
+  CHECK(
+      Parse({"m.onnx", "--loop=accelerate", "--zero-grad=keep"}).request.settings.loop.zero_grad ==
+      ZeroGrad::kKeep);
 }
 
 TEST_CASE("groups of ranks are of one size") {

@@ -68,7 +68,10 @@ class Training {
 
  private:
   bool Does(LoopFact fact) const { return DoesLoop(settings_.loop.library, fact); }
-  bool ReducesLast() const { return settings_.ranks.no_sync || Does(LoopFact::kReducesLast); }
+  bool ReducesLast() const {
+    return settings_.ranks.no_sync || Does(LoopFact::kReducesLast) ||
+           (ddp_ && Does(LoopFact::kReducesLastInDdp));
+  }
   bool has_backward() const { return settings_.mode == Mode::kTrain && HasBackward(program_); }
 
   void Place() {

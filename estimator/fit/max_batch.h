@@ -103,6 +103,7 @@ struct MaxBatchAnswer {
   std::string model;  // its path
   std::string alloc_conf = {};
   bool is_strict = false;              // what is TIGHT does not run
+  bool is_of_ranks = false;            // rows are cards that train together (--devices)
   std::vector<MaxBatchRow> rows = {};  // for each request its targets, in their order
   Warnings warnings = {};              // about the cards of several rows, a sentence for all
 };

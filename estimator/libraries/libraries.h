@@ -537,6 +537,7 @@ enum class LoopFact : uint8_t {
   kDecaysMatrices,      // the optimizer has two groups: parameters that do not decay, then others
   kSmoothsLabels,       // by a formula of its own, unless it is told otherwise
   kReducesLast,         // of a step's micro-batches: gradients of others stay with their rank
+  kReducesLastInDdp,    // the same, where the model is in DistributedDataParallel
 };
 bool DoesLoop(LoopLibrary library, LoopFact fact);
 

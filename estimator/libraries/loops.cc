@@ -87,6 +87,10 @@ constexpr LoopRow kLoopRows[] = {
      {kLightning, "pytorch/loops/training_epoch_loop.py",
       "batch = call._call_strategy_hook(trainer, \"batch_to_device\", batch"}},
     {LoopLibrary::kLightning,
+     LoopFact::kReducesLastInDdp,
+     {kLightning, "pytorch/strategies/parallel.py",
+      "if isinstance(self.model, pl.utilities.types.DistributedDataParallel)"}},
+    {LoopLibrary::kLightning,
      LoopFact::kZeroesInClosure,
      {kLightning, "pytorch/loops/optimization/automatic.py", "self._zero_grad_fn()"}},
 

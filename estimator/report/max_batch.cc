@@ -295,13 +295,17 @@ struct BatchRange {
   std::string text() const { return RangeOfBatches(least, most); }
 };
 
-// "batch 0 to 80 FITS, 0 to 100 run".
+// "batch 0 to 80 FITS, 0 to 100 run"; of cards that train together what all of them have room for.
 std::string BatchesText(const MaxBatchAnswer& answer) {
   BatchRange fits;
   BatchRange runs;
   for (const MaxBatchRow& row : answer.rows) {
     fits.Add(FittingOf(row.found).batch);
     runs.Add(row.found.batch);
+  }
+  if (answer.is_of_ranks) {
+    fits.most = fits.least;
+    runs.most = runs.least;
   }
   if (runs.most == 0) return "no batch runs";
   const std::string text =
@@ -311,6 +315,10 @@ std::string BatchesText(const MaxBatchAnswer& answer) {
 }
 
 std::string SeveralHeadline(const MaxBatchAnswer& answer) {
+  if (answer.is_of_ranks) {
+    return fmt::format("{}, on all cards ({} kinds of them)\n", BatchesText(answer),
+                       answer.rows.size());
+  }
   return fmt::format(
       "{}, by {}\n", BatchesText(answer),
       AreRunsAlike(answer) ? fmt::format("card ({} of them)", answer.rows.size()) : "run and card");

@@ -1,4 +1,7 @@
 // The largest batch for programs: comma-separated values and JSON.
+#include <algorithm>
+#include <limits>
+
 #include "estimator/report/json_parts.h"
 #include "estimator/report/markup.h"
 #include "estimator/report/max_batch.h"
@@ -61,12 +64,25 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
   return object;
 }
 
+// What all of the cards have room for.
+Json RanksJson(const MaxBatchAnswer& answer) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  int64_t runs = kMost;
+  int64_t fits = kMost;
+  for (const MaxBatchRow& row : answer.rows) {
+    runs = std::min(runs, row.found.batch);
+    fits = std::min(fits, FittingOf(row.found).batch);
+  }
+  return {{"max_batch", runs}, {"fitting", fits}};
+}
+
 }  // namespace
 
 std::string ToJson(const MaxBatchAnswer& answer, const JsonOptions& options) {
   Json report = {{"schema", 1}, {"version", options.version}, {"model", {{"path", answer.model}}}};
   report["targets"] = Json::array();
   for (const MaxBatchRow& row : answer.rows) report["targets"].push_back(RowJson(row, options));
+  if (answer.is_of_ranks) report["all_ranks"] = RanksJson(answer);
   if (!answer.warnings.empty()) report["warnings"] = WarningsJson(answer.warnings);
   return Dumped(report) + '\n';
 }
