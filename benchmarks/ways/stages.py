@@ -96,6 +96,34 @@ def of_gpt2(model, stage, stages):
     return Stage()
 
 
+def of_bert(model, stage, stages):
+    from torch import nn
+    whole = inner(model)
+    encoder = whole.bert.encoder
+    first, last = share(len(encoder.layer), stage, stages)
+    is_last = stage == stages - 1
+
+    class Stage(nn.Module):
+        def __init__(self):
+            super().__init__()
+            if stage == 0:
+                self.embeddings = whole.bert.embeddings
+            self.layer = nn.ModuleList(encoder.layer[first:last])
+            if is_last:
+                self.pooler, self.dropout = whole.bert.pooler, whole.dropout
+                self.classifier = whole.classifier
+
+        def forward(self, hidden_states):
+            if stage == 0:
+                hidden_states = self.embeddings(input_ids=hidden_states)
+            for layer in self.layer:
+                hidden_states = layer(hidden_states)
+            if not is_last:
+                return hidden_states
+            return self.classifier(self.dropout(self.pooler(hidden_states)))
+    return Stage()
+
+
 def in_row(before, blocks, behind, stage, stages):
     """Modules that run one after the other."""
     from torch import nn
@@ -127,7 +155,8 @@ def of_mixer(model, stage, stages):
 
 
 def stage_of(model, stage, stages):
-    kinds = {"GPT2LMHeadModel": of_gpt2, "ResNet": of_resnet, "MlpMixer": of_mixer}
+    kinds = {"GPT2LMHeadModel": of_gpt2, "ResNet": of_resnet, "MlpMixer": of_mixer,
+             "BertForSequenceClassification": of_bert}
     make = kinds.get(type(inner(model)).__name__, of_decoder)
     return make(model, stage, stages)
 

@@ -20,7 +20,7 @@ FOR_RANKS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen
              "transformers.bloom", "transformers.vit", "transformers.deberta-v2",
              "torchvision.resnet18", "timm.swinv2_cr_tiny_224", "tutorial.annotated_transformer"]
 # One after the other in blocks; of the deep ones in three stages, too.
-DEEP = ["gpt2", "torchvision.resnet18", "timm.mixer_s32_224"]
+DEEP = ["gpt2", "bert_base", "torchvision.resnet18", "timm.mixer_s32_224"]
 FOR_STAGES = [*DEEP, "transformers.llama", "transformers.qwen3", "transformers.phi3",
               "transformers.smollm3", "transformers.qwen2_moe"]
 MICRO_BATCHES = 2

@@ -288,11 +288,19 @@ class Formulas : public Kernel {
 
   static constexpr uint64_t kChannels = uint64_t{1} << 1;  // dimension 1
 
+  // A pipeline's schedule.step() is under torch.autocast as a whole, backward, too, whose sums are in
+  // fp32 then (AT_FORALL_FP32_SET_OPT_DTYPE, aten/src/ATen/autocast_mode.h, pytorch v2.11.0).
+  DType SumType(DType type) const {
+    const bool is_in_autocast = calls_.settings().ranks.strategy == Strategy::kPipeline &&
+                                AutocastType(calls_.settings().precision) != DType::kUndefined;
+    return is_in_autocast && IsFloat(type) ? DType::kFloat32 : type;
+  }
+
   // `of` summed up over the dimensions that are not in `kept`.
   TensorId Sum(TensorId of, uint64_t kept, const TensorType& type, LabelId label) {
     const Tensor& tensor = machine_.tensor(of);
     const SumShape shape = SumOver(tensor.dtype, tensor.dims, tensor.strides, kept);
-    const TensorId sum = machine_.New(type, label);
+    const TensorId sum = machine_.New({SumType(type.dtype), type.dims}, label);
     PassScratch(machine_, shape, types_.device(), calls_.ScratchLabel(node_.call));
     return sum;
   }

@@ -44,18 +44,21 @@ bool Casts(AutocastPolicy policy, DType lower) {
 Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
     : program_(std::move(program)),
       settings_(settings),
-      is_parameter_(program_.values.size()),
+      is_leaf_(program_.values.size()),
       needs_grad_(program_.values.size()),
       is_own_(program_.values.size()),
       same_(program_.values.size()),
       names_of_(program_.values.size(), 1) {
   std::iota(same_.begin(), same_.end(), 0);
   for (const NameId name : program_.parameters) {
-    is_parameter_[Index(name)] = true;
+    is_leaf_[Index(name)] = true;
     needs_grad_[Index(name)] = trains();
     is_own_[Index(name)] = true;
   }
-  for (const NameId name : program_.received) needs_grad_[Index(name)] = trains();
+  for (const NameId name : program_.received) {
+    needs_grad_[Index(name)] = trains();
+    is_leaf_[Index(name)] = TypeOf(name).dtype == DType::kFloat32;
+  }
   for (ProgramValue& value : program_.values) {
     value.type.strides = ContiguousStrides(value.type.dims);
   }
@@ -162,11 +165,11 @@ DType Dispatcher::CastType(const AtenCall& call, AutocastPolicy policy, DType lo
   return std::ranges::any_of(call.inputs, is_wide) ? DType::kFloat32 : lower;
 }
 
-// Parameters are cast once, where autocast keeps them; what else is an argument each time.  What is
+// Leaves are cast once, where autocast keeps them; what else is an argument each time.  What is
 // kept has a gradient and asks for one, also where torch.no_grad() is around the call (recorded
 // events, torch 2.11).
 NameId Dispatcher::CastOf(NameId name, DType to) {
-  const bool is_cached = is_parameter_[Index(name)] && to != DType::kFloat32 &&
+  const bool is_cached = is_leaf_[Index(name)] && to != DType::kFloat32 &&
                          !DoesLoop(settings_.loop.library, LoopFact::kCastsEachTime);
   const auto cached = cached_casts_.find(name);
   if (is_cached && cached != cached_casts_.end()) return cached->second;
@@ -188,7 +191,7 @@ NameId Dispatcher::CastOf(NameId name, DType to) {
 NameId Dispatcher::NewName(std::string name, const TensorType& type) {
   const auto id = static_cast<NameId>(program_.values.size());
   program_.values.push_back({std::move(name), Contiguous(type)});
-  is_parameter_.push_back(false);
+  is_leaf_.push_back(false);
   needs_grad_.push_back(false);
   is_own_.push_back(false);
   same_.push_back(id);

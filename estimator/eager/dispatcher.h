@@ -109,14 +109,14 @@ class Dispatcher {
   const AtenCall* running_ = nullptr;
   std::vector<NameId> locals_;                       // of the running call
   std::vector<NameId> casts_;                        // that autocast made for the running call
-  std::unordered_map<NameId, NameId> cached_casts_;  // of parameters
+  std::unordered_map<NameId, NameId> cached_casts_;  // of leaves
   std::set<NameId> flat_;                            // parameters that KeepFlat was given
-  std::vector<bool> is_parameter_;  // by NameId: trained, so that autocast keeps its cast
-  std::vector<bool> needs_grad_;    // by NameId
-  std::vector<bool> is_own_;        // by NameId: a parameter, its kept cast, or a view of one
-  std::vector<NameId> same_;        // by NameId: what it is another name of, or itself
-  std::vector<int32_t> names_of_;   // by NameId: names of the same tensor that live
-  std::vector<bool> is_to_come_;    // by NameId of the program: a call further on makes it
+  std::vector<bool> is_leaf_;      // by NameId: trained, or received: autocast keeps its cast
+  std::vector<bool> needs_grad_;   // by NameId
+  std::vector<bool> is_own_;       // by NameId: a parameter, its kept cast, or a view of one
+  std::vector<NameId> same_;       // by NameId: what it is another name of, or itself
+  std::vector<int32_t> names_of_;  // by NameId: names of the same tensor that live
+  std::vector<bool> is_to_come_;   // by NameId of the program: a call further on makes it
 };
 
 // x.contiguous(): x itself, or a local.

@@ -65,9 +65,12 @@ Pipeline::Pipeline(CallTable& calls, Forward& forward, LoopBatches& batches,
 void Pipeline::FindLocals() {
   std::set<NameId> held(program().cached_casts.begin(), program().cached_casts.end());
   if (is_last()) held.insert(outputs_.names.begin(), outputs_.names.end());
+  const std::set<NameId> received(program().received.begin(), program().received.end());
   locals_ = program().received;
   for (size_t i = 0; i < outputs_.model_end; ++i) {
     const AtenCall& call = program().calls[i];
+    if (call.is_autocasts && received.contains(call.inputs[0]) && held.contains(call.outputs[0]))
+      casts_.push_back(call.outputs[0]);
     for (const NameId name : call.outputs) {
       if (name != kNoName && !call.made_once && !held.contains(name)) locals_.push_back(name);
     }
@@ -90,6 +93,7 @@ void Pipeline::Step(int32_t step) {
   losses_ = std::move(losses);
   for (auto* name : {&output_, &sends_, &back_sends_}) Drop(*name);
   Merge();
+  Drop(kept_casts_);
 }
 
 // schedule._initialize_stage, in the first step: two numbers that neighbours are sent, what a run
@@ -124,6 +128,7 @@ void Pipeline::InferShapes() {
   forward_.Run(0, outputs_.model_end, /*grad=*/false);
   DropLocals();
   for (const NameId name : outputs_.names) forward_.Unbind(name);
+  for (const NameId name : casts_) forward_.Unbind(name);
 }
 
 // A buffer that asks for gradients.
@@ -172,6 +177,7 @@ void Pipeline::RunForward(size_t micro) {
   }
   Hold(passes_[micro].outputs, made_here);
   DropLocals();
+  for (const NameId name : casts_) kept_casts_.push_back(forward_.Take(name));
   if (KeepsOutputs()) {
     for (const TensorId tensor : made_here) machine_.Retain(tensor);
     chunks_.insert(chunks_.end(), made_here.begin(), made_here.end());

@@ -73,6 +73,7 @@ class Pipeline {
   const MadeOutputs outputs_;
   const size_t micro_batches_;
   std::vector<NameId> locals_;        // of the model's forward
+  std::vector<NameId> casts_;         // of what is received, which autocast keeps for each pass
   std::vector<Buffers> buffers_;      // by micro-batch
   std::vector<Pass> passes_;          // by micro-batch
   std::vector<TensorId> batch_;       // whole, by input; the loop's names hold it
@@ -82,6 +83,7 @@ class Pipeline {
   std::vector<TensorId> chunks_;      // output_chunks
   std::vector<TensorId> merged_;      // of them, what the loop holds
   std::vector<TensorId> losses_;      // of the step before
+  std::vector<TensorId> kept_casts_;  // of all passes, as long as torch.autocast is around them
 };
 
 }  // namespace onnxfit
