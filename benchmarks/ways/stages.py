@@ -4,7 +4,7 @@ torch.distributed.pipelining over PyTorch's fake process group; stages as torcht
 model without the blocks, embedding or head of others.
 """
 
-import contextlib
+import copy
 
 from networks import NotForThis, inner
 from optimizers import of_torch
@@ -167,7 +167,7 @@ def given_to(family, stage, stages, batch, precision):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == AUTOCAST):
         x = next(iter(family.inputs(1, "cpu", torch.float32).values()))
         for i in range(stage):
-            x = stage_of(family.build().train(), i, stages)(x)
+            x = stage_of(copy.deepcopy(family.build()).train(), i, stages)(x)
     return torch.empty(batch, *x.shape[1:], dtype=x.dtype, device="meta")
 
 
