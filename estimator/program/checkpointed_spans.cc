@@ -12,7 +12,6 @@
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/module_runs.h"
-#include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
@@ -114,19 +113,13 @@ class Picked {
   int64_t every_ = 1;
 };
 
-// Where the model's library is known to put checkpoints elsewhere than around the blocks that
-// repeat: the names of those modules, else none.
+// The modules that the model's library puts checkpoints around, where it is known to choose.
 std::set<std::string> LayersOfLibrary(const Program& program) {
   const ModuleRuns runs(program);
-  const std::vector<ModuleCall> forwards = FindModuleCalls(program, runs);
   std::set<std::string> layers;
-  for (size_t i = 0; i < forwards.size(); ++i) {
-    const bool is_layer = std::ranges::any_of(forwards[i].statements, [&](const Statement& s) {
-      if (s.source == kNoStatement) return false;
-      const SourceStatement& line = program.source.At(s.source);
-      return IsCheckpointedForward(line.file, line.text);
-    });
-    if (is_layer) layers.insert(program.modules.PathOf(runs.all()[i].module));
+  for (const ModuleRun& run : runs.all()) {
+    if (IsCheckpointedLayer(program.modules.ClassOf(run.module)))
+      layers.insert(program.modules.PathOf(run.module));
   }
   return layers;
 }

@@ -133,6 +133,7 @@ void CallWriter::WriteCall(const Call& call) {
   place_.module = kOutside;
   for (const ModuleFrame& module : call.modules) {
     place_.module = program_.modules.Enter(place_.module, module.path);
+    program_.modules.SetClass(place_.module, module.type);
   }
   place_.frames.clear();
   for (const SourceLine& line : call.lines) {
