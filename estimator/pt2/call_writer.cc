@@ -78,6 +78,18 @@ void CallWriter::AddModule() {
   PlaceModule();
   ListParameters(parameters, is_frozen_);
   tracked_.insert(program_.parameters.begin(), program_.parameters.end());
+  if (settings_.lora.rank > 0) FollowLayers();
+}
+
+// Adapters come later, beside linear layers: what these make has a gradient from then on.
+void CallWriter::FollowLayers() {
+  for (const Call& call : exported_.graph.calls) {
+    const bool is_linear = call.target == "torch.ops.aten.linear.default";
+    if (!is_linear && call.target != "torch.ops.aten.addmm.default") continue;
+    const Argument* weight = FindArgument(call, is_linear ? "weight" : "mat2");
+    const auto name = weight == nullptr ? names_.end() : names_.find(weight->text);
+    if (name != names_.end()) tracked_.insert(name->second);
+  }
 }
 
 // A tied one once, under its first name.
