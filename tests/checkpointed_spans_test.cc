@@ -68,6 +68,19 @@ TEST_CASE("every=2 counts modules as the model has them, not as they run") {
   CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{0, 2}});
 }
 
+// Three blocks before those that run.
+TEST_CASE("every=2 counts blocks that never run") {
+  Program program = Build(kTwoBlocks, {}).program;
+  std::vector<NameId> idle;
+  for (const char* block : {"0", "1", "2"}) {
+    idle.push_back(static_cast<NameId>(program.values.size()));
+    program.values.emplace_back().name = "visual." + std::string(block) + ".fc.weight";
+  }
+  program.placement.insert(program.placement.begin(), idle.begin(), idle.end());
+  CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{0, 2}});
+  CHECK(CheckpointedSpans(program, {kAutoCheckpoint}).size() == 2);
+}
+
 TEST_CASE("a glob that names no module is an error with those that there are") {
   try {
     SpansOf({"h.7"});
