@@ -47,22 +47,17 @@ TEST_CASE("without globs the model's own checkpoints are") {
 }
 
 // Of the two products in a block the first is of a layer that transformers puts checkpoints around.
-TEST_CASE("auto takes a library's own layers where they are known") {
+TEST_CASE("auto takes a library's own layers where their classes are known") {
   Program program = Build(kTwoBlocks, {}).program;
-  const auto put = [&](int64_t number, const char* file) {
-    for (const size_t call : {0UL, 3UL}) {
-      const StatementId line =
-          program.source.Read(number, "hidden_states = self.layernorm_before(hidden_states)", file);
-      AtenCall& product = program.calls[call];
-      product.frames.assign(program.modules.DepthOf(product.module), kNoStatement);
-      product.frames.back() = line;
-    }
+  const auto put = [&](std::string_view class_name) {
+    for (const size_t call : {0UL, 3UL})
+      program.modules.SetClass(program.calls[call].module, class_name);
     return CheckpointedSpans(program, {kAutoCheckpoint});
   };
-  CHECK(put(1, "net.py").size() == 2);
-  const std::vector<CallSpan> layers =
-      put(2, "transformers/models/segformer/modeling_segformer.py");
-  CHECK(layers == std::vector<CallSpan>{{0, 0}, {3, 3}});
+  CHECK(put("net.DPTViTLayer").size() == 2);
+  CHECK(put("transformers.models.dpt.modeling_dpt.DPTReassembleLayer").front() == CallSpan{0, 2});
+  CHECK(put("transformers.models.dpt.modeling_dpt.DPTViTLayer") ==
+        std::vector<CallSpan>{{0, 0}, {3, 3}});
   CHECK(OutermostRuns(program, {kAutoCheckpoint}, "--fsdp-modules").size() == 2);
 }
 
@@ -71,6 +66,19 @@ TEST_CASE("every=2 counts modules as the model has them, not as they run") {
   CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{3, 5}});
   std::ranges::reverse(program.placement);
   CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{0, 2}});
+}
+
+// Three blocks before those that run.
+TEST_CASE("every=2 counts blocks that never run") {
+  Program program = Build(kTwoBlocks, {}).program;
+  std::vector<NameId> idle;
+  for (const char* block : {"0", "1", "2"}) {
+    idle.push_back(static_cast<NameId>(program.values.size()));
+    program.values.emplace_back().name = "visual." + std::string(block) + ".fc.weight";
+  }
+  program.placement.insert(program.placement.begin(), idle.begin(), idle.end());
+  CHECK(CheckpointedSpans(program, {"every=2"}) == std::vector<CallSpan>{{0, 2}});
+  CHECK(CheckpointedSpans(program, {kAutoCheckpoint}).size() == 2);
 }
 
 TEST_CASE("a glob that names no module is an error with those that there are") {

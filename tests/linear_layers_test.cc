@@ -46,10 +46,19 @@ TEST_CASE("matrices that nobody reads are of layers that never run") {
   AddParameter(program, "visual.blocks.0.qkv.bias", {192});
   AddParameter(program, "visual.pos_embed.weight", {100, 64});
   AddParameter(program, "visual.relative_attention_bias.weight", {32, 8});
+  AddParameter(program, "visual.point_embed.0.weight", {1, 64});
   AddParameter(program, "visual.kernel.weight", {64, 3, 4, 4});
   CHECK(LayersOf(program) == std::string(kLayers) + "head 2x64 1\nvisual.blocks.0.qkv 192x64 0\n");
   CHECK(program.values[Index(FindLinearLayers(program).back().bias)].name ==
         "visual.blocks.0.qkv.bias");
+}
+
+// A predictor's, which a run leaves out: tables have no bias.
+TEST_CASE("what has a bias is no table, whatever its name") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AddParameter(program, "predictor.embeddings.weight", {32, 64});
+  AddParameter(program, "predictor.embeddings.bias", {32});
+  CHECK(LayersOf(program).ends_with("predictor.embeddings 32x64 0\n"));
 }
 
 // "self.rel_pos_bias.weight.t()[positions]", and nn.MultiheadAttention's.

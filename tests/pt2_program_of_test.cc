@@ -289,6 +289,18 @@ TEST_CASE("detach is a view that no gradient passes") {
   CHECK_FALSE(program.calls.back().leaves_autograd);
 }
 
+// Adapters are put beside layers when the calls are written.
+TEST_CASE("detach stops a gradient of adapters, too") {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "fc.weight", {10, 8}).Input("x", {8});
+  builder.In("fc").Make(kLinear, "y", {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {10});
+  builder.In("").Make("torch.ops.aten.detach.default", "d", {{"self", Ref("y")}}, {10});
+  builder.Make("torch.ops.aten.exp.default", "e", {{"self", Ref("d")}}, {10});
+  const LoraSettings lora = {.rank = 2, .targets = {"fc"}};
+  const Program program = Made(builder.Return("e"), {.mode = Mode::kEval, .lora = lora}).program;
+  CHECK(CallsOf(program).ends_with("view(y) exp(d)"));
+}
+
 // --- Ties --------------------------------------------------------------------------------------
 
 // Both calls read the last of the names, as torch.export writes it.

@@ -98,6 +98,10 @@ TEST_CASE("a span is given what its caller's line passes, whether it reads it or
   CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x, mask)"}).Given() == " x p");
   CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x)"}).Given() == " x");
   CHECK(Net({.positions = "mask = x > 0", .called = "mask = layer(x)"}).Given() == " x");
+  const char* joined = "x = self.layers[i](torch.cat((x, mask), -1))";
+  CHECK(Net({.positions = "mask = x > 0", .called = joined}).Given() == " x");
+  const char* both = "x = self.layers[i](torch.cat((x, mask), -1), mask)";
+  CHECK(Net({.positions = "mask = x > 0", .called = both}).Given() == " x p");
 }
 
 TEST_CASE("forwards further out pass on what libraries are known to") {

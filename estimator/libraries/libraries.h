@@ -500,9 +500,9 @@ bool HoldsTypeOfParameters(std::string_view file, std::string_view name);
 
 // --- Recomputation --------------------------------------------------------------------------
 
-// Whether a forward with that line is of a layer that the library puts a checkpoint around, in a
-// model where not all that repeats is one.
-bool IsCheckpointedForward(std::string_view file, std::string_view line);
+// Whether it is a class of transformers' whose forward gradient_checkpointing_enable() puts a
+// checkpoint around ("transformers.models.dpt.modeling_dpt.DPTViTLayer").
+bool IsCheckpointedLayer(std::string_view class_name);
 
 // Whether a model that has a module of that name ("embed_tokens") returns it as its input
 // embedding.

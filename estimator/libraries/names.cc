@@ -42,6 +42,14 @@ constexpr HelperLocal kHelperLocals[] = {
      false,
      "",
      {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
+    // cos and sin, whose pairs stand side by side.
+    {"apply_rotary_pos_emb(",
+     "repeat",
+     true,
+     false,
+     "",
+     {kTransformers, "models/glm/modeling_glm.py",
+      "cos = cos[..., : cos.shape[-1] // 2].repeat_interleave(2, dim=-1)"}},
     // q, k and v, and where weights are asked for, q_scaled.
     {"multi_head_attention_forward", "scaled_dot_product_attention", false, true, "", kMultiHead},
     {"multi_head_attention_forward", "baddbmm", false, true, "", kMultiHead},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -12,7 +13,6 @@
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/module_runs.h"
-#include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
@@ -22,6 +22,16 @@ std::string_view LastName(std::string_view path) { return path.substr(path.rfind
 std::string_view ParentPath(std::string_view path) {
   const size_t dot = path.rfind('.');
   return dot == std::string_view::npos ? "" : path.substr(0, dot);
+}
+
+// "h.0" of "h.0.attn.weight": the outermost module with a number for a name and modules in it that
+// is around a tensor, "" of none.
+std::string_view ItemAround(std::string_view tensor) {
+  for (size_t dot = tensor.find('.'); dot != tensor.npos; dot = tensor.find('.', dot + 1)) {
+    const std::string_view path = tensor.substr(0, dot);
+    if (IsNumbered(LastName(path)) && tensor.find('.', dot + 1) != tensor.npos) return path;
+  }
+  return "";
 }
 
 // Whether the modules are picked: by path.
@@ -67,9 +77,29 @@ class Picked {
     for (const ModuleRun& run : runs) {
       if (numbers.emplace(PathOf(run.module), 0).second) paths.push_back(PathOf(run.module));
     }
+    AddIdle(paths);
     std::ranges::stable_sort(paths, {}, [&](std::string_view path) { return FirstOf(path); });
     for (size_t i = 0; i < paths.size(); ++i) numbers[paths[i]] = static_cast<int64_t>(i);
     return numbers;
+  }
+
+  // Items of lists of which nothing runs, as of a vision tower in a run on text.
+  void AddIdle(std::vector<std::string_view>& paths) const {
+    std::set<std::string_view> running;
+    for (const ModuleRun& run : runs_) running.insert(PathOf(run.module));
+    std::map<std::string_view, std::set<std::string_view>> lists;
+    for (const NameId name : program_.placement) {
+      const std::string_view item = ItemAround(program_.values[Index(name)].name);
+      if (!item.empty()) lists[ParentPath(item)].insert(item);
+    }
+    for (const auto& [parent, items] : lists) {
+      const auto runs = [&](std::string_view item) {
+        const std::string inside = std::string(item) + ".";
+        const auto next = running.lower_bound(inside);
+        return running.contains(item) || (next != running.end() && next->starts_with(inside));
+      };
+      if (items.size() > 1) std::ranges::remove_copy_if(items, std::back_inserter(paths), runs);
+    }
   }
 
   // Which parameter is the first in the module.
@@ -114,19 +144,13 @@ class Picked {
   int64_t every_ = 1;
 };
 
-// Where the model's library is known to put checkpoints elsewhere than around the blocks that
-// repeat: the names of those modules, else none.
+// The modules that the model's library puts checkpoints around, where it is known to choose.
 std::set<std::string> LayersOfLibrary(const Program& program) {
   const ModuleRuns runs(program);
-  const std::vector<ModuleCall> forwards = FindModuleCalls(program, runs);
   std::set<std::string> layers;
-  for (size_t i = 0; i < forwards.size(); ++i) {
-    const bool is_layer = std::ranges::any_of(forwards[i].statements, [&](const Statement& s) {
-      if (s.source == kNoStatement) return false;
-      const SourceStatement& line = program.source.At(s.source);
-      return IsCheckpointedForward(line.file, line.text);
-    });
-    if (is_layer) layers.insert(program.modules.PathOf(runs.all()[i].module));
+  for (const ModuleRun& run : runs.all()) {
+    if (IsCheckpointedLayer(program.modules.ClassOf(run.module)))
+      layers.insert(program.modules.PathOf(run.module));
   }
   return layers;
 }

@@ -37,7 +37,7 @@ std::vector<ModuleRun> OutermostRuns(const Program& program, const std::vector<s
                                      std::string_view flag);
 
 // Those of --checkpoint, and, without a flag, the model's own: what the file shows of them.  "auto"
-// of models whose library is known to choose others (libraries/checkpoints.cc) names those.
+// of models whose library is known to choose others (libraries/checkpointed_layers.cc) names those.
 std::vector<CallSpan> CheckpointedSpans(const Program& program,
                                         const std::vector<std::string>& globs);
 

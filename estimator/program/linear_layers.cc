@@ -182,11 +182,11 @@ class Finder {
       LinearLayer layer = {.path = text.substr(0, text.size() - kWeight.size()), .weight = name};
       layer.is_read_alone = read.contains(name);
       if (layer.is_read_alone && running.contains(layer.path)) continue;
-      if (IsTable(name, layer.is_read_alone)) continue;
-      const std::string beside = std::string(ParentOf(layer.path)) + ".in_proj_weight";
-      layer.is_of_attention = layer.path.ends_with(".out_proj") && by_name.contains(beside);
       const auto bias = by_name.find(layer.path + ".bias");
       if (bias != by_name.end()) layer.bias = bias->second;
+      if (IsTable(layer)) continue;
+      const std::string beside = std::string(ParentOf(layer.path)) + ".in_proj_weight";
+      layer.is_of_attention = layer.path.ends_with(".out_proj") && by_name.contains(beside);
       layer.out_features = dims[0];
       layer.in_features = dims[1];
       layer.is_output = IsOutput(dims[0], dims[1]);
@@ -200,15 +200,16 @@ class Finder {
     return packed == program_.quantized.end() ? DimsOf(weight) : packed->full.dims;
   }
 
-  // "embed_tokens.weight", "relative_attention_bias.weight", "iou_token.weight": of nn.Embedding,
-  // by how they are called, or who reads them.
-  bool IsTable(NameId weight, bool is_read) const {
-    if (tables_.contains(weight)) return true;
-    const std::string_view tensor = NameTextOf(weight);
-    const std::string_view module = tensor.substr(0, tensor.size() - kWeight.size());
-    const std::string_view name = module.substr(module.rfind('.') + 1);
+  // "embed_tokens", "point_embed.0", "relative_attention_bias", "iou_token": of nn.Embedding, which
+  // has no bias, by how they or their lists are called, or who reads them.
+  bool IsTable(const LinearLayer& layer) const {
+    if (tables_.contains(layer.weight)) return true;
+    if (layer.bias != kNoName) return false;
+    std::string_view path = layer.path;
+    while (IsNumbered(ChildOf(path)) && path.find('.') != path.npos) path = ParentOf(path);
+    const std::string_view name = ChildOf(path);
     if (name.find("embed") != name.npos) return true;
-    return is_read ? name.find("token") != name.npos : name.ends_with("_bias");
+    return layer.is_read_alone ? name.find("token") != name.npos : name.ends_with("_bias");
   }
 
   // What is given may lie otherwise: modules make rows of it.

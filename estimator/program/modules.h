@@ -39,6 +39,12 @@ class ModuleTree {
   // "model.layer1.0.conv1": see ModulePath.  "" outside.
   const std::string& PathOf(ModuleId module) const { return At(module).path; }
 
+  // "transformers.models.dpt.modeling_dpt.DPTViTLayer", "" where the file does not say.
+  const std::string& ClassOf(ModuleId module) const { return At(module).class_name; }
+  void SetClass(ModuleId module, std::string_view class_name) {
+    nodes_[static_cast<size_t>(module)].class_name = class_name;
+  }
+
   // REQUIRES: level < DepthOf(module).  O(depth).
   ModuleId AtLevel(ModuleId module, size_t level) const;
   const std::string& NameAt(ModuleId module, size_t level) const {
@@ -59,6 +65,7 @@ class ModuleTree {
     size_t depth = 0;
     std::string name = {};
     std::string path = {};
+    std::string class_name = {};
     bool operator==(const Node&) const = default;
   };
   const Node& At(ModuleId module) const { return nodes_[static_cast<size_t>(module)]; }

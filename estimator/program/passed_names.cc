@@ -1,7 +1,11 @@
 #include "estimator/program/passed_names.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
@@ -15,6 +19,41 @@ bool BindsOne(const Program& program, const Statement& bound) {
          !program.calls[Index(bound.last)].outputs.empty();
 }
 
+// "self.layers[i]" of "self.layers[i](torch.cat((a, b)), c)" for c, "torch.cat" for a and b: what
+// is given the name at `at` of `line`; "" of a name outside of all calls.
+std::string_view TakerOf(std::string_view line, size_t at) {
+  const auto is_of_callee = [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_.[]", c) != nullptr;
+  };
+  int depth = 0;
+  for (size_t i = at; i-- > 0;) {
+    if (line[i] == ')') ++depth;
+    if (line[i] != '(' || depth-- > 0) continue;
+    depth = 0;
+    size_t begin = i;
+    while (begin > 0 && is_of_callee(line[begin - 1])) --begin;
+    if (begin < i) return line.substr(begin, i - begin);
+  }
+  return "";
+}
+
+// Whether all that reads `name` in `line` are functions of PyTorch's, whose results are passed.
+bool IsReadByFunctions(std::string_view line, std::string_view name) {
+  constexpr std::string_view kOfTorch[] = {"torch.", "F.", "nn.functional."};
+  const auto is_of_word = [&](size_t at) {
+    return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 ||
+                                line[at] == '_' || line[at] == '.');
+  };
+  const size_t value = line.find('=');
+  for (size_t at = line.find(name, value); at != line.npos; at = line.find(name, at + 1)) {
+    if (is_of_word(at - 1) || is_of_word(at + name.size())) continue;
+    const std::string_view taker = TakerOf(line, at);
+    const auto is_of = [&](std::string_view module) { return taker.starts_with(module); };
+    if (std::ranges::none_of(kOfTorch, is_of)) return false;
+  }
+  return value != line.npos;
+}
+
 // Whether the line of `call` passes what `bound` binds.
 bool PassesOn(const Program& program, const Statement& call, const Statement& bound) {
   if (!BindsOne(program, bound)) return false;
@@ -22,7 +61,7 @@ bool PassesOn(const Program& program, const Statement& call, const Statement& bo
   const std::string& name = bound.targets[0];
   return line.is_open
              ? line.Mentions(name) || IsPassedToLayers(program.source.At(bound.source).text)
-             : line.MayPassOn(name);
+             : line.MayPassOn(name) && !IsReadByFunctions(line.text, name);
 }
 
 // Of a call in `line`, which the file shows to its end: "x = layer(x, mask)".

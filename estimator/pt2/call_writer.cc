@@ -78,6 +78,18 @@ void CallWriter::AddModule() {
   PlaceModule();
   ListParameters(parameters, is_frozen_);
   tracked_.insert(program_.parameters.begin(), program_.parameters.end());
+  if (settings_.lora.rank > 0) FollowLayers();
+}
+
+// Adapters come later, beside linear layers: what these make has a gradient from then on.
+void CallWriter::FollowLayers() {
+  for (const Call& call : exported_.graph.calls) {
+    const bool is_linear = call.target == "torch.ops.aten.linear.default";
+    if (!is_linear && call.target != "torch.ops.aten.addmm.default") continue;
+    const Argument* weight = FindArgument(call, is_linear ? "weight" : "mat2");
+    const auto name = weight == nullptr ? names_.end() : names_.find(weight->text);
+    if (name != names_.end()) tracked_.insert(name->second);
+  }
 }
 
 // A tied one once, under its first name.
@@ -133,6 +145,7 @@ void CallWriter::WriteCall(const Call& call) {
   place_.module = kOutside;
   for (const ModuleFrame& module : call.modules) {
     place_.module = program_.modules.Enter(place_.module, module.path);
+    program_.modules.SetClass(place_.module, module.type);
   }
   place_.frames.clear();
   for (const SourceLine& line : call.lines) {

@@ -178,6 +178,7 @@ class CallWriter : public ProgramWriter {
   friend struct HigherOrderRow;
 
   void AddModule();
+  void FollowLayers();
   void AddTensors(InputSpec::Kind kind, std::vector<NameId>& to);
   void AddInputs();
   void AddOutputs();

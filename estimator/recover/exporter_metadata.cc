@@ -184,6 +184,7 @@ class MetadataReader {
          .group = ReadCall(node),
          .classes = ReadClasses(node),
          .lines = lines});
+    NoteClasses(metadata_.origins.back());
     const int32_t group = metadata_.origins.back().group;
     if (group >= 0) metadata_.groups[Index(group)].nodes.push_back(id);
   }
@@ -194,6 +195,16 @@ class MetadataReader {
     const auto [place, is_new] = classes_.try_emplace(text, SizeOf(metadata_.classes));
     if (is_new) metadata_.classes.push_back(OuterItems(text));
     return place->second;
+  }
+
+  // Of the modules around a node, where one is named for each.
+  void NoteClasses(const NodeOrigin& origin) {
+    const std::vector<std::string>& classes = metadata_.classes[Index(origin.classes)];
+    ModuleId module = origin.module;
+    if (classes.size() != metadata_.modules.DepthOf(module)) return;
+    for (size_t i = classes.size(); i-- > 0; module = metadata_.modules.CallerOf(module)) {
+      metadata_.modules.SetClass(module, classes[i]);
+    }
   }
 
   int32_t ReadLines(const Node& node) {

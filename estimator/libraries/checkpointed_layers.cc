@@ -1,0 +1,137 @@
+// Which modules transformers puts checkpoints around when it is asked to.
+#include <string>
+#include <string_view>
+
+#include "estimator/libraries/libraries.h"
+
+namespace onnxfit {
+namespace {
+
+// gradient_checkpointing_enable() puts checkpoints around GradientCheckpointingLayers alone
+// (transformers 5.17.0, modeling_layers.py), also of models in which other modules repeat, too: the
+// classes in models/*/modeling_*.py that are ones, but for the families that are held out
+// (benchmarks/zoo/README.md).
+constexpr std::string_view kCheckpointedLayers =
+    " "
+    "ASTLayer AXK1DecoderLayer AfmoeDecoderLayer Aimv2EncoderLayer AlignTextLayer "
+    "AltCLIPEncoderLayer AltRobertaLayer ApertusDecoderLayer AudioFlamingo3EncoderLayer "
+    "AutoformerDecoderLayer AutoformerEncoderLayer BambaDecoderLayer BartDecoderLayer "
+    "BartEncoderLayer BeitLayer BertGenerationLayer BertLayer BigBirdLayer BioGptDecoderLayer "
+    "BitNetDecoderLayer BlenderbotDecoderLayer BlenderbotEncoderLayer Blip2EncoderLayer "
+    "Blip2QFormerLayer BlipEncoderLayer BlipTextLayer BloomBlock BltTransformerLayer "
+    "BridgeTowerTextLayer BrosLayer CLIPEncoderLayer CanaryDecoderLayer CanineLayer "
+    "ClapAudioStage ClapTextLayer CodeGenBlock Cohere2DecoderLayer CohereCompassDecoderLayer "
+    "CohereCompassVisionBlock CohereDecoderLayer ConditionalDetrDecoderLayer "
+    "ConditionalDetrEncoderLayer ConvBertLayer Cosmos3EdgeTextDecoderLayer "
+    "Cosmos3EdgeVisionEncoderLayer CsmDecoderLayer DINOv3ViTLayer DPTViTLayer "
+    "Data2VecAudioConvLayer Data2VecAudioEncoderLayer Data2VecTextLayer Data2VecVisionLayer "
+    "DebertaV2Layer DecisionTransformerGPT2Block DeepseekV2DecoderLayer "
+    "DeepseekV32DecoderLayer DeepseekV4DecoderLayer DeformableDetrDecoderLayer "
+    "DeformableDetrEncoderLayer DeiTLayer DiaDecoderLayer DiaEncoderLayer "
+    "DiffLlamaDecoderLayer DiffusionGemmaDecoderTextLayer Dinov2Layer Dinov2WithRegistersLayer "
+    "DonutSwinStage EdgeTamVideoMemoryFuserCXBlock EdgeTamVideoTwoWayAttentionBlock "
+    "ElectraLayer Emu3DecoderLayer Ernie4_5DecoderLayer Ernie4_5_MoeDecoderLayer ErnieLayer "
+    "EsmFold2AtomLayer EsmFold2DiffusionLayer EsmFold2MSAEncoderLayer EsmFold2PairUpdateLayer "
+    "EsmcLayer EuroBertDecoderLayer ExaoneMoeDecoderLayer FNetLayer FalconDecoderLayer "
+    "FalconH1DecoderLayer FalconMambaBlock FlavaLayer FlexOlmoDecoderLayer FocalNetStage "
+    "FunAsrNanoEncoderLayer GPT2Block GPTBigCodeBlock GPTJBlock Gemma2DecoderLayer "
+    "Gemma3nTextDecoderLayer Gemma4TextDecoderLayer Gemma4UnifiedTextDecoderLayer "
+    "Gemma4VisionEncoderLayer GemmaDecoderLayer GitLayer GitVisionEncoderLayer "
+    "Glm4DecoderLayer Glm4MoeDecoderLayer Glm4MoeLiteDecoderLayer Glm4vMoeTextDecoderLayer "
+    "Glm4vMoeVisionBlock Glm4vTextDecoderLayer Glm4vVisionBlock Glm5NextTextDecoderLayer "
+    "Glm5NextVisionBlock GlmAsrEncoderLayer GlmDecoderLayer GlmMoeDsaDecoderLayer "
+    "GlmOcrTextDecoderLayer GlmOcrVisionBlock GotOcr2VisionLayer GptOssDecoderLayer "
+    "Granite4VisionTextDecoderLayer GraniteDecoderLayer GraniteMoeDecoderLayer "
+    "GraniteMoeHybridDecoderLayer GraniteMoeSWADecoderLayer GraniteSWADecoderLayer "
+    "GraniteSpeech5EncoderBlock GraniteSpeech5EncoderSubsamplingBlock GroupViTEncoderLayer "
+    "HYV3DecoderLayer HYV4DecoderLayer HeliumDecoderLayer HiggsAudioV2DecoderLayer "
+    "HubertEncoderLayer HubertEncoderLayerStableLayerNorm HubertGroupNormConvLayer "
+    "HubertLayerNormConvLayer HubertNoLayerNormConvLayer HunYuanDenseV1DecoderLayer "
+    "HunYuanMoEV1DecoderLayer HunYuanVLDenseV1DecoderLayer HunYuanVLVisionBlock "
+    "HyperCLOVAXDecoderLayer IJepaLayer Idefics2EncoderLayer Idefics3EncoderLayer "
+    "IdeficsDecoderLayer IdeficsGatedCrossAttentionLayer ImageGPTBlock InformerConvLayer "
+    "InformerDecoderLayer InformerEncoderLayer InklingDecoderLayer InstructBlipEncoderLayer "
+    "InstructBlipQFormerLayer InstructBlipVideoEncoderLayer InstructBlipVideoQFormerLayer "
+    "InternVLVisionLayer Jais2DecoderLayer JanusVisionEncoderLayer JetMoeDecoderLayer "
+    "KimiLinearDecoderLayer Kimi_K25VisionEncoderLayer Kosmos2TextBlock "
+    "Kosmos2VisionEncoderLayer Kosmos2_5TextBlock Kosmos2_5VisionLayer "
+    "KyutaiSpeechToTextDecoderLayer LEDDecoderLayer LEDEncoderLayer LasrEncoderBlock "
+    "LayoutLMv2Layer LayoutLMv3Layer Lfm2DecoderLayer Llama4TextDecoderLayer "
+    "Llama4VisionEncoderLayer LlamaDecoderLayer LongcatFlashDecoderLayer LongformerLayer "
+    "LwDetrDecoderLayer LwDetrViTLayer M2M100DecoderLayer M2M100EncoderLayer MBartDecoderLayer "
+    "MBartEncoderLayer MT5Block MambaBlock MarianDecoderLayer MarianEncoderLayer MarkupLMLayer "
+    "Mask2FormerMaskedAttentionDecoderLayer MaskFormerDetrDecoderLayer MaskFormerSwinStage "
+    "MegatronBertLayer MellumDecoderLayer MetaClip2EncoderLayer MiMoV2FlashDecoderLayer "
+    "MiniCPM3DecoderLayer MiniCPMV4_6VisionEncoderLayer MiniMaxDecoderLayer "
+    "MiniMaxM3VLDecoderLayer MiniMaxM3VLVisionEncoderLayer Ministral3DecoderLayer "
+    "MinistralDecoderLayer MobileBertLayer MobileViTLayer MobileViTV2Layer "
+    "ModernBertDecoderLayer MoonshineDecoderLayer MoonshineEncoderLayer "
+    "MoonshineStreamingDecoderLayer MoonshineStreamingEncoderLayer MoshiDecoderLayer MptBlock "
+    "MraLayer MuseGlimmerAssistantDecoderLayer MuseGlimmerTextDecoderLayer "
+    "MuseGlimmerVisionEncoderLayer MusicgenMelodyDecoderLayer NanoChatDecoderLayer "
+    "NemotronAsrStreamingEncoderBlock NemotronDecoderLayer NemotronHBlock NeoMMEEncoderLayer "
+    "NeuCodecDecoderLayer NllbMoeDecoderLayer NllbMoeEncoderLayer NomicBertLayer "
+    "NystromformerLayer OlmoDecoderLayer OlmoHybridAttentionDecoderLayer "
+    "OlmoHybridLinearAttentionDecoderLayer OlmoeDecoderLayer "
+    "OmDetTurboDeformableTransformerDecoderLayer OneFormerTextTransformerLayer "
+    "OpenAIPrivacyFilterEncoderLayer Ovis2VisionEncoderLayer OwlViTEncoderLayer "
+    "Owlv2EncoderLayer PPFormulaNetDecoderLayer PPFormulaNetVisionLayer "
+    "PPLCNetDepthwiseSeparableConvLayer PPLCNetV3DepthwiseSeparableConvLayer "
+    "PPOCRV5MobileRecBlock ParakeetEncoderBlock PeAudioEncoderLayer PeVideoEncoderLayer "
+    "PegasusXDecoderLayer PegasusXEncoderLayer PersimmonDecoderLayer Phi3DecoderLayer "
+    "Phi4MultimodalDecoderLayer Phi4MultimodalVisionEncoderLayer PhiDecoderLayer "
+    "Pix2StructTextBlock Pix2StructVisionLayer PixioLayer PixtralAttentionLayer "
+    "ProphetNetDecoderLayer ProphetNetEncoderLayer PvtV2EncoderLayer QianfanOCRVisionLayer "
+    "Qwen2AudioEncoderLayer Qwen2MoeDecoderLayer Qwen2VLDecoderLayer Qwen2VLVisionBlock "
+    "Qwen2_5OmniAudioEncoderLayer Qwen2_5OmniDecoderLayer Qwen2_5OmniVisionBlock "
+    "Qwen2_5_VLDecoderLayer Qwen2_5_VLVisionBlock Qwen3ASRAudioEncoderLayer Qwen3DecoderLayer "
+    "Qwen3MoeDecoderLayer Qwen3OmniMoeAudioEncoderLayer Qwen3OmniMoeCode2WavTransformerLayer "
+    "Qwen3OmniMoeTalkerCodePredictorDecoderLayer Qwen3OmniMoeTalkerDecoderLayer "
+    "Qwen3OmniMoeThinkerTextDecoderLayer Qwen3OmniMoeVisionBlock Qwen3VLTextDecoderLayer "
+    "Qwen3VLVisionBlock Qwen3_5DecoderLayer Qwen3_5MoeDecoderLayer Qwen3_5MoeVisionBlock "
+    "Qwen3_5VisionBlock Qwen4ExpTextDecoderLayer Qwen4ExpVisionBlock RadioLayer "
+    "RecurrentGemmaDecoderLayer RemBertLayer RoFormerLayer RobertaPreLayerNormLayer RwkvBlock "
+    "SEWDGroupNormConvLayer SEWDLayer SEWDLayerNormConvLayer SEWDNoLayerNormConvLayer "
+    "SLANeXtVisionLayer SLANetDepthwiseSeparableConvLayer Sam2MultiScaleBlock "
+    "Sam2TwoWayAttentionBlock Sam3LiteTextTextEncoderLayer Sam3TrackerTwoWayAttentionBlock "
+    "Sam3TrackerVideoMemoryFuserCXBlock Sam3TrackerVideoTwoWayAttentionBlock SamHQVisionLayer "
+    "SamVisionLayer SeamlessM4TConformerEncoderLayer SeamlessM4TDecoderLayer "
+    "SeamlessM4TEncoderLayer SeamlessM4Tv2ConformerEncoderLayer SeamlessM4Tv2DecoderLayer "
+    "SeamlessM4Tv2EncoderLayer SeamlessM4Tv2TextToUnitDecoderLayer SegGptLayer SegformerLayer "
+    "Siglip2EncoderLayer SiglipEncoderLayer SmolLM3DecoderLayer SmolVLMEncoderLayer "
+    "SolarOpenDecoderLayer SpeechT5DecoderLayer SpeechT5EncoderLayer "
+    "SpeechT5GroupNormConvLayer SpeechT5LayerNormConvLayer SpeechT5NoLayerNormConvLayer "
+    "SplinterLayer StableLmDecoderLayer Starcoder2DecoderLayer Step3p7DecoderLayer "
+    "Step3p7VisionEncoderLayer SwiftFormerStage Swinv2Stage SwitchTransformersBlock T5Block "
+    "T5Gemma2DecoderLayer T5Gemma2EncoderLayer T5GemmaDecoderLayer T5GemmaEncoderLayer "
+    "TableTransformerDecoderLayer TapasLayer TimeSeriesTransformerDecoderLayer "
+    "TimeSeriesTransformerEncoderLayer TimesFm2_5DecoderLayer Tipsv2TextEncoderLayer "
+    "Tipsv2VisionLayer TrOCRDecoderLayer TransformerBlock TvpEncodeLayer UMT5Block "
+    "UVDocBridgeBlock UniSpeechSatEncoderLayer UniSpeechSatEncoderLayerStableLayerNorm "
+    "UniSpeechSatGroupNormConvLayer UniSpeechSatLayerNormConvLayer "
+    "UniSpeechSatNoLayerNormConvLayer VJEPA2Layer VJEPA2PoolerCrossAttentionLayer "
+    "VJEPA2PoolerSelfAttentionLayer VaultGemmaDecoderLayer ViTLayer ViTMAELayer ViTMSNLayer "
+    "VideoLlama3VisionEncoderLayer VideoMAELayer VideoPrismLayer VideomtLayer ViltLayer "
+    "VitPoseBackboneLayer VitsEncoderLayer VoxtralEncoderLayer VoxtralRealtimeEncoderLayer "
+    "VoxtralRealtimeTextDecoderLayer Wav2Vec2BertEncoderLayer Wav2Vec2ConformerEncoderLayer "
+    "Wav2Vec2ConformerGroupNormConvLayer Wav2Vec2ConformerLayerNormConvLayer "
+    "Wav2Vec2ConformerNoLayerNormConvLayer Wav2Vec2EncoderLayer "
+    "Wav2Vec2EncoderLayerStableLayerNorm Wav2Vec2GroupNormConvLayer Wav2Vec2LayerNormConvLayer "
+    "Wav2Vec2NoLayerNormConvLayer WavLMEncoderLayer WavLMEncoderLayerStableLayerNorm "
+    "WavLMGroupNormConvLayer WavLMLayerNormConvLayer WavLMNoLayerNormConvLayer "
+    "WhisperDecoderLayer WhisperEncoderLayer XCLIPEncoderLayer XCLIPVisionEncoderLayer "
+    "XGLMDecoderLayer XLMRobertaLayer XLMRobertaXLLayer Xcodec2DecoderLayer XmodLayer "
+    "YolosLayer YosoLayer YoutuDecoderLayer Zamba2HybridLayer Zamba2MambaDecoderLayer "
+    "ZambaHybridLayer ZambaMambaDecoderLayer ZayaDecoderLayer ";
+
+constexpr std::string_view kModels = "transformers.models.";
+
+}  // namespace
+
+bool IsCheckpointedLayer(std::string_view class_name) {
+  if (!class_name.starts_with(kModels)) return false;
+  const auto name = std::string(class_name.substr(class_name.rfind('.') + 1));
+  return kCheckpointedLayers.find(" " + name + " ") != std::string_view::npos;
+}
+
+}  // namespace onnxfit
