@@ -19,6 +19,12 @@ FOR_OPTIMIZERS = ["gpt2", "transformers.llama", "transformers.t5", "transformers
 FOR_RANKS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen2_moe",
              "transformers.bloom", "transformers.vit", "transformers.deberta-v2",
              "torchvision.resnet18", "timm.swinv2_cr_tiny_224", "tutorial.annotated_transformer"]
+# Whose attention and feed-forward blocks are linear layers by names that plans know.
+FOR_TENSOR_PARALLEL = ["bert_base", *(f"transformers.{name}" for name in [
+    "llama", "qwen3", "qwen2_moe", "granitemoe", "gemma2", "gemma4", "smollm3", "t5", "mt5",
+    "distilbert", "xlm-roberta", "electra", "canine", "mobilebert", "vit", "dinov2", "beit",
+    "yolos", "focalnet", "mobilevit", "depth_anything", "tipsv2_dpt", "clip", "siglip", "qwen3_vl",
+    "audio-spectrogram-transformer"]), "timm.swinv2_cr_tiny_224", "timm.mixer_s32_224"]
 MICRO_BATCHES = 2
 
 
@@ -183,6 +189,16 @@ WAYS = {
     "fsdp2-bf16-accumulate-unsynced": Way(
         f"{RANKS} fsdp --fsdp-policy bf16 --accumulate 2 --no-sync", "ranks:fsdp_bf16",
         settings=ONE, micro_batches="ranks:set_sync", networks=FOR_RANKS),
+    "tp2": Way("--tensor-parallel 2", "ranks:tp2", "optimizers:among_shards:AdamW",
+               settings=[FP32, *LARGER], networks=FOR_TENSOR_PARALLEL),
+    "tp4": Way("--tensor-parallel 4", "ranks:tp4", "optimizers:among_shards:AdamW",
+               settings=[FP32, AMP], networks=FOR_TENSOR_PARALLEL),
+    "tp2-checkpoint": Way("--tensor-parallel 2 --checkpoint auto", "ranks:tp2_checkpoint",
+                          "optimizers:among_shards:AdamW", settings=LARGER,
+                          networks=FOR_TENSOR_PARALLEL),
+    "tp4-sgdm": Way("--tensor-parallel 4 --optimizer-args weight_decay", "ranks:tp4",
+                    "optimizers:among_shards:SGD:momentum:weight_decay", optimizer_flag="sgdm",
+                    settings=[AMP], networks=["bert_base", "transformers.llama", "transformers.vit"]),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

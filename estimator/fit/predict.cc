@@ -25,6 +25,7 @@
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/quantized_layers.h"
+#include "estimator/program/tensor_parallel.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
@@ -211,6 +212,9 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
     QuantizeLayers(run.program, settings, ModelTypeOf(*run.file), run.file->graph.path);
   }
   if (settings.lora.rank > 0) AdaptModel(settings, run);
+  if (settings.ranks.tensor_parallel > 1) {
+    ShareLayers(run.program, settings.ranks.tensor_parallel, run.file->graph.path);
+  }
   CheckTrainable(run.file->graph, run.program, settings);
   return run;
 }
@@ -268,6 +272,7 @@ Prediction Predict(const Graph& file, const EstimateRequest& request) {
 }
 
 Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
+  CheckTensorParallel(request.settings);
   Prediction p;
   p.run = std::move(run);
   p.program = Dispatch(p.run->program, request.settings);

@@ -187,10 +187,11 @@ std::string_view SharesText(Strategy strategy) {
 
 std::string RanksAssumption(const EstimateRequest& request) {
   const RankSettings& ranks = request.settings.ranks;
+  const bool shares_layers = ranks.tensor_parallel > 1;
   const std::string whose = fmt::format(
       "the figures are those of the first of {} ranks{}; what NCCL allocates is not "
       "PyTorch's and not among them",
-      ranks.world, SharesText(ranks.strategy));
+      shares_layers ? ranks.tensor_parallel : ranks.world, SharesText(ranks.strategy));
   const bool is_left_room = MostNcclBytes(request.settings, request.overhead_bytes.has_value()) > 0;
   if (!is_left_room) return whose;
   return whose + fmt::format(
@@ -237,9 +238,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
         std::string("compiled inference takes what eager's does (--compile)") +
         (request.settings.cuda_graphs ? "; the pool of its CUDA graphs is not known here" : ""));
   }
-  if (request.settings.ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
+  const RankSettings& ranks = request.settings.ranks;
+  if (ranks.tensor_parallel > 1) assumptions.push_back(RanksAssumption(request));
+  if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));
-    if (request.settings.ranks.fsdp_offload) {
+    if (ranks.fsdp_offload) {
       assumptions.emplace_back(
           "shards, gradients and optimizer state are in the host's memory, which is not counted "
           "(--fsdp-offload)");
