@@ -155,6 +155,8 @@ void CheckNumbers(const Options& options) {
   if (const std::string picture = PictureFlag(options); !picture.empty()) {
     throw Error({.where = picture, .text = "expected a MODEL file, found --params"});
   }
+  if (options.request.settings.ranks.tensor_parallel > 1)
+    throw Error({.where = "--tensor-parallel", .text = "expected a MODEL file, found --params"});
   const bool is_report = options.format == Format::kText || options.format == Format::kJson;
   if (is_report && !options.file_format) return;
   throw Error({.where = "--format",

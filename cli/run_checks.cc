@@ -12,6 +12,7 @@
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/program/tensor_parallel.h"
 
 namespace onnxfit {
 namespace {
@@ -280,6 +281,7 @@ void CheckRun(Options& options) {
   CheckCompiled(options.request.settings);
   CheckMemoryFormat(options.request.settings);
   CheckEvaluated(options.request.settings);
+  CheckTensorParallel(options.request.settings);
   ApplyPolicy(options.request.settings);
 }
 

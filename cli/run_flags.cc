@@ -405,6 +405,13 @@ std::vector<Flag> RunFlags() {
          o.finds_world = t.text == "auto";
          if (!o.finds_world) o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
        }},
+      {"--tensor-parallel", "", "N", kGroup,
+       "ranks that share linear layers of attention and feed-forward blocks, columns of one and "
+       "rows of the next (parallelize_module with ColwiseParallel and RowwiseParallel)",
+       "1",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.tensor_parallel = ParseWhole(t, 1, kMostRanks);
+       }},
       {"--ddp-views", "", "", kGroup,
        "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",
        [](const Typed& t, Options& o) {

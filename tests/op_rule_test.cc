@@ -188,6 +188,10 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"clone", In(0), {}},
       {"contiguous", {}, {}},  // taken apart, as the next four
       {"linear", {}, {}},
+      {"linear_of_rows", {}, {}},  // taken apart
+      {"part_of_bias", In(0), {}},
+      {"from_local", In(0), {}},
+      {"all_reduce", In(0), {}},
       {"prelu", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},
@@ -375,13 +379,21 @@ TEST_CASE("every row is well formed") {
 // "CUDA Ops that can autocast to float16" and "to float32" of PyTorch's documentation of torch.amp
 // (2.11), those that have a row.
 TEST_CASE("autocast casts what PyTorch says") {
-  constexpr std::string_view kLower[] = {"addmm",         "baddbmm",
-                                         "bmm",           "mm",
-                                         "linear",        "matmul",
-                                         "prelu",         "convolution",
-                                         "addmv",         "addbmm",
-                                         "addr",          "mv",
-                                         "linalg_vecdot", "scaled_dot_product_attention"};
+  constexpr std::string_view kLower[] = {"addmm",
+                                         "baddbmm",
+                                         "bmm",
+                                         "mm",
+                                         "linear",
+                                         "matmul",
+                                         "linear_of_rows",
+                                         "prelu",
+                                         "convolution",
+                                         "addmv",
+                                         "addbmm",
+                                         "addr",
+                                         "mv",
+                                         "linalg_vecdot",
+                                         "scaled_dot_product_attention"};
   constexpr std::string_view kFp32[] = {"pow",
                                         "pow.Tensor_Scalar",
                                         "pow.Scalar",
@@ -526,6 +538,8 @@ TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
                                                                {"addmm", 0},
                                                                {"baddbmm", 0},
                                                                {"clone", 0},
+                                                               {"all_reduce", 0},
+                                                               {"part_of_bias", 0},
                                                                {"expand", 0},
                                                                {"add.Scalar", 0},
                                                                {"scatter_add", 0},

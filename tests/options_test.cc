@@ -248,6 +248,16 @@ TEST_CASE("meshes of ranks reach their places") {
       Parse({"m.onnx", "--strategy=zero2", "--overlap-comm"}).request.settings.ranks.overlap_comm);
 }
 
+TEST_CASE("ranks that share layers reach their place, and refuse what is not known beside them") {
+  const Options options = Parse({"m.onnx", "--tensor-parallel=4", "--checkpoint=auto"});
+  CHECK(options.request.settings.ranks.tensor_parallel == 4);
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=2", "--lora=8"}) ==
+        "--tensor-parallel: expected without --lora, beside which it is not known here");
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=2", "-o", "muon"})
+            .starts_with("--tensor-parallel: expected an optimizer of PyTorch's"));
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=0"}).starts_with("--tensor-parallel: "));
+}
+
 TEST_CASE("devices are the cards of all ranks") {
   const Options options = Parse({"m.onnx", "--strategy=fsdp", "--devices=4xt4,2xa100-40gb,t4"});
   CHECK(options.request.settings.ranks.world == 7);

@@ -148,3 +148,18 @@ class Clipping:
         import torch
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
+
+
+def among_shards(name="AdamW", *given):
+    """Of parameters that are shared with other ranks beside whole ones, in one list."""
+    def make(model):
+        from torch.distributed.tensor.experimental import implicit_replication
+        optimizer = of_torch(name, *given)(model)
+        step = optimizer.step
+
+        def in_context():
+            with implicit_replication():
+                return step()
+        optimizer.step = in_context
+        return optimizer
+    return make

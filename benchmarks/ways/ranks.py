@@ -4,6 +4,7 @@ PyTorch's own fake process group stands for NCCL, whose buffers are not the allo
 """
 
 import contextlib
+import re
 
 import adapters
 import checkpoints
@@ -11,12 +12,17 @@ from networks import blocks
 
 WORLD = 8
 SMALLER = 4  # of hybrid shards, and of those after forward
+# Linear layers of attention and feed-forward blocks, as estimator/libraries/tensor_plans.cc has
+# them.
+COLUMNS = ["q_proj", "k_proj", "v_proj", "query", "key", "value", "q_lin", "k_lin", "v_lin",
+           "gate_proj", "up_proj", "fc1", "lin1", "wi", "wi_[01]", "intermediate.dense"]
+ROWS = ["o_proj", "out_proj", "out_lin", "down_proj", "fc2", "lin2", "wo", "output.dense"]
 
 
-def join():
+def join(world=WORLD):
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
-    dist.init_process_group("fake", rank=0, world_size=WORLD, store=FakeStore())
+    dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
 
 
 def reduced(state, bucket):
@@ -138,3 +144,53 @@ def set_sync(model, is_last):
 
 def sync_always(model, is_last):
     return contextlib.nullcontext()
+
+
+def is_named(path, names):
+    return any(re.search(rf"(^|\.){name}$", path) for name in names)
+
+
+def tensor_parallel(world):
+    """Layers as parallelize_module has them, on no device until they are shared, as torchtitan does."""
+    def made(model):
+        import torch
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                       parallelize_module)
+        join(world)
+        plan = {path: ColwiseParallel() if is_named(path, COLUMNS) else RowwiseParallel()
+                for path, module in model.named_modules()
+                if type(module) is torch.nn.Linear and is_named(path, COLUMNS + ROWS)}
+        for path in plan:
+            model.get_submodule(path).to("meta")
+            count_own_heads(model.get_submodule(path.rpartition(".")[0]), world)
+        parallelize_module(model, init_device_mesh("cuda", (world,)), plan)
+        return model._apply(on_device).train()
+    return made
+
+
+def count_own_heads(attention, world):
+    """As PyTorch's tutorial says of attention that counts its heads itself."""
+    for name in ["num_attention_heads", "all_head_size"]:
+        of_all = attention.__dict__.get(f"{name}_of_all", attention.__dict__.get(name))
+        if of_all:
+            setattr(attention, f"{name}_of_all", of_all)
+            setattr(attention, name, of_all // world)
+
+
+def on_device(tensor):
+    import torch
+    return torch.empty_like(tensor, device="cuda") if tensor.is_meta else tensor.to("cuda")
+
+
+def tp2(model):
+    return tensor_parallel(2)(model)
+
+
+def tp2_checkpoint(model):
+    checkpoints.put_around_blocks(model)
+    return tp2(model)
+
+
+def tp4(model):
+    return tensor_parallel(4)(model)

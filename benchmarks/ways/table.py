@@ -23,6 +23,12 @@ FOR_RANKS = ["gpt2", "transformers.llama", "transformers.t5", "transformers.qwen
 DEEP = ["gpt2", "bert_base", "torchvision.resnet18", "timm.mixer_s32_224"]
 FOR_STAGES = [*DEEP, "transformers.llama", "transformers.qwen3", "transformers.phi3",
               "transformers.smollm3", "transformers.qwen2_moe"]
+# Whose attention and feed-forward blocks are linear layers by names that plans know.
+FOR_TENSOR_PARALLEL = ["bert_base", *(f"transformers.{name}" for name in [
+    "llama", "qwen3", "qwen2_moe", "granitemoe", "gemma2", "gemma4", "smollm3", "t5", "mt5",
+    "distilbert", "xlm-roberta", "electra", "canine", "mobilebert", "vit", "dinov2", "beit",
+    "yolos", "focalnet", "mobilevit", "depth_anything", "tipsv2_dpt", "clip", "siglip", "qwen3_vl",
+    "audio-spectrogram-transformer"]), "timm.swinv2_cr_tiny_224", "timm.mixer_s32_224"]
 MICRO_BATCHES = 2
 
 
@@ -200,6 +206,16 @@ WAYS = {
     "gpipe-first": in_pipeline(0, "gpipe"),
     "gpipe-middle": in_pipeline(1, "gpipe", stages=3, networks=DEEP),
     "gpipe-last": in_pipeline(1, "gpipe", "--drop-outputs"),
+    "tp2": Way("--tensor-parallel 2", "ranks:tp2", "optimizers:among_shards:AdamW",
+               settings=[FP32, *LARGER], networks=FOR_TENSOR_PARALLEL),
+    "tp4": Way("--tensor-parallel 4", "ranks:tp4", "optimizers:among_shards:AdamW",
+               settings=[FP32, AMP], networks=FOR_TENSOR_PARALLEL),
+    "tp2-checkpoint": Way("--tensor-parallel 2 --checkpoint auto", "ranks:tp2_checkpoint",
+                          "optimizers:among_shards:AdamW", settings=LARGER,
+                          networks=FOR_TENSOR_PARALLEL),
+    "tp4-sgdm": Way("--tensor-parallel 4 --optimizer-args weight_decay", "ranks:tp4",
+                    "optimizers:among_shards:SGD:momentum:weight_decay", optimizer_flag="sgdm",
+                    settings=[AMP], networks=["bert_base", "transformers.llama", "transformers.vit"]),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

@@ -389,6 +389,7 @@ struct RankSettings {
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
   PipelineSettings pipeline = {};
+  int64_t tensor_parallel = 1;          // ranks that share each linear layer
 };
 
 constexpr bool IsFullySharded(Strategy strategy) {

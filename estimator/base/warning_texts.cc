@@ -48,6 +48,12 @@ constexpr WarningText kTexts[] = {
      "optimizer state, as in PyTorch. In a model that trains well this is rare.",
      "--loss-output names the output that your loss takes; --loss-output and --labels are checked "
      "by -v."},
+    {warning::kWholeLayers, "layers that stay whole on each rank",
+     "Ranks of --tensor-parallel share linear layers whose features reach another such layer "
+     "through calls that each rank can run with its own part alone. These layers are named by "
+     "plans, and are counted whole: their sizes do not divide, or what is between them needs "
+     "features of other ranks, or is not followed here.",
+     "Nothing, if your plan leaves them out, too; else a run takes less than is said."},
     {warning::kLostAnswers, "the file leaves open what decides",
      "Whether nn.ReLU writes in place, whether a dropout had p = 0, whether a head is tied: "
      "exports do not say it, nor what torch.compile keeps. Estimates take the likeliest and show "

@@ -20,6 +20,7 @@ inline constexpr char kUnsizedTensors[] = "OF115";   // parameters of which the 
 inline constexpr char kSharedBatch[] = "OF116";      // first dimensions that are taken as the batch
 inline constexpr char kCountedOnce[] = "OF117";      // loops whose bodies are counted once
 inline constexpr char kRefusedType[] = "OF118";      // a call that PyTorch has no kernel for
+inline constexpr char kWholeLayers[] = "OF119";      // of tensor parallelism's, on each rank
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

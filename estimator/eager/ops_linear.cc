@@ -46,6 +46,19 @@ void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("add_", {product, bias});
 }
 
+// Of the ranks' products, whose sum has the bias: each rank adds its part of it (Replicate to
+// Partial).  Source: Partial._partition_value of torch/distributed/tensor/placement_types.py,
+// pytorch v2.11.0.
+void TakeLinearOfRowsApart(Dispatcher& dispatcher, const AtenCall& call) {
+  AtenCall partial = call;
+  const bool has_bias = call.inputs.size() > 2 && call.inputs[2] != kNoName;
+  if (has_bias) {
+    const StridedType type = dispatcher.TypeOf(call.inputs[2]);
+    partial.inputs[2] = dispatcher.Make("part_of_bias", {call.inputs[2]}, type);
+  }
+  TakeLinearApart(dispatcher, partial);
+}
+
 void TakeMatMulApart(Dispatcher& dispatcher, const AtenCall& call) {
   MatMul(dispatcher, call.inputs[0], call.inputs[1], Ends::kCall);
 }
@@ -183,6 +196,10 @@ constexpr BackwardSteps kFirstFirst = {MakeGrad(1),
 
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
+    {.name = "linear_of_rows",
+     .take_apart = TakeLinearOfRowsApart,
+     .autocast = AutocastPolicy::kLower},
+    {.name = "part_of_bias", .gradients = {PassThrough()}},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
     // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward, if that takes the
     // product; its gradient is the incoming one, summed up by the engine.

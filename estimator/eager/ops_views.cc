@@ -253,6 +253,12 @@ constexpr OpRule kViewRules[] = {
     {.name = "flip", .strides = AsInput, .gradients = {ReadsElementwise({})}},
     {.name = "unbind", .alias = Alias::kNarrow, .gradients = {Reads({})}},
     {.name = "contiguous", .take_apart = MakeContiguous},
+    // What ranks are given alike: each has a part of its gradient, whose sum is a new tensor
+    // (_FromTorchTensor.backward of torch/distributed/tensor/_api.py, pytorch v2.11.0).
+    {.name = "from_local", .alias = Alias::kReshape, .gradients = {Reads({})}},
+    // The sum of what ranks have: a clone that is reduced in place (all_reduce of
+    // torch/csrc/distributed/c10d/Functional.cpp); its gradient is all ranks' own.
+    {.name = "all_reduce", .gradients = {PassThrough()}},
     {.name = "clone", .strides = AsAsked, .gradients = {PassThrough()}},
     // Pairs of numbers in the last dimension, as complex ones, and back.
     {.name = "view_as_complex",

@@ -30,6 +30,7 @@
 #include "estimator/program/loss.h"
 #include "estimator/program/quantized_layers.h"
 #include "estimator/program/stages.h"
+#include "estimator/program/tensor_parallel.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
@@ -216,6 +217,9 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
     QuantizeLayers(run.program, settings, ModelTypeOf(*run.file), run.file->graph.path);
   }
   if (settings.lora.rank > 0) AdaptModel(settings, run);
+  if (settings.ranks.tensor_parallel > 1) {
+    ShareLayers(run.program, settings.ranks.tensor_parallel, run.file->graph.path);
+  }
   CheckTrainable(run.file->graph, run.program, settings);
   return run;
 }
@@ -361,6 +365,7 @@ class StageRuns {
 
 Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
   const TrainingSettings& settings = request.settings;
+  CheckTensorParallel(settings);
   const bool is_pipeline = settings.ranks.strategy == Strategy::kPipeline &&
                            settings.mode == Mode::kTrain && HasBackward(run->program);
   if (!is_pipeline) return RunProgram(run, run->program, request);

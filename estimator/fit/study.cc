@@ -154,6 +154,9 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.pipeline.drops_outputs);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
+    // Layers and what is between them have the sizes of one rank's part.
+    {ReadBy::kProgram,
+     [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.tensor_parallel); }},
     // Evaluation has a program of its own.
     {ReadBy::kProgram,
      [](const TrainingSettings& s, Key& key) {

@@ -268,8 +268,10 @@ int64_t PlayableRun::room_beside(int64_t reserved_bytes) const {
 }
 
 int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told) {
-  const bool has_ranks = settings.ranks.strategy != Strategy::kNone && settings.ranks.world > 1;
-  return has_ranks && settings.mode == Mode::kTrain && !is_context_told ? NcclMuchBytes() : 0;
+  const bool trains = settings.mode == Mode::kTrain;
+  const bool has_replicas = settings.ranks.strategy != Strategy::kNone && settings.ranks.world > 1;
+  const bool has_ranks = (has_replicas && trains) || settings.ranks.tensor_parallel > 1;
+  return has_ranks && !is_context_told ? NcclMuchBytes() : 0;
 }
 
 bool RunsOn(const PlayableRun& run, const Target& target) {

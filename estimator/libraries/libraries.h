@@ -578,6 +578,18 @@ struct AdapterTargets {
 std::vector<std::string> AdapterTargetsOf(std::string_view model_type,
                                           const std::set<std::string_view>& layers);
 
+// How ranks share a linear layer (Megatron-LM's words): columns of its matrix are features that it
+// makes, rows those that it takes.
+enum class ParallelStyle : uint8_t { kNone, kColumns, kRows };
+
+// Layers that plans of tensor parallelism name, by the ends of their paths.
+struct ParallelLayer {
+  std::string_view name;  // "mlp.fc1"
+  ParallelStyle style;
+  SeenIn seen;
+};
+ParallelStyle ParallelStyleOf(std::string_view path);
+
 // Layers that transformers keeps in fp32, and does not quantize: the ends of their paths.
 struct KeptLayer {
   std::string_view model_type;

@@ -91,6 +91,7 @@ void PutCalibration(Json& object, const SharedCalibration& calibration) {
 }
 
 void PutRanks(Json& json, const RankSettings& ranks) {
+  if (ranks.tensor_parallel > 1) json["tensor_parallel"] = ranks.tensor_parallel;
   if (ranks.strategy == Strategy::kNone) return;
   json["strategy"] = ToString(ranks.strategy);
   json["world"] = ranks.world;

@@ -32,6 +32,7 @@ Json SettingsJson(const MaxBatchRow& row) {
                    {"optimizer", ToString(row.settings.optimizer)},
                    {"mode", ToString(row.settings.mode)}};
   const RankSettings& ranks = row.settings.ranks;
+  if (ranks.tensor_parallel > 1) settings["tensor_parallel"] = ranks.tensor_parallel;
   if (ranks.strategy == Strategy::kNone) return settings;
   settings["strategy"] = ToString(ranks.strategy);
   settings["world"] = ranks.world;

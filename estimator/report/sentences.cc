@@ -165,6 +165,9 @@ std::string ChangesText(const Estimate& estimate) {
 std::string ChangesText(const TrainingSettings& settings, const std::string& alloc_conf) {
   Items items;
   if (settings.mode == Mode::kTrain) AddTraining(settings, items);
+  if (settings.ranks.tensor_parallel > 1) {
+    items.push_back(fmt::format("tensor-parallel {}", settings.ranks.tensor_parallel));
+  }
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
   if (settings.loop.prefetch > 0)
     items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));

@@ -30,6 +30,7 @@ class RunFlags(TypedDict, total=False):
     optimizer_in_backward: bool
     strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp, fsdp-hybrid or pipeline
     world: Union[int, str]  # ranks; "auto" in an estimate
+    tensor_parallel: Optional[int]  # ranks that share linear layers
     ddp_views: bool
     ddp_static_graph: bool
     no_sync: bool  # with accumulate

@@ -59,6 +59,7 @@ class Flags(unittest.TestCase):
               "split_at": ["h.3", "h.6"], "drop_outputs": True},
              ["--strategy", "pipeline", "--world", "4", "--schedule", "gpipe", "--stage", "0",
               "--split-at", "h.3", "--split-at", "h.6", "--drop-outputs"]),
+            ({"tensor_parallel": 4}, ["--tensor-parallel", "4"]),
             ({"strategy": "ddp", "devices": ["4xt4", "a100-40gb"]},
              ["--strategy", "ddp", "--devices", "4xt4,a100-40gb"]),
             ({"strategy": "zero2", "overlap_comm": True, "ddp_static_graph": False},
