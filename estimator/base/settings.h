@@ -56,6 +56,11 @@ enum class Optimizer : uint8_t {
   kTimmLion,
   kTimmAdopt,
   kTimmLamb,
+  kAdadelta,
+  kAsgd,
+  kProdigy,
+  kMuSgd,  // as ultralytics builds it: nesterov, Muon's iteration for matrices and kernels
+  kSoap,   // whose bases are updated in every step that is played
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -115,8 +120,13 @@ enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 // such groups do.
 enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid };
 
-// Arguments of torch.optim's optimizers that take memory, as bits.
-enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
+// Arguments of optimizers that take memory, as bits.
+enum OptimizerArg : uint8_t {
+  kWeightDecay = 1,
+  kNesterov = 2,
+  kAmsgrad = 4,
+  kUseMuon = 8,  // MuSGD's, which a group of parameters decides: no flag says it
+};
 
 // In which groups an optimizer has the parameters, so that weight decay leaves some out: all in
 // one; tensors of two dimensions and more apart (nanoGPT); as transformers' Trainer, timm or
@@ -132,7 +142,14 @@ enum class ParamGroups : uint8_t {
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (libraries/loops.cc).
-enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning, kTimm };
+enum class LoopLibrary : uint8_t {
+  kPlain,
+  kAccelerate,
+  kTrainer,
+  kLightning,
+  kTimm,
+  kUltralytics,
+};
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
@@ -184,6 +201,11 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"timm-lion", Optimizer::kTimmLion},
     {"timm-adopt", Optimizer::kTimmAdopt},
     {"timm-lamb", Optimizer::kTimmLamb},
+    {"adadelta", Optimizer::kAdadelta},
+    {"asgd", Optimizer::kAsgd},
+    {"prodigy", Optimizer::kProdigy},
+    {"musgd", Optimizer::kMuSgd},
+    {"soap", Optimizer::kSoap},
     {"muon", Optimizer::kMuon},
 };
 
@@ -238,11 +260,10 @@ inline constexpr Spelling<Strategy> kStrategies[] = {
     {"single", Strategy::kNone}, {"ddp", Strategy::kDdp},   {"zero1", Strategy::kZero1},
     {"zero2", Strategy::kZero2}, {"fsdp", Strategy::kFsdp}, {"fsdp-hybrid", Strategy::kFsdpHybrid}};
 
-inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
-                                                           {"accelerate", LoopLibrary::kAccelerate},
-                                                           {"trainer", LoopLibrary::kTrainer},
-                                                           {"lightning", LoopLibrary::kLightning},
-                                                           {"timm", LoopLibrary::kTimm}};
+inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {
+    {"plain", LoopLibrary::kPlain},     {"accelerate", LoopLibrary::kAccelerate},
+    {"trainer", LoopLibrary::kTrainer}, {"lightning", LoopLibrary::kLightning},
+    {"timm", LoopLibrary::kTimm},       {"ultralytics", LoopLibrary::kUltralytics}};
 
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>
