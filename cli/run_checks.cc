@@ -1,7 +1,8 @@
-// What flags of a run cannot mean together.
+// What flags of a run leave to its loop, and what they cannot mean together.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,6 +71,59 @@ void CheckCheckpoints(const std::vector<std::string>& globs) {
 std::vector<Optimizer> OptimizersOf(const Options& options) {
   const std::vector<Optimizer>& swept = options.sweep.optimizers;
   return swept.empty() ? std::vector{options.request.settings.optimizer} : swept;
+}
+
+bool IsGiven(std::string_view flag, const Options& options) {
+  return std::ranges::find(options.given, flag) != options.given.end();
+}
+
+// Of ultralytics' trainer: micro-batches add up to nbs samples, round(nbs / batch) of them.
+constexpr int64_t kNominalSamples = 64;
+bool FillsStepAtOnce(int64_t batch) {
+  return std::nearbyint(static_cast<double>(kNominalSamples) / static_cast<double>(batch)) < 2;
+}
+
+// Two micro-batches take what more of them do.  Of batches that are not known: the worse.
+int64_t MicroBatchesOf(const Options& options) {
+  std::vector<int64_t> batches = options.sweep.batches;
+  if (options.request.binding.batch) batches.push_back(*options.request.binding.batch);
+  const bool is_known = !batches.empty() && options.command != Command::kMaxBatch;
+  return is_known && std::ranges::all_of(batches, FillsStepAtOnce) ? 1 : 2;
+}
+
+// What a library's loop takes where nobody says another: ultralytics 8.4.190, cfg/default.yaml
+// (amp, optimizer=auto, whose AdamW of short runs takes less, weight_decay, nbs).
+void TakeDefaultsOfLoop(Options& options) {
+  TrainingSettings& settings = options.request.settings;
+  if (settings.loop.library != LoopLibrary::kUltralytics) return;
+  if (!IsGiven("--precision", options)) settings.precision = Precision::kAmpFp16;
+  if (!IsGiven("--optimizer", options)) settings.optimizer = Optimizer::kMuSgd;
+  if (!IsGiven("--optimizer-args", options) && options.sweep.optimizers.empty())
+    settings.optimizer_args = ArgsTaken(settings.optimizer, kWeightDecay | kNesterov);
+  if (!IsGiven("--accumulate", options)) settings.loop.accumulate = MicroBatchesOf(options);
+}
+
+// Of optimizers that work on matrices, ranks have whole ones.
+void CheckMatrices(const Options& options) {
+  const Strategy strategy = options.request.settings.ranks.strategy;
+  if (strategy == Strategy::kNone || strategy == Strategy::kDdp) return;
+  for (const Optimizer optimizer : OptimizersOf(options)) {
+    if (optimizer != Optimizer::kMuSgd && optimizer != Optimizer::kSoap) continue;
+    throw Error({.where = "--strategy",
+                 .text = fmt::format("expected ddp, or none, with {}, found {}",
+                                     ToString(optimizer), ToString(strategy))});
+  }
+}
+
+// MuSGD tells parameters apart as ultralytics does.
+void CheckMuSgd(const Options& options) {
+  const std::vector<Optimizer> optimizers = OptimizersOf(options);
+  if (std::ranges::find(optimizers, Optimizer::kMuSgd) == optimizers.end()) return;
+  const ParamGroups groups = options.request.settings.param_groups;
+  if (groups == ParamGroups::kOfLoop || groups == ParamGroups::kUltralytics) return;
+  throw Error(
+      {.where = "--param-groups",
+       .text = fmt::format("expected ultralytics, whose musgd is, found {}", ToString(groups))});
 }
 
 // Groups are of an optimizer that has all parameters.
@@ -270,10 +324,13 @@ void ApplyPolicy(TrainingSettings& settings) {
 
 void CheckRun(Options& options) {
   RefuseAlone(options.given);
+  TakeDefaultsOfLoop(options);
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
   CheckMeshes(options.request.settings.ranks, options.finds_world, options.given);
   CheckGroups(options);
+  CheckMatrices(options);
+  CheckMuSgd(options);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
   CheckMixup(options.request.settings);

@@ -117,6 +117,8 @@ void SetLoop(const Typed& typed, Options& options) {
   TrainingSettings& settings = options.request.settings;
   settings.loop.library = ParseChoice(typed, kLoopLibraries);
   settings.clip_grad = DoesLoop(settings.loop.library, LoopFact::kClips);
+  settings.ema = DoesLoop(settings.loop.library, LoopFact::kAveragesModel);
+  settings.channels_last = DoesLoop(settings.loop.library, LoopFact::kLaysChannelsLast);
   if (DoesLoop(settings.loop.library, LoopFact::kZeroesInClosure))
     settings.loop.zero_grad = ZeroGrad::kBeforeBackward;
   settings.label_smoothing = DoesLoop(settings.loop.library, LoopFact::kSmoothsLabels);
@@ -246,7 +248,9 @@ std::vector<Flag> RunFlags() {
        Choices(kLoopLibraries) +
            ": who runs the training loop; a library's has its own order of things and its defaults "
            "(trainer: transformers' Trainer, whose model computes the loss of labels; timm: its "
-           "train.py, which smooths labels and loads images ahead)",
+           "train.py, which smooths labels and loads images ahead; ultralytics: its BaseTrainer "
+           "around models that tell classes, with amp-fp16, musgd, an average, channels_last and "
+           "micro-batches up to 64 samples)",
        ToString(settings.loop.library), SetLoop},
       {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
        [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},

@@ -125,6 +125,32 @@ TEST_CASE("Lightning's autocast casts a weight for each call") {
   CHECK_MESSAGE(PhaseOf(text, "forward").find("-w1.cast +w2.cast") != std::string::npos, text);
 }
 
+// By ultralytics 8.4.190's own BaseTrainer (benchmarks/ways).
+TEST_CASE("ultralytics sums its loss up, averages it, and holds each other batch longer") {
+  TrainingSettings settings = By(LoopLibrary::kUltralytics);
+  settings.steps = 3;
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(PhaseOf(text, "forward").ends_with("+loss:4 +loss.sum():4"), text);
+  const std::string second = text.substr(text.find("\nforward", text.find("\noptimizer")));
+  CHECK_MESSAGE(second.starts_with("\nforward   +x:256 +labels:128"), second);
+  CHECK_MESSAGE(PhaseOf(second, "forward").find("+tloss * i:4") != std::string::npos, second);
+  const std::string third = text.substr(text.rfind("\nforward"));
+  CHECK_MESSAGE(third.starts_with("\nforward   -x -labels -x -labels +x:256 +labels:128"), third);
+}
+
+TEST_CASE("ultralytics adds up losses of micro-batches, and asks cuBLAS for large workspaces") {
+  TrainingSettings settings = By(LoopLibrary::kUltralytics);
+  settings.loop.accumulate = 2;
+  const std::string text = TraceText(kTwoLayers, settings);
+  CHECK_MESSAGE(text.find("micro-batches") == std::string::npos, text);
+  CHECK_MESSAGE(text.find("+cuBLAS workspace:33554432") != std::string::npos, text);
+}
+
+TEST_CASE("ultralytics' losses are known of models that tell classes") {
+  CHECK_THROWS_WITH_AS(TraceText(kTokens, By(LoopLibrary::kUltralytics)),
+                       doctest::Contains("found an output of 3 dimensions"), Error);
+}
+
 // Two layers and 16 images; timm's command line sets the defaults that are set here.
 TrainingSettings ByTimm() {
   TrainingSettings settings = By(LoopLibrary::kTimm);

@@ -10,6 +10,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/eager/cusolver_workspaces.h"
+#include "estimator/eager/muon_batches.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/program/hidden_matrices.h"
 #include "tests/trace_helpers.h"
@@ -93,6 +95,10 @@ TEST_CASE("each implementation holds its own temporaries") {
       {Optimizer::kAdEMAMix32bit, kForLoop, "+384 +192 +32 +16", ""},
       {Optimizer::kRmsprop8bit, kForLoop, "+192 +16", ""},
       {Optimizer::kTorchaoAdamW8bit, kForLoop, kMoments, ""},
+      {Optimizer::kAdadelta, kForeach, kMoments, "+192 +16 +192 +16 -16 -192 -16 -192"},
+      {Optimizer::kAdadelta, kForLoop, kMoments, "+192 +192 +16 -192 +16 -192 -16 -16"},
+      {Optimizer::kAsgd, kForeach, "+4 +4 +4 +192 +4 +4 +4 +16",
+       "+192 +16 -16 -192 +192 +16 -16 -192 +4 +4 +4 +4 -4 -4 -4 -4"},
       {Optimizer::kScheduleFreeAdamW, kForeach, kMoments, kList},
       {Optimizer::kScheduleFreeAdamW, kForLoop, kMoments, kOneByOne},
   };
@@ -120,6 +126,79 @@ TEST_CASE("timm's Adopt begins with its second step, and its Lamb with norms") {
   CHECK(BytesOf(settings, 2, Phase::kOptimizer) == norm + lists + "-16 -192 -16 -192 -16 -192 -4");
   settings.optimizer_args = kWeightDecay;
   CHECK(BytesOf(settings, 2, Phase::kOptimizer).starts_with(norm + lists + "+8 +4 +4 -8 +8 +4"));
+}
+
+// As torch 2.11.0+cu130 asked for on an H200.
+TEST_CASE("what cuSOLVER asks for") {
+  struct Row {
+    int64_t side;
+    int64_t bytes;
+  };
+  const Row rows[] = {{32, 12436},    {33, 16848},    {100, 61152},     {512, 1124416},
+                      {513, 4996504}, {640, 7143820}, {1024, 17429388}, {8192, 1078035340}};
+  for (const auto& [side, bytes] : rows) CHECK(EighWorkspaceBytes(side) == bytes);
+  CHECK(QrWorkspaceBytes(64) == 3145856);
+  CHECK(QrWorkspaceBytes(1024) == 6291584);
+}
+
+// By prodigyopt 1.1.2: two loops over the parameters, the first of which makes states.
+TEST_CASE("Prodigy estimates its distance before it updates") {
+  const TrainingSettings settings = {
+      .optimizer = Optimizer::kProdigy, .loss = Loss::kMse, .steps = 2};
+  const std::string sums = "+192 +4 -4 -192 +192 +4 -4 -192 +16 +4 -4 -16 +16 +4 -4 -16";
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer) == sums + " +192 +16 -192 -16");
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer).starts_with("+192 +192 +192 +192 +192 +4"));
+}
+
+// By ultralytics 8.4.190: vectors are stepped first; a tensor of three dimensions is none of
+// Muon's.
+TEST_CASE("MuSGD makes updates of matrices orthogonal, and holds its names from group to group") {
+  constexpr char kNet[] = R"(
+    net (float[2, 3, 6] x) => (float[2, 3, 4] y)
+    < float[6, 4] w = ["location": "none"], float[4] bias = ["location": "none"] > {
+      h = MatMul (x, w)
+      y = Add (h, bias)
+    })";
+  const TrainingSettings settings = {
+      .optimizer = Optimizer::kMuSgd, .loss = Loss::kMse, .steps = 2};
+  // The bias's update is there until the matrix's own is.
+  const std::string ahead = "+16 +96 ";
+  const std::string batch = "+96 +48 +2 +2 -2 -2 +32 +32 +48 -48 ";
+  const std::string iteration = "+32 -32 +32 -32 +48 -48 ";
+  const std::string casts = "-32 -32 +48 -48 +96 -48 -96 ";
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer, kNet) == ahead + batch + iteration + iteration +
+                                                             iteration + iteration + casts +
+                                                             "-96 -16 +96 -96 -96");
+}
+
+TEST_CASE(
+    "matrices of as many columns and one scale are a batch, unless a few rows are filled up") {
+  const auto batches = [](const std::vector<Dims>& dims) {
+    std::vector<TensorType> types;
+    for (const Dims& d : dims) types.push_back({DType::kFloat32, d});
+    return MuonBatchesOf(types);
+  };
+  using Batches = std::vector<MuonBatch>;
+  CHECK(batches({{4, 8}, {2, 8}, {3, 8}}) == Batches{{3, 4, 8}});
+  CHECK(batches({{4, 2, 3, 3}, {8, 18}}) == Batches{{2, 8, 18}});
+  CHECK(batches({{16, 8}, {32, 16}, {32, 8}}) == Batches{{1, 16, 8}, {1, 32, 16}, {1, 32, 8}});
+  CHECK(batches({{2, 64}, {40, 64}}) == Batches{{1, 40, 64}, {1, 2, 64}});
+}
+
+// By nikhilvyas/SOAP's soap.py.
+TEST_CASE("SOAP finds bases in its first step, and works in them from the second on") {
+  constexpr char kNet[] = R"(
+    net (float[2, 3, 6] x) => (float[2, 3, 4] y)
+    < float[6, 4] w = ["location": "none"] > { y = MatMul (x, w) })";
+  TrainingSettings settings = {.optimizer = Optimizer::kSoap, .loss = Loss::kMse, .steps = 2};
+  const std::string states = "+96 +96 +144 +64 ";
+  const std::string products = "+144 +64 -144 ";
+  CHECK(BytesOf(settings, 1, Phase::kOptimizer, kNet)
+            .starts_with(states + products + "+144 +144 -144 +144 -144 +144 +24 +4"));
+  CHECK(BytesOf(settings, 2, Phase::kOptimizer, kNet)
+            .starts_with("+96 +96 -96 +96 -96 +96 +96 +96 -96 +96 -96 +96 +96 -96 "));
+  settings.precision = Precision::kBf16;
+  CHECK_THROWS_AS(BytesOf(settings, 1, Phase::kOptimizer, kNet), Error);
 }
 
 // By the statements of torch/optim/*.py, and peaks of eight networks each (benchmarks/ways).
@@ -383,6 +462,15 @@ TEST_CASE("what waits for all gradients cannot be with an optimizer in backward"
                        "for all gradients (try: -p amp-bf16)",
                        Error);
   CHECK_NOTHROW(train(Precision::kAmpBf16, false));
+}
+
+TEST_CASE("an optimizer in backward loops over its parameter, which some rows do not know") {
+  const TrainingSettings settings = {
+      .optimizer = Optimizer::kRAdam, .optimizer_in_backward = true, .loss = Loss::kMse};
+  CHECK_THROWS_WITH_AS(BytesOf(settings, 1, Phase::kBackward),
+                       "--optimizer-in-backward: expected an optimizer whose loop over parameters "
+                       "(foreach=False) is known here, found radam (try: -o adamw)",
+                       Error);
 }
 
 TEST_CASE("Lion makes the state of a parameter just before it updates it") {

@@ -76,6 +76,29 @@ TEST_CASE("timm's loop smooths labels of classes, holds outputs and loads ahead"
   CHECK(smooths({"m.onnx", "--loop", "trainer", "--label-smoothing"}));
 }
 
+TEST_CASE("ultralytics' loop has the defaults of its configuration") {
+  const TrainingSettings plain = Parse({"m.onnx", "--loop", "ultralytics"}).request.settings;
+  CHECK(plain.precision == Precision::kAmpFp16);
+  CHECK(plain.optimizer == Optimizer::kMuSgd);
+  CHECK(plain.optimizer_args == kWeightDecay);
+  CHECK(plain.clip_grad);
+  CHECK(plain.ema);
+  CHECK(plain.channels_last);
+  CHECK(plain.loop.accumulate == 2);
+  const auto parse = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"m.onnx", "--loop", "ultralytics"});
+    return Parse(more).request.settings;
+  };
+  CHECK(parse({"-p", "fp32"}).precision == Precision::kFp32);
+  CHECK(parse({"-o", "sgdm"}).optimizer_args == (kWeightDecay | kNesterov));
+  CHECK_FALSE(parse({"--ema=no"}).ema);
+  // round(64 / batch)
+  CHECK(parse({"-b", "42"}).loop.accumulate == 2);
+  CHECK(parse({"-b", "43"}).loop.accumulate == 1);
+  CHECK(parse({"-b", "32,64"}).loop.accumulate == 2);
+  CHECK(parse({"-b", "32", "--accumulate", "1"}).loop.accumulate == 1);
+}
+
 TEST_CASE("groups of parameters are the loop's unless others are asked for") {
   const auto groups = [](const std::vector<std::string>& arguments) {
     return Parse(arguments).request.settings.param_groups;
@@ -533,7 +556,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "nadam, radam, adamax, ademamix-32bit, ademamix-8bit, paged-ademamix-32bit, "
        "paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, adagrad-8bit, "
        "torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, timm-lion, timm-adopt, "
-       "timm-lamb or muon, found 'adamv' "
+       "timm-lamb, adadelta, asgd, prodigy, musgd, soap or muon, found 'adamv' "
        "(did you mean 'adam'?)"},
       {{"m", "--param-groups", "matrices", "-o", "muon"},
        "--param-groups: expected an optimizer that takes all parameters, found muon (try: -o "
@@ -542,6 +565,10 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--param-groups: expected one group with --strategy zero1, which gives ranks their shares "
        "by "
        "group, found timm (try: --param-groups one)"},
+      {{"m", "--param-groups", "one", "-o", "musgd"},
+       "--param-groups: expected ultralytics, whose musgd is, found one"},
+      {{"m", "--strategy", "fsdp", "--world", "8", "-o", "soap"},
+       "--strategy: expected ddp, or none, with soap, found fsdp"},
       {{"m", "--mixup"},
        "--mixup: expected --loop timm with its own loss, and no --labels or --eval-batch (try: "
        "--loop timm)"},

@@ -78,6 +78,47 @@ def schedule_free_sgd(model):
     return optimizer
 
 
+def prodigy(model):
+    """With what it reads of values as trained models have them: no parameter is all zeros, nor is
+    a sum."""
+    import torch
+    from prodigyopt import Prodigy
+    any_of, item_of = torch.Tensor.any, torch.Tensor.item
+    torch.Tensor.any = lambda tensor: any_of(tensor) is not None
+    torch.Tensor.item = lambda tensor: item_of(tensor) or 1.0
+    return Prodigy(trainable(model))
+
+
+def musgd(model):
+    """In the groups of build_optimizer, which looks for the head of a model of its own, and of those
+    that decay: ultralytics 8.4.190, engine/trainer.py."""
+    from torch import nn
+    from ultralytics.optim import MuSGD
+    norms = tuple(kind for name, kind in vars(nn).items() if "Norm" in name)
+    groups, seen = [[], [], [], []], set()
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) in seen:  # no YOLO ties weights
+                continue
+            seen.add(id(parameter))
+            at = 3 if parameter.ndim in {2, 4} else 2 if "bias" in f"{path}.{name}" else \
+                1 if isinstance(module, norms) else 0
+            groups[at].append(parameter)
+    decay = [5e-4, 0.0, 0.0, 5e-4]
+    return MuSGD([{"params": group, "lr": 0.01, "momentum": 0.9, "nesterov": True,
+                   "weight_decay": decay[at], "use_muon": at == 3}
+                  for at, group in enumerate(groups)], muon=0.2, sgd=1.0)
+
+
+def soap(model):
+    """nikhilvyas/SOAP at a1e553530fde97d0e6b307d7c82ac6d38b072340, whose bases are updated in every
+    step: with its default each tenth is such one."""
+    import linalg_of_card
+    from soap import SOAP
+    linalg_of_card.use()
+    return SOAP(trainable(model), precondition_frequency=1)
+
+
 class Both:
     """Two optimizers, which are asked one after the other."""
 

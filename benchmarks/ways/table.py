@@ -5,7 +5,8 @@ from typing import NamedTuple
 # What each was run with, beside torch 2.11.0, transformers 5.17.0, torchvision, timm and diffusers
 # as in ../zoo.
 VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
-            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6"}
+            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6",
+            "prodigyopt": "1.1.2", "ultralytics": "8.4.190"}
 
 FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
 BOTH, ONE, FP16 = [FP32, AMP], [FP32], [(8, "amp-fp16")]
@@ -142,6 +143,19 @@ WAYS = {
     "adamax-loop": of_optimizer("adamax", "in_loop:Adamax", "--optimizer-impl for-loop"),
     "adamax-decay": of_optimizer("adamax", "of_torch:Adamax:weight_decay",
                                  "--optimizer-args weight_decay"),
+    "adadelta": of_optimizer("adadelta", "of_torch:Adadelta"),
+    "adadelta-loop": of_optimizer("adadelta", "in_loop:Adadelta", "--optimizer-impl for-loop"),
+    "adadelta-decay": of_optimizer("adadelta", "of_torch:Adadelta:weight_decay",
+                                   "--optimizer-args weight_decay"),
+    "adadelta-decay-loop": of_optimizer(
+        "adadelta", "in_loop:Adadelta:weight_decay",
+        "--optimizer-args weight_decay --optimizer-impl for-loop"),
+    "asgd": of_optimizer("asgd", "of_torch:ASGD"),
+    "asgd-decay": of_optimizer("asgd", "of_torch:ASGD:weight_decay",
+                               "--optimizer-args weight_decay"),
+    "prodigy": of_optimizer("prodigy", "prodigy"),
+    "soap": of_optimizer("soap", "soap"),
+    "musgd": of_optimizer("musgd", "musgd", "--optimizer-args weight_decay"),
     "paged-adamw": of_optimizer("paged-adamw-32bit", "of_bitsandbytes:PagedAdamW"),
     "paged-adamw-8bit": of_optimizer("paged-adamw-8bit", "of_bitsandbytes:PagedAdamW8bit"),
     "lion": of_optimizer("lion", "lion"),
@@ -256,6 +270,14 @@ WAYS = {
         loop="trainers:ultralytics_step", optimizer_flag="sgdm", settings=[FP32, *FP16],
         networks=["torchvision.resnet18", "torchvision.convnext_tiny", "timm.resnet50",
                   "timm.swinv2_cr_tiny_224", "transformers.vit", "transformers.mobilevit"]),
+    "ultralytics": Way("--loop ultralytics --accumulate 1", loop="trainers:ultralytics_sgd",
+                       optimizer_flag="sgdm", settings=[(16, "fp32"), (32, "amp-fp16")]),
+    "ultralytics-musgd": Way("--loop ultralytics --accumulate 1", optimizer_flag="musgd",
+                             loop="trainers:ultralytics_musgd", settings=[(32, "amp-fp16")]),
+    "ultralytics-adamw": Way("--loop ultralytics --accumulate 1",
+                             loop="trainers:ultralytics_adamw", settings=[(32, "amp-fp16")]),
+    "ultralytics-accumulate": Way("--loop ultralytics", loop="trainers:ultralytics_accumulate_sgd",
+                                  optimizer_flag="sgdm", settings=[(32, "amp-fp16")]),
     "timm": Way("--loop timm --optimizer-args weight_decay,nesterov", optimizer_flag="sgdm",
                 loop="trainers:timm", settings=LARGER),
     "timm-fp16": Way("--loop timm", loop="trainers:timm_adamw", settings=FP16),

@@ -274,6 +274,124 @@ def ultralytics_step(family, model, target, batch, precision):
     return steps
 
 
+class WithLoss:
+    """What BaseTrainer asks of a model: a dict of a batch gives the loss, as those of ultralytics
+    have it (nn/tasks.py, BaseModel.forward and loss)."""
+
+    def __new__(cls, model):
+        from torch import nn
+        from ultralytics.utils.loss import v8ClassificationLoss
+
+        class Module(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = nn.ModuleList([model])  # whose last may be a head, of MuSGD
+                self.criterion = v8ClassificationLoss()
+
+            def forward(self, x):
+                return self.loss(x) if isinstance(x, dict) else self.model[0](x)
+
+            def loss(self, batch, preds=None):
+                if preds is None:
+                    preds = self.forward(batch["img"])
+                return self.criterion(preds, batch)
+        return Module()
+
+
+class Loader(Batches):
+    """As InfiniteDataLoader, as far as the trainer asks."""
+    batch_size, drop_last, num_workers = 1, False, 0
+
+    def __init__(self, make):
+        super().__init__(make)
+        self.sampler = self.dataset = range(len(self))
+
+
+class Enough(Exception):
+    """So many batches have run."""
+
+
+def ultralytics_trainer(make_model, make_batch, **told):
+    """BaseTrainer with that model and batches: ClassificationTrainer's, but for where they are from."""
+    from types import SimpleNamespace
+    from ultralytics.engine import trainer as engine
+    engine.check_amp = lambda model: True  # it downloads a model to try
+    engine.check_model_file_from_stem = lambda name: name
+
+    class Trainer(engine.BaseTrainer):
+        def get_dataset(self):
+            return {"train": "", "val": "", "test": "", "nc": 1000,
+                    "names": {}, "channels": 3}
+
+        def setup_model(self):
+            self.model = WithLoss(make_model())
+
+        def get_dataloader(self, *_, **__):
+            return Loader(make_batch)
+
+        def get_validator(self):
+            return SimpleNamespace(metrics=SimpleNamespace(keys=[]))
+
+        def preprocess_batch(self, batch):
+            batch["img"] = batch["img"].to(self.device, non_blocking=True)
+            batch["cls"] = batch["cls"].to(self.device, non_blocking=True)
+            return batch
+
+        def label_loss_items(self, loss_items=None, prefix="train"):
+            return []
+    return Trainer(overrides={"task": "classify", "device": "0", "plots": False, "val": False,
+                              "epochs": 100, "verbose": False, "imgsz": 224, "save": False,
+                              "project": told.pop("folder"), **told})
+
+
+def ultralytics(family, model, target, batch, precision, times=1, **told):
+    """Its BaseTrainer as it is, of networks that tell classes of images; `times` micro-batches."""
+    import torch
+    (_, *shape), _, *_ = target
+    given = family.inputs(1, "meta", torch.float32)
+    if family.loss != "ce" or shape or len(given) != 1 or next(iter(given.values())).dim() != 4:
+        raise NotForThis("it does not tell classes of images")
+    steps, seen = [], []
+
+    def make():
+        (image,) = family.inputs(batch, "cpu", torch.float32).values()
+        return {"img": image, "cls": torch.zeros(batch, dtype=torch.long)}
+
+    def after_batch(_):
+        seen.append(1)
+        if len(seen) % times == 0:
+            note(steps)
+        if len(steps) == STEPS:
+            raise Enough
+    amp = {"amp-fp16": True, "amp-bf16": "bf16"}.get(precision, False)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = ultralytics_trainer(lambda: model, make, folder=folder, batch=batch, amp=amp,
+                                      nbs=times * batch, warmup_epochs=0, **told)
+        trainer.add_callback("on_train_start", lambda _: torch.cuda.reset_peak_memory_stats())
+        trainer.add_callback("on_train_batch_end", after_batch)
+        try:
+            trainer._do_train()
+        except Enough:
+            pass
+    return steps
+
+
+def ultralytics_sgd(*what):
+    return ultralytics(*what, optimizer="SGD")
+
+
+def ultralytics_accumulate_sgd(*what):
+    return ultralytics(*what, times=2, optimizer="SGD")
+
+
+def ultralytics_musgd(*what):
+    return ultralytics(*what, optimizer="MuSGD")
+
+
+def ultralytics_adamw(*what):
+    return ultralytics(*what, optimizer="AdamW")
+
+
 # --- timm ------------------------------------------------------------------------------------
 
 def on_host(family, batch, classes):

@@ -284,15 +284,6 @@ std::string FlagsAt(const Change& change, int64_t batch) {
   return flags;
 }
 
-bool HasImpl(Optimizer optimizer, OptimizerImpl impl, const FrameworkProfile& framework) {
-  try {
-    FindOptimizerRule(optimizer, impl, framework);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 int64_t SampleStateBytes(Optimizer optimizer, const FrameworkProfile& framework) {
   const TensorType sample = {DType::kFloat32, {1024, 1024}};
   int64_t bytes = 0;

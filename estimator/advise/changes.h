@@ -128,10 +128,6 @@ std::string KeptText(const FrozenGlobs& found);
 // all, or where it takes more than four globs.
 std::optional<FrozenGlobs> GlobsBeforeLast(std::span<const NamedCount> parameters);
 
-// What follows says which optimizers and implementations there are to choose from.
-
-bool HasImpl(Optimizer optimizer, OptimizerImpl impl, const FrameworkProfile& framework);
-
 // What an optimizer keeps of a matrix of 1024 x 1024 parameters in fp32: what tells them apart.
 int64_t SampleStateBytes(Optimizer optimizer, const FrameworkProfile& framework);
 

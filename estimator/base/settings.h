@@ -56,6 +56,11 @@ enum class Optimizer : uint8_t {
   kTimmLion,
   kTimmAdopt,
   kTimmLamb,
+  kAdadelta,
+  kAsgd,
+  kProdigy,
+  kMuSgd,  // as ultralytics builds it: nesterov, Muon's iteration for matrices and kernels
+  kSoap,   // whose bases are updated in every step that is played
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -119,8 +124,13 @@ enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid,
 // all forward passes first.
 enum class Schedule : uint8_t { k1F1B, kGPipe };
 
-// Arguments of torch.optim's optimizers that take memory, as bits.
-enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
+// Arguments of optimizers that take memory, as bits.
+enum OptimizerArg : uint8_t {
+  kWeightDecay = 1,
+  kNesterov = 2,
+  kAmsgrad = 4,
+  kUseMuon = 8,  // MuSGD's, which a group of parameters decides: no flag says it
+};
 
 // In which groups an optimizer has the parameters, so that weight decay leaves some out: all in
 // one; tensors of two dimensions and more apart (nanoGPT); as transformers' Trainer, timm or
@@ -136,7 +146,14 @@ enum class ParamGroups : uint8_t {
 
 // Whose loop trains: the plain one of eager/training.h, or that of a library
 // (libraries/loops.cc).
-enum class LoopLibrary : uint8_t { kPlain, kAccelerate, kTrainer, kLightning, kTimm };
+enum class LoopLibrary : uint8_t {
+  kPlain,
+  kAccelerate,
+  kTrainer,
+  kLightning,
+  kTimm,
+  kUltralytics,
+};
 
 // One spelling of an enumerator, as typed and as printed.
 template <typename Enum>
@@ -188,6 +205,11 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"timm-lion", Optimizer::kTimmLion},
     {"timm-adopt", Optimizer::kTimmAdopt},
     {"timm-lamb", Optimizer::kTimmLamb},
+    {"adadelta", Optimizer::kAdadelta},
+    {"asgd", Optimizer::kAsgd},
+    {"prodigy", Optimizer::kProdigy},
+    {"musgd", Optimizer::kMuSgd},
+    {"soap", Optimizer::kSoap},
     {"muon", Optimizer::kMuon},
 };
 
@@ -247,11 +269,10 @@ inline constexpr Spelling<Strategy> kStrategies[] = {
 inline constexpr Spelling<Schedule> kSchedules[] = {{"1f1b", Schedule::k1F1B},
                                                     {"gpipe", Schedule::kGPipe}};
 
-inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
-                                                           {"accelerate", LoopLibrary::kAccelerate},
-                                                           {"trainer", LoopLibrary::kTrainer},
-                                                           {"lightning", LoopLibrary::kLightning},
-                                                           {"timm", LoopLibrary::kTimm}};
+inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {
+    {"plain", LoopLibrary::kPlain},     {"accelerate", LoopLibrary::kAccelerate},
+    {"trainer", LoopLibrary::kTrainer}, {"lightning", LoopLibrary::kLightning},
+    {"timm", LoopLibrary::kTimm},       {"ultralytics", LoopLibrary::kUltralytics}};
 
 // The name of `value` in its table.  REQUIRES: it has a row.
 template <typename Enum>

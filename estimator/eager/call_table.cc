@@ -4,9 +4,12 @@
 
 #include "estimator/base/index.h"
 #include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {
+
+constexpr int64_t kAskedCublasBytes = int64_t{8} * 4096 * 1024;  // CUBLAS_WORKSPACE_CONFIG=:4096:8
 
 constexpr std::string_view kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
                                                  kCudnnWorkspace, "cuDNN attention workspace"};
@@ -106,7 +109,9 @@ void CallTable::TakeCublasLtWorkspace(Thread thread) {
 }
 
 void CallTable::TakeCublasWorkspace(Thread thread) {
-  Hold(Workspace::kCublas, thread, CublasWorkspaceBytes(settings_.framework, settings_.device));
+  const bool asks = DoesLoop(settings_.loop.library, LoopFact::kAsksForWorkspaces);
+  Hold(Workspace::kCublas, thread,
+       asks ? kAskedCublasBytes : CublasWorkspaceBytes(settings_.framework, settings_.device));
   if (settings_.framework.cublas == WorkspaceLife::kPerCall) LetGo(Workspace::kCublas, thread);
 }
 

@@ -17,22 +17,20 @@ constexpr int64_t kChunk = 65536;
 class Clipping {
  public:
   Clipping(CallTable& calls, const ParameterGradients& gradients)
-      : calls_(calls),
-        machine_(calls.machine()),
-        device_(calls.settings().device),
-        label_(machine_.AddLabel("clip_grad_norm")) {
+      : calls_(calls), machine_(calls.machine()), label_(machine_.AddLabel("clip_grad_norm")) {
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients.Has(i)) continue;
       const Tensor& gradient = machine_.tensor(gradients.at(i));
       dtype_ = gradient.dtype;
       types_.push_back({gradient.dtype, gradient.dims});
     }
-    count_ = static_cast<int64_t>(types_.size());
   }
 
   TensorId Run() {
-    if (count_ == 0) return kNoTensor;
-    const TensorId total = TotalNorm();
+    if (types_.empty()) return kNoTensor;
+    const NormOfNorms norm = TotalNorm(calls_, types_, label_);
+    for (size_t i = norm.norms.size(); i-- > 0;) machine_.Release(norm.norms[i]);
+    const TensorId total = norm.total;
     // max_norm / (total + 1e-6), in reciprocal and product; then the clamp.
     const TensorId sum = New(dtype_, {});
     const TensorId reciprocal = New(dtype_, {});
@@ -47,24 +45,11 @@ class Clipping {
  private:
   TensorId New(DType dtype, Dims dims) { return machine_.New({dtype, std::move(dims)}, label_); }
 
-  // The norm of all is the norm of the gradients' norms, stacked.
-  TensorId TotalNorm() {
-    const std::vector<TensorId> norms = ForeachNorms(calls_, types_, label_);
-    const TensorId stack = New(dtype_, {count_});
-    const TensorId total = New(dtype_, {});
-    PassScratch(machine_, SumOver(dtype_, {count_}, {1}, /*kept=*/0), device_, label_);
-    machine_.Release(stack);
-    for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
-    return total;
-  }
-
   CallTable& calls_;
   Machine& machine_;
-  const DeviceProfile& device_;
   LabelId label_;
   DType dtype_ = DType::kFloat32;
   std::vector<TensorType> types_;  // of gradients
-  int64_t count_ = 0;
 };
 
 }  // namespace
@@ -94,6 +79,19 @@ std::vector<TensorId> ForeachNorms(CallTable& calls, const std::vector<TensorTyp
   machine.Release(partial);
   if (offsets != kNoTensor) machine.Release(offsets);
   return norms;
+}
+
+NormOfNorms TotalNorm(CallTable& calls, const std::vector<TensorType>& tensors, LabelId label) {
+  Machine& machine = calls.machine();
+  NormOfNorms norm = {.norms = ForeachNorms(calls, tensors, label)};
+  const DType dtype = tensors[0].dtype;
+  const int64_t count = static_cast<int64_t>(tensors.size());
+  const TensorId stack = machine.New({dtype, {count}}, label);
+  norm.total = machine.New({dtype, {}}, label);
+  const SumShape sum = SumOver(dtype, {count}, {1}, /*kept=*/0);
+  PassScratch(machine, sum, calls.settings().device, label);
+  machine.Release(stack);
+  return norm;
 }
 
 TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients) {

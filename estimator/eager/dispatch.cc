@@ -66,7 +66,8 @@ Dispatcher::Dispatcher(Program program, const TrainingSettings& settings)
 }
 
 // model.to(memory_format=torch.channels_last), as Module.to does it (torch/nn/modules/module.py,
-// 2.11.0), and pictures.contiguous(memory_format=torch.channels_last); labels stay as they are.
+// 2.11.0), and pictures.contiguous(memory_format=torch.channels_last), but for loops that leave
+// them; labels stay as they are.
 void Dispatcher::LayChannelsLast() {
   const auto lay = [this](NameId name) {
     StridedType& type = program_.values[Index(name)].type;
@@ -81,6 +82,7 @@ void Dispatcher::LayChannelsLast() {
                                        program_.values[Index(name)].name)});
     }
   }
+  if (DoesLoop(settings_.loop.library, LoopFact::kLaysChannelsLast)) return;
   const size_t labels = program_.loss == kNoName ? 0 : 1;
   for (const NameId name : std::span(program_.inputs).first(program_.inputs.size() - labels)) {
     const StridedType& type = TypeOf(name);

@@ -56,7 +56,8 @@ void CheckEvaluation(const TrainingSettings& settings) {
     refuse("--strategy " + std::string(ToString(strategy)));
   if (IsCompiled(settings)) refuse("--compile");
   const LoopLibrary library = settings.loop.library;
-  if (library == LoopLibrary::kLightning || library == LoopLibrary::kTimm)
+  using enum LoopLibrary;
+  if (library == kLightning || library == kTimm || library == kUltralytics)
     refuse("--loop " + std::string(ToString(library)));
 }
 

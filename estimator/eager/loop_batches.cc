@@ -102,7 +102,13 @@ TensorId LoopBatches::labels() const { return batch_.empty() ? kNoTensor : batch
 
 void LoopBatches::Drop() {
   for (const NameId name : program().inputs) forward_.Unbind(name);
-  for (const TensorId old : std::exchange(batch_, {})) machine_.Release(old);
+  const bool is_held =
+      DoesLoop(settings_.loop.library, LoopFact::kHoldsEvenBatches) && dropped_++ % 2 == 1;
+  Batch old = std::exchange(batch_, {});
+  if (is_held) std::swap(old, held_);
+  for (const TensorId tensor : old) machine_.Release(tensor);
+  if (is_held) return;
+  for (const TensorId tensor : std::exchange(held_, {})) machine_.Release(tensor);
 }
 
 TensorType LoopBatches::TypeOf(NameId input) const {

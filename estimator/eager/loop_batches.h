@@ -43,7 +43,7 @@ class LoopBatches {
   void BindCount();
   void DropCount();
 
-  // del x, y
+  // del x, y; what a loop's iterator holds of it stays for one more turn (LoopFact).
   void Drop();
   // Of the batch that x, y hold: its labels, kNoTensor where it has none.
   TensorId labels() const;
@@ -73,6 +73,8 @@ class LoopBatches {
   std::function<TensorType(const TensorType&)> type_;  // null: as the program asks
   std::queue<Batch> ahead_;                            // on the device before the loop takes them
   Batch batch_;                                        // what the loop's x and y hold
+  Batch held_;                                         // beside that, by what makes batches
+  int64_t dropped_ = 0;                                // turns that have begun without it
   std::vector<Batch> step_batches_;   // of the step, where a library takes all at once
   TensorId label_count_ = kNoTensor;  // of the step
   TensorId unmixed_ = kNoTensor;      // the batch's labels, as they were loaded

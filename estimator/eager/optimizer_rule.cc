@@ -55,6 +55,12 @@ const OptimizerRule& WithArgs(const OptimizerRule& plain, uint8_t args) {
 
 }  // namespace
 
+bool HasImpl(Optimizer optimizer, OptimizerImpl impl, const FrameworkProfile& framework) {
+  return std::ranges::any_of(RowsOf(optimizer), [&](const OptimizerRule* rule) {
+    return rule->impl == impl && IsIn(framework, *rule);
+  });
+}
+
 bool CopiesGradientsToDecay(Optimizer optimizer, std::optional<OptimizerImpl> impl,
                             const FrameworkProfile& framework) {
   const OptimizerRule& rule = FindOptimizerRule(optimizer, impl, framework, kWeightDecay);

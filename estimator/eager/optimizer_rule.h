@@ -80,6 +80,9 @@ struct UpdateStep {
     kNorms,   // local = torch._foreach_norm of a list of such tensors
     kKeep,    // optimizer.state[p][…] = a new tensor; what it held goes after that
     kStates,  // the states that are not there yet: in a loop those of one parameter
+    kAnew,    // statements behind are those of another loop over the parameters
+    kMuon,    // local = muon_update of all (muon_batches.h)
+    kSoap,    // a turn of SOAP's loop (soap_step.h)
   };
   Type type = Type::kEnd;
   Local local = Local::kRoot;
@@ -109,6 +112,10 @@ constexpr UpdateStep Keep(Making making) {
 }
 
 inline constexpr UpdateStep kMakeStates = {.type = UpdateStep::Type::kStates};
+inline constexpr UpdateStep kUpdateByMuon = {.type = UpdateStep::Type::kMuon,
+                                             .local = Local::kUpdate};
+inline constexpr UpdateStep kTurnOfSoap = {.type = UpdateStep::Type::kSoap};
+inline constexpr UpdateStep kLoopAnew = {.type = UpdateStep::Type::kAnew};
 
 using OptimizerSteps = std::array<UpdateStep, 32>;
 using OptimizerStates = std::array<StateTensor, 6>;
@@ -124,6 +131,7 @@ struct OptimizerRule {
   bool begins_with_states = false;  // the first step makes states and updates nothing
   bool by_norm_of_all = false;      // step() finds the norm of all gradients, before its groups
   bool matrices_apart = false;      // lists hold matrices alone, or vectors alone
+  bool in_step_itself = false;      // step() has the locals, which last from group to group
   OptimizerSteps steps = {};
   // Takes hidden matrices alone; this one steps the others behind it.  kNone: takes all.
   Optimizer of_others = Optimizer::kNone;
@@ -134,6 +142,9 @@ struct OptimizerRule {
 // Throws Error where the optimizer has no such implementation in `framework`.
 const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<OptimizerImpl> impl,
                                        const FrameworkProfile& framework, uint8_t args = 0);
+
+// Whether there is a row of that implementation.
+bool HasImpl(Optimizer optimizer, OptimizerImpl impl, const FrameworkProfile& framework);
 
 // Whether weight decay makes copies of all gradients that the rest of the step holds.  Throws as
 // FindOptimizerRule does.

@@ -15,6 +15,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/kernel_scratch.h"
+#include "estimator/eager/muon_batches.h"
+#include "estimator/eager/optimizer_rows.h"
 #include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/hidden_matrices.h"
@@ -129,7 +131,29 @@ SumShape SumOf(const TensorType& type, Reduced reduced) {
   return SumOver(type.dtype, type.dims, ContiguousStrides(type.dims), kept);
 }
 
+// The statements of each loop over the parameters.
+std::vector<std::span<const UpdateStep>> LoopsOf(const OptimizerRule& rule) {
+  std::vector<std::span<const UpdateStep>> loops;
+  auto first = rule.steps.begin();
+  while (first != rule.steps.end()) {
+    const auto last = std::find_if(first, rule.steps.end(), [](const UpdateStep& step) {
+      return step.type == UpdateStep::Type::kAnew;
+    });
+    loops.emplace_back(first, last);
+    first = last == rule.steps.end() ? last : last + 1;
+  }
+  return loops;
+}
+
 void CheckInBackward(const TrainingSettings& settings) {
+  const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
+  if (!is_told && !HasImpl(settings.optimizer, OptimizerImpl::kForLoop, settings.framework)) {
+    throw Error({.where = "--optimizer-in-backward",
+                 .text = fmt::format("expected an optimizer whose loop over parameters "
+                                     "(foreach=False) is known here, found {}",
+                                     ToString(settings.optimizer)),
+                 .hint = "-o adamw"});
+  }
   const bool scales = settings.precision == Precision::kAmpFp16;
   if (!scales && !settings.clip_grad) return;
   throw Error({.where = "--optimizer-in-backward",
@@ -144,8 +168,11 @@ std::optional<OptimizerImpl> AskedImpl(const TrainingSettings& settings) {
   const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
   if (is_told) return settings.optimizer_impl;
   if (settings.optimizer_in_backward) return OptimizerImpl::kForLoop;
-  const bool is_fused = settings.optimizer == Optimizer::kAdamW &&
-                        DoesLoop(settings.loop.library, LoopFact::kFusesAdamW);
+  const auto fuses = [&](Optimizer optimizer, LoopFact fact) {
+    return settings.optimizer == optimizer && DoesLoop(settings.loop.library, fact);
+  };
+  const bool is_fused = fuses(Optimizer::kAdamW, LoopFact::kFusesAdamW) ||
+                        fuses(Optimizer::kAdam, LoopFact::kFusesAdam);
   return is_fused ? std::optional(OptimizerImpl::kFused) : std::nullopt;
 }
 
@@ -169,6 +196,7 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       scaler_(machine_, settings.precision == Precision::kAmpFp16),
       averaged_(calls),
       label_(machine_.AddLabel("optimizer temporary")),
+      soap_(calls, label_),
       has_states_(gradients.size()),
       kept_(gradients.size(), kNoTensor) {}
 
@@ -185,8 +213,9 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
     const uint8_t others = settings.optimizer_args & ~kWeightDecay;
     Part groups;
     for (ParameterGroup& group : ParameterGroupsOf(program, settings)) {
-      groups.push_back(
-          {group.decays ? first : find(settings.optimizer, others), std::move(group.parameters)});
+      const uint8_t args = group.decays ? settings.optimizer_args : others;
+      const uint8_t muon = group.uses_muon ? kUseMuon : 0;
+      groups.push_back({find(settings.optimizer, args | muon), std::move(group.parameters)});
     }
     if (groups.empty()) groups.push_back({first, {}});  // nothing is trained
     return {groups};
@@ -226,6 +255,7 @@ void OptimizerStep::RunOf(size_t parameter) {
     for (const Group& group : part) {
       const bool has = std::ranges::find(group.parameters, parameter) != group.parameters.end();
       if (has) StepGroup({group.rule, {parameter}});
+      ReturnFromStep();
     }
   }
 }
@@ -240,6 +270,7 @@ void OptimizerStep::Run() {
     scaler_.BeforeStep(parts_[i][0].rule->impl == OptimizerImpl::kFused, i);
     const TensorId norm = NormOfAll(parts_[i]);
     for (const Group& group : parts_[i]) StepGroup(group);
+    ReturnFromStep();
     if (norm != kNoTensor) machine_.Release(norm);
   }
   scaler_.AfterStep();
@@ -270,16 +301,10 @@ TensorId OptimizerStep::NormOfAll(const Part& part) {
     }
   }
   if (types.empty()) return kNoTensor;
-  const std::vector<TensorId> norms = ForeachNorms(calls_, types, label_);
-  const DType dtype = types[0].dtype;
-  const int64_t count = static_cast<int64_t>(norms.size());
-  const TensorId stack = machine_.New({dtype, {count}}, label_);
-  const TensorId total = machine_.New({dtype, {}}, label_);
-  PassScratch(machine_, SumOver(dtype, {count}, {1}, /*kept=*/0), settings_.device, label_);
-  machine_.Release(stack);
-  const TensorId quotient = machine_.New({dtype, {}}, label_);
-  for (size_t i = norms.size(); i-- > 0;) machine_.Release(norms[i]);
-  machine_.Release(total);
+  const NormOfNorms norm = TotalNorm(calls_, types, label_);
+  const TensorId quotient = machine_.New({types[0].dtype, {}}, label_);
+  for (size_t i = norm.norms.size(); i-- > 0;) machine_.Release(norm.norms[i]);
+  machine_.Release(norm.total);
   return quotient;
 }
 
@@ -288,10 +313,18 @@ void OptimizerStep::StepGroup(const Group& group) {
   const bool makes_states =
       rule.states_made == StatesMade::kFirstStep && MakeAllStates(rule, group.parameters);
   if (rule.begins_with_states && makes_states) return;
-  for (const Parameters& together : RunTogether(rule, group.parameters)) {
-    for (const UpdateStep& step : rule.steps) Take(rule, step, together);
+  const std::vector<Parameters> lists = RunTogether(rule, group.parameters);
+  for (const std::span<const UpdateStep> loop : LoopsOf(rule)) {
+    for (const Parameters& together : lists) {
+      for (const UpdateStep& step : loop) Take(rule, step, together);
+    }
   }
+  if (!rule.in_step_itself) ReturnFromStep();
+}
+
+void OptimizerStep::ReturnFromStep() {
   for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});
+  soap_.Return();
 }
 
 // The parameters that have a gradient, in those lists for which the statements of a step
@@ -333,9 +366,7 @@ void OptimizerStep::MakeState(size_t parameter, const StateTensor& state) {
   const TensorType type = StateType(state, TypeOf(parameter));
   if (type.dtype == DType::kUndefined) return;
   if (state.shared && !shared_made_.insert(state.name).second) return;
-  const NameId name = calls_.program().parameters[parameter];
-  const std::string& text = calls_.program().values[Index(name)].name;
-  const LabelId label = machine_.AddLabel(text + "." + std::string(state.name));
+  const LabelId label = machine_.AddLabel(NameOf(parameter) + "." + std::string(state.name));
   machine_.New(type, label, Kind::kOptimizerState);
 }
 
@@ -351,11 +382,14 @@ void OptimizerStep::Take(const OptimizerRule& rule, const UpdateStep& step,
       if (!made.empty()) BindLocal(step.local, std::move(made));
       return;
     }
-    case UpdateStep::Type::kNorms: {
-      std::vector<TensorType> types;
-      for (const size_t parameter : group) types.push_back(step.making.type(TypeOf(parameter)));
-      return BindLocal(step.local, ForeachNorms(calls_, types, label_));
-    }
+    case UpdateStep::Type::kNorms:
+      return BindLocal(step.local, ForeachNorms(calls_, TypesOf(group, step.making.type), label_));
+    case UpdateStep::Type::kMuon:
+      return BindLocal(step.local, MuonUpdates(calls_, TypesOf(group, Same), label_));
+    case UpdateStep::Type::kSoap:
+      for (const size_t parameter : group)
+        soap_.Turn(parameter, NameOf(parameter), TypeOf(parameter));
+      return;
     case UpdateStep::Type::kAlias: {
       const std::vector<TensorId> same = locals_[static_cast<size_t>(step.from)];
       for (const TensorId tensor : same) machine_.Retain(tensor);
@@ -375,9 +409,17 @@ void OptimizerStep::Take(const OptimizerRule& rule, const UpdateStep& step,
     case UpdateStep::Type::kStates:
       for (const size_t parameter : group) MakeStates(rule, parameter);
       return;
+    case UpdateStep::Type::kAnew:  // LoopsOf
     case UpdateStep::Type::kEnd:
       return;
   }
+}
+
+std::vector<TensorType> OptimizerStep::TypesOf(std::span<const size_t> group,
+                                               TypeForParameter type) const {
+  std::vector<TensorType> types;
+  for (const size_t parameter : group) types.push_back(type(TypeOf(parameter)));
+  return types;
 }
 
 void OptimizerStep::Keep(const Making& making, size_t parameter) {
@@ -404,6 +446,10 @@ TensorId OptimizerStep::Make(const Making& making, size_t parameter) {
     PassScratch(machine_, sum, settings_.device, label_);
   }
   return tensor;
+}
+
+const std::string& OptimizerStep::NameOf(size_t parameter) const {
+  return calls_.program().values[Index(calls_.program().parameters[parameter])].name;
 }
 
 const TensorType& OptimizerStep::TypeOf(size_t parameter) const {

@@ -19,6 +19,7 @@
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/machine.h"
 #include "estimator/eager/optimizer_rule.h"
+#include "estimator/eager/soap_step.h"
 
 namespace onnxfit {
 
@@ -66,6 +67,13 @@ TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients);
 // Source: aten/src/ATen/native/cuda/ForeachReduceOp.cu, pytorch v2.11.0, and recorded events.
 std::vector<TensorId> ForeachNorms(CallTable& calls, const std::vector<TensorType>& tensors,
                                    LabelId label);
+
+// The norm of their norms, stacked: both are the caller's.  None is empty.
+struct NormOfNorms {
+  std::vector<TensorId> norms;
+  TensorId total = kNoTensor;
+};
+NormOfNorms TotalNorm(CallTable& calls, const std::vector<TensorType>& tensors, LabelId label);
 
 // An exponential moving average of the parameters, kept beside the model:
 //   ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))
@@ -146,14 +154,17 @@ class OptimizerStep {
   void Clip();
   TensorId NormOfAll(const Part& part);
   void StepGroup(const Group& group);
+  void ReturnFromStep();
   std::vector<Parameters> RunTogether(const OptimizerRule& rule, const Parameters& group) const;
   bool MakeAllStates(const OptimizerRule& rule, const Parameters& group);
   void MakeStates(const OptimizerRule& rule, size_t parameter);
   void MakeState(size_t parameter, const StateTensor& state);
   void Keep(const Making& making, size_t parameter);
   void Take(const OptimizerRule& rule, const UpdateStep& step, std::span<const size_t> group);
+  std::vector<TensorType> TypesOf(std::span<const size_t> group, TypeForParameter type) const;
   void BindLocal(Local local, std::vector<TensorId> tensors);
   TensorId Make(const Making& making, size_t parameter);
+  const std::string& NameOf(size_t parameter) const;
   const TensorType& TypeOf(size_t parameter) const;
 
   CallTable& calls_;
@@ -164,7 +175,8 @@ class OptimizerStep {
   std::vector<bool> in_32_bits_;  // by parameter
   GradScaler scaler_;
   AveragedModel averaged_;
-  LabelId label_;                           // of temporaries
+  LabelId label_;  // of temporaries
+  Soap soap_;
   TensorId norm_ = kNoTensor;               // of the gradients, where the loop holds it
   std::set<std::string_view> shared_made_;  // names of states
   std::vector<bool> has_states_;            // by parameter

@@ -1,6 +1,7 @@
 // Sources, each row by recorded events: the authors' lion-pytorch 0.2.5, transformers 5.17.0
 // (optimization.py), schedulefree 1.4.1 (adamw_schedulefree.py, sgd_schedulefree.py); timm 1.0.31
-// (optim/lion.py, adopt.py, lamb.py), by its source and peaks.
+// (optim/lion.py, adopt.py, lamb.py), prodigyopt 1.1.2 (prodigy.py) and ultralytics 8.4.190
+// (optim/muon.py), by their sources and peaks.  SOAP's is in soap_step.h.
 #include "estimator/eager/optimizer_rows.h"
 
 namespace onnxfit {
@@ -51,6 +52,24 @@ constexpr OptimizerSteps kAdafactorOfTransformers = {
 // schedulefree: the point z beside the parameter, which is y.
 constexpr States kScheduleFree = {{{"z", Same}, {"exp_avg_sq", Same}}};
 
+// MuSGD.step(), with nesterov: updates = torch._foreach_add(grads, buffers, alpha=momentum).
+constexpr OptimizerRule OfMuSgd(uint8_t args) {
+  OptimizerSteps steps = {};
+  size_t at = 0;
+  if ((args & kUseMuon) != 0) steps[at++] = kUpdateByMuon;
+  steps[at++] = Delete(Local::kGradient);
+  if ((args & kWeightDecay) != 0) steps[at++] = kDecay;
+  steps[at++] = Bind(Local::kUpdate, {Same});
+  return {.optimizer = Optimizer::kMuSgd,
+          .impl = OptimizerImpl::kForeach,
+          .args = args,
+          .states = (args & kUseMuon) != 0
+                        ? States{{{"momentum_buffer", Same}, {"momentum_buffer_SGD", Same}}}
+                        : States{{{"momentum_buffer", Same}}},
+          .in_step_itself = true,
+          .steps = steps};
+}
+
 constexpr OptimizerRule kOtherOptimizers[] = {
     {.optimizer = Optimizer::kLion,
      .impl = OptimizerImpl::kForLoop,
@@ -58,6 +77,29 @@ constexpr OptimizerRule kOtherOptimizers[] = {
      .states_made = StatesMade::kByStatement,
      .steps = {kMakeStates, Bind(Local::kEstimate, {Same}), Bind(Local::kUpdate, {Same}),
                Delete(Local::kEstimate), Delete(Local::kUpdate)}},
+
+    // p0 is one number for a parameter that is all zeros; which are, data decide.
+    {.optimizer = Optimizer::kProdigy,
+     .impl = OptimizerImpl::kForLoop,
+     .states = {{{"s", Same}, {"p0", Same}, {"exp_avg", Same}, {"exp_avg_sq", Same}}},
+     .states_made = StatesMade::kByStatement,
+     .steps = {kMakeStates,
+               // torch.dot(sliced_grad, p0.data - p.data).item(), s.abs().sum().item()
+               Bind(Local::kEstimate, {Same}), Pass({.type = Scalar, .product = true}),
+               Delete(Local::kEstimate), Bind(Local::kEstimate, {Same}),
+               Pass({.type = Scalar, .summed = Same}), Delete(Local::kEstimate), kLoopAnew,
+               Bind(Local::kDenominator, {Same})}},
+
+    {.optimizer = Optimizer::kSoap,
+     .impl = OptimizerImpl::kForLoop,
+     .states_made = StatesMade::kByStatement,
+     .in_step_itself = true,
+     .steps = {kTurnOfSoap}},
+
+    OfMuSgd(0),
+    OfMuSgd(kWeightDecay),
+    OfMuSgd(kUseMuon),
+    OfMuSgd(kUseMuon | kWeightDecay),
 
     {.optimizer = Optimizer::kAdafactorTransformers,
      .impl = OptimizerImpl::kForLoop,

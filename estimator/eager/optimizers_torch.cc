@@ -44,6 +44,20 @@ TensorType GramMatrix(const TensorType& parameter) {
   return {DType::kBFloat16, {side, side}};
 }
 
+// ASGD's scalars are on the device in every implementation.
+TensorType Fp32Number(const TensorType&) { return {DType::kFloat32, {}}; }
+constexpr States kAveraged = {
+    {{"step", Fp32Number}, {"eta", Fp32Number}, {"mu", Fp32Number}, {"ax", Same}}};
+// intermediate = torch._foreach_add(…); del intermediate; the same with _foreach_sub; then
+// new_etas and new_mus, numbers brought to the device.
+constexpr UpdateStep kIntermediate = Bind(Local::kUpdate, {Same});
+constexpr UpdateStep kNewEtas = Bind(Local::kNumerator, {Fp32Number});
+constexpr UpdateStep kNewMus = Bind(Local::kDenominator, {Fp32Number});
+
+constexpr States kSquaresAndDeltas = {{{"square_avg", Same}, {"acc_delta", Same}}};
+constexpr UpdateStep kStd = Bind(Local::kDenominator, {Same});
+constexpr UpdateStep kDelta = Bind(Local::kNumerator, {Same});
+
 // The update, whose norm is clamped, then five iterations of Newton and Schulz.
 constexpr OptimizerSteps MuonSteps() {
   OptimizerSteps steps = {Bind(Local::kUpdate, {Same}),
@@ -270,6 +284,33 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
      .args = kWeightDecay,
      .states = kInfinityNorm,
      .steps = {kNextGradient, kDecay, Pass({Same})}},
+
+    {.optimizer = Optimizer::kAdadelta,
+     .impl = OptimizerImpl::kForeach,
+     .states = kSquaresAndDeltas,
+     .steps = {kStd, kDelta}},
+    {.optimizer = Optimizer::kAdadelta,
+     .impl = OptimizerImpl::kForeach,
+     .args = kWeightDecay,
+     .states = kSquaresAndDeltas,
+     .steps = {kDecay, kStd, kDelta}},
+    {.optimizer = Optimizer::kAdadelta,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kSquaresAndDeltas,
+     .steps = {kStd, kDelta}},
+    {.optimizer = Optimizer::kAdadelta,
+     .impl = OptimizerImpl::kForLoop,
+     .args = kWeightDecay,
+     .states = kSquaresAndDeltas,
+     .steps = {kNextGradient, kDecay, kStd, kDelta}},
+
+    // What has decayed is the first intermediate.  A loop's temporaries become more where it
+    // begins to average (t0, 1e6 steps): no row.
+    {.optimizer = Optimizer::kAsgd,
+     .impl = OptimizerImpl::kForeach,
+     .states = kAveraged,
+     .steps = {kIntermediate, Delete(Local::kUpdate), kIntermediate, Delete(Local::kUpdate),
+               kNewEtas, kNewMus}},
 
     {.optimizer = Optimizer::kMuon,
      .impl = OptimizerImpl::kForLoop,

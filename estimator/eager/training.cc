@@ -245,12 +245,36 @@ class Training {
       if (Does(LoopFact::kCopiesLoss)) CopyLoss(mean);
       machine_.Release(std::exchange(loss, mean));
     }
+    if (Does(LoopFact::kAveragesLoss)) loss = SumAndAverage(loss);
     const TensorId old = std::exchange(loss_, loss);
     if (Does(LoopFact::kSumsLosses)) {
       last_loss_ = old;  // what the loop adds up is bound to its name when backward has returned
     } else if (old != kNoTensor) {
       machine_.Release(old);
     }
+  }
+
+  // loss, self.loss_items = …; self.loss = loss.sum(); self.tloss is that of the first batch, then
+  // (self.tloss * i + self.loss_items) / (i + 1).  The caller owns the sum.
+  TensorId SumAndAverage(TensorId loss) {
+    ReleaseIf(summand_);
+    summand_ = loss;
+    const DType dtype = machine_.tensor(loss).dtype;
+    const TensorId sum = NewScalar(dtype, "loss.sum()");
+    machine_.SetGradFn(sum, machine_.tensor(loss).grad_fn);
+    TensorId average = loss;
+    if (average_ == kNoTensor) {
+      machine_.Retain(loss);
+    } else {
+      const TensorId product = NewScalar(dtype, "tloss * i");
+      const TensorId total = NewScalar(dtype, "tloss * i + loss");
+      machine_.Release(product);
+      average = NewScalar(dtype, "tloss");
+      machine_.Release(total);
+    }
+    ReleaseIf(average_);
+    average_ = average;
+    return sum;
   }
 
   // loss.detach().clone()
@@ -266,7 +290,8 @@ class Training {
   // The loop itself, beside what a library does when it goes backward.
   bool DividesLoss() const {
     if (Does(LoopFact::kModelTakesLabels) || Does(LoopFact::kNamesMean)) return true;
-    return settings_.loop.accumulate > 1 && !Does(LoopFact::kDividesLoss);
+    const bool divides = !Does(LoopFact::kDividesLoss) && !Does(LoopFact::kAddsLosses);
+    return settings_.loop.accumulate > 1 && divides;
   }
 
   // `tensor` times a number, which the caller owns.
@@ -352,6 +377,8 @@ class Training {
   TensorId loss_ = kNoTensor;       // what the loop's loss holds
   TensorId last_loss_ = kNoTensor;  // and held, until backward has returned
   TensorId loss_copy_ = kNoTensor;  // for reports, where a library makes one
+  TensorId summand_ = kNoTensor;    // of the loss, where a library sums it up
+  TensorId average_ = kNoTensor;    // of losses, where a library has it
 };
 
 Trace RunEager(const Program& program, const TrainingSettings& settings, Holders* holders) {

@@ -73,6 +73,13 @@ void CheckRequest(const EstimateRequest& request) {
                            ToString(settings.optimizer)),
                fmt::format("--optimizer {}, which keeps more", ToString(rule.of_others)));
   }
+  if (settings.optimizer == Optimizer::kMuSgd || settings.optimizer == Optimizer::kSoap) {
+    RefuseForm("--optimizer",
+               fmt::format("expected one whose states do not depend on matrices with --params, "
+                           "found '{}'",
+                           ToString(settings.optimizer)),
+               "a MODEL file");
+  }
   const std::pair<std::string_view, bool> by_name[] = {
       {"--label-smoothing", settings.label_smoothing},
       {"--channels-last", settings.channels_last},

@@ -214,6 +214,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   }
   if (!cudnn.empty()) assumptions.push_back(cudnn);
   if (!in_place.empty()) assumptions.emplace_back(in_place);
+  if (request.settings.loop.library == LoopLibrary::kUltralytics) {
+    assumptions.emplace_back(
+        "ultralytics' micro-batches fill a step up to 64 samples (nbs), of which two take what more "
+        "do (--accumulate); optimizer=auto is MuSGD for more than 10000 iterations, AdamW for less");
+  }
   // A limit is met on a full card, and peaks are those of an endless one.
   if (request.alloc_conf.conf.memory_fraction < 1) {
     assumptions.emplace_back("the card is so large that its memory fraction is never reached");
@@ -275,6 +280,14 @@ std::string OptimizerAssumption(const Program& program, const TrainingSettings& 
     return "torchao compiles the step of a parameter: its buffers are those of Inductor's code in "
            "PyTorch 2.11";
   }
+  if (settings.optimizer == Optimizer::kSoap) {
+    return "SOAP updates its bases in every step here; with precondition_frequency=10 each tenth "
+           "is "
+           "such one; workspaces of eigh and qr are those of CUDA 13.0's cuSOLVER";
+  }
+  if (settings.optimizer == Optimizer::kProdigy) {
+    return "Prodigy keeps a copy of every parameter; of one that is all zeros it keeps a number";
+  }
   if (settings.optimizer != Optimizer::kMuon) return "";
   const std::vector<bool> hidden = AreHiddenMatrices(program);
   const auto count = std::ranges::count(hidden, true);
@@ -309,7 +322,7 @@ std::string LargerShare(const Program& program, const TrainingSettings& settings
 
 // "" where the allocator has all states.
 std::string PagedStates(const Program& program, const TrainingSettings& settings) {
-  if (settings.mode != Mode::kTrain) return "";
+  if (settings.mode != Mode::kTrain || settings.ranks.fsdp_offload) return "";
   const OptimizerRule& rule =
       FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
   const std::vector<bool> in_32_bits = AreStatesIn32Bits(program, settings);

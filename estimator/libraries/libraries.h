@@ -525,6 +525,7 @@ enum class LoopFact : uint8_t {
   kDecaysSome,          // the optimizer has two groups: parameters that decay, then others
   kClips,               // gradients, unless it is told otherwise
   kFusesAdamW,          // the same
+  kFusesAdam,           // the same
   kKeeps32Bits,         // in states of embeddings' weights, where the optimizer's are in 8
   kNamesMean,           // the loss divided by the number of micro-batches, be it 1, is the loss
   kCopiesLoss,          // which is reported, until the next batch comes
@@ -538,6 +539,15 @@ enum class LoopFact : uint8_t {
   kSmoothsLabels,       // by a formula of its own, unless it is told otherwise
   kReducesLast,         // of a step's micro-batches: gradients of others stay with their rank
   kReducesLastInDdp,    // the same, where the model is in DistributedDataParallel
+  kDecaysWeights,       // the optimizer has three groups: weights, norms and biases
+  kAveragesModel,       // in a copy of it, unless it is told otherwise
+  kLaysChannelsLast,    // the model, not its batches, unless it is told otherwise
+  kFillsStep,           // with micro-batches up to 64 samples, unless it is told otherwise
+  kAddsLosses,          // of micro-batches, which it divides by nothing
+  kAveragesLoss,        // beside its sum, in a number on the device
+  kHoldsEvenBatches,    // the first, the third, …: each until the next but one is taken
+  kAsksForWorkspaces,   // CUBLAS_WORKSPACE_CONFIG=:4096:8
+  kTellsClasses,        // its models that are known here: their outputs are logits of classes
 };
 bool DoesLoop(LoopLibrary library, LoopFact fact);
 

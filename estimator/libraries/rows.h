@@ -32,6 +32,7 @@ inline constexpr std::string_view kCornerNet =
 inline constexpr std::string_view kEdsr =
     "sanghyun-son/EDSR-PyTorch 1abac010a9080ed3af0a621e5c4b1a822ec2a8a4";
 inline constexpr std::string_view kLightning = "lightning 2.6.6";
+inline constexpr std::string_view kUltralytics = "ultralytics 8.4.190";
 
 struct NameFact {
   std::string_view name;

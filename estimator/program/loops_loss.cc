@@ -1,9 +1,12 @@
 #include "estimator/program/loops_loss.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/loss.h"
@@ -216,11 +219,28 @@ void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId label
   AppendLoss(writer, place, output, labels, settings.loss);
 }
 
+// A library's other losses are not known.
+void CheckTellsClasses(ProgramWriter& writer, NameId output) {
+  const TrainingSettings& settings = writer.settings();
+  const bool is_asked = DoesLoop(settings.loop.library, LoopFact::kTellsClasses) &&
+                        settings.loss == Loss::kCrossEntropy;
+  const size_t dims = TypeIn(writer, output).dims.size();
+  if (!is_asked || dims == 2) return;
+  throw Error({.where = "--loop",
+               .text = fmt::format(
+                   "expected a model that tells classes with {}, found an output of {} dimensions: "
+                   "losses of detection, masks and keypoints, which match predictions with the "
+                   "boxes of data, are not known here",
+                   ToString(settings.loop.library), dims),
+               .hint = "--loss mse, or none, without what such a loss takes"});
+}
+
 }  // namespace
 
 void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& model) {
   const TrainingSettings& settings = writer.settings();
   const bool has_loss = output != kNoName;
+  if (has_loss) CheckTellsClasses(writer, output);
   const bool in_model = has_loss && IsTheModels(settings) && TakesLoss(settings);
   const NameId labels =
       has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;

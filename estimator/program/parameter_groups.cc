@@ -10,9 +10,11 @@ namespace onnxfit {
 namespace {
 
 ParamGroups KindOf(const TrainingSettings& settings) {
+  if (settings.optimizer == Optimizer::kMuSgd) return ParamGroups::kUltralytics;
   if (settings.param_groups != ParamGroups::kOfLoop) return settings.param_groups;
   const LoopLibrary library = settings.loop.library;
   if (DoesLoop(library, LoopFact::kDecaysMatrices)) return ParamGroups::kTimm;
+  if (DoesLoop(library, LoopFact::kDecaysWeights)) return ParamGroups::kUltralytics;
   return DoesLoop(library, LoopFact::kDecaysSome) ? ParamGroups::kTransformers : ParamGroups::kOne;
 }
 
@@ -63,6 +65,12 @@ size_t GroupOf(ParamGroups kind, const Sorted& parameter) {
 // The group that decays.
 size_t DecayedOf(ParamGroups kind) { return kind == ParamGroups::kTimm ? 1 : 0; }
 
+// MuSGD's last group, which decays, too: matrices and kernels.  Source: as above.
+constexpr size_t kOfMuon = 3;
+bool IsForMuon(Optimizer optimizer, size_t dims) {
+  return optimizer == Optimizer::kMuSgd && (dims == 2 || dims == 4);
+}
+
 }  // namespace
 
 std::vector<ParameterGroup> ParameterGroupsOf(const Program& program,
@@ -70,14 +78,16 @@ std::vector<ParameterGroup> ParameterGroupsOf(const Program& program,
   const ParamGroups kind = KindOf(settings);
   const std::set<NameId> of_layer_norm = OfNorms(program, /*all=*/false);
   const std::set<NameId> of_norms = OfNorms(program, /*all=*/true);
-  std::vector<ParameterGroup> groups(3);
-  for (size_t i = 0; i < groups.size(); ++i) groups[i].decays = i == DecayedOf(kind);
+  std::vector<ParameterGroup> groups(kOfMuon + 1);
+  for (size_t i = 0; i < kOfMuon; ++i) groups[i].decays = i == DecayedOf(kind);
+  groups[kOfMuon].uses_muon = true;
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const NameId id = program.parameters[i];
     const ProgramValue& value = program.values[Index(id)];
     const Sorted sorted = {value.name, value.type.dims.size(), of_layer_norm.contains(id),
                            of_norms.contains(id)};
-    groups[GroupOf(kind, sorted)].parameters.push_back(i);
+    const bool is_for_muon = IsForMuon(settings.optimizer, sorted.dims);
+    groups[is_for_muon ? kOfMuon : GroupOf(kind, sorted)].parameters.push_back(i);
   }
   std::erase_if(groups, [](const ParameterGroup& group) { return group.parameters.empty(); });
   return groups;

@@ -11,6 +11,7 @@ namespace onnxfit {
 struct ParameterGroup {
   std::vector<size_t> parameters;  // by index into program.parameters
   bool decays = true;              // weight_decay is not set to 0 for it
+  bool uses_muon = false;          // use_muon, of ultralytics' MuSGD
 };
 
 // Those of `settings`, which may be the loop's: in the order in which they are stepped.  None is

@@ -30,21 +30,25 @@ def _is_named(value: object) -> bool:
     return value is None or isinstance(value, (str, list, tuple))
 
 
-def _optimizer_keywords(optimizer: object, model: object) -> Dict[str, object]:
+def _optimizer_keywords(optimizer: object, model: object, loop: object) -> Dict[str, object]:
     if _is_named(optimizer):
         return {"optimizer": optimizer}
     module = model if callable(getattr(model, "named_parameters", None)) else None
     found = optimizers.flags_of(optimizer, module)  # type: ignore[arg-type]
+    groups = found.groups
+    is_loops = loop not in (None, "plain") and found.optimizer != "musgd"
+    if is_loops and optimizers.has_one_group(optimizer):
+        groups = "one"  # where the loop would make others
     return {"optimizer": found.optimizer, "optimizer_impl": found.impl,
-            "optimizer_args": found.args, "param_groups": found.groups}
+            "optimizer_args": found.args, "param_groups": groups}
 
 
 @contextmanager
 def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: Mapping[str, Any],
               takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
     """The file of `model`, and all keywords: what they leave open, the model says."""
-    told = {**keywords, **_optimizer_keywords(keywords["optimizer"], model),
-            "loss": losses.flag_of(keywords["loss"])}
+    optimizer = _optimizer_keywords(keywords["optimizer"], model, keywords.get("loop"))
+    told = {**keywords, **optimizer, "loss": losses.flag_of(keywords["loss"])}
     if losses.smooths(keywords["loss"]):
         told["label_smoothing"] = True
     # Go before those of an object.

@@ -24,7 +24,7 @@ class RunFlags(TypedDict, total=False):
     optimizer_args: Names  # weight_decay, nesterov, amsgrad; or "none"
     param_groups: Optional[str]  # auto, one, matrices, transformers, timm or ultralytics
     training_args: Optional[str]  # the path of a JSON file
-    loop: Optional[str]  # plain, accelerate, trainer, lightning or timm
+    loop: Optional[str]  # plain, accelerate, trainer, lightning, timm or ultralytics
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool

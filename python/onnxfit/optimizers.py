@@ -18,6 +18,8 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("torch", "RMSprop"): "rmsprop",
     ("torch", "Adagrad"): "adagrad",
     ("torch", "Adafactor"): "adafactor",
+    ("torch", "Adadelta"): "adadelta",
+    ("torch", "ASGD"): "asgd",
     ("lion_pytorch", "Lion"): "lion",
     ("bitsandbytes", "AdamW8bit"): "adamw-8bit",
     ("bitsandbytes", "PagedAdamW8bit"): "paged-adamw-8bit",
@@ -33,10 +35,13 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("torch", "RAdam"): "radam",
     ("torch", "Adamax"): "adamax",
     ("bitsandbytes", "AdEMAMix"): "ademamix-32bit",
+    ("bitsandbytes", "AdEMAMix32bit"): "ademamix-32bit",
     ("bitsandbytes", "AdEMAMix8bit"): "ademamix-8bit",
     ("bitsandbytes", "PagedAdEMAMix"): "paged-ademamix-32bit",
+    ("bitsandbytes", "PagedAdEMAMix32bit"): "paged-ademamix-32bit",
     ("bitsandbytes", "PagedAdEMAMix8bit"): "paged-ademamix-8bit",
     ("bitsandbytes", "SGD8bit"): "sgdm-8bit",
+    ("bitsandbytes", "RMSprop"): "rmsprop-32bit",
     ("bitsandbytes", "RMSprop32bit"): "rmsprop-32bit",
     ("bitsandbytes", "RMSprop8bit"): "rmsprop-8bit",
     ("bitsandbytes", "Adagrad8bit"): "adagrad-8bit",
@@ -49,6 +54,19 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("transformers", "Adafactor"): "adafactor-transformers",
     ("schedulefree", "AdamWScheduleFree"): "schedule-free-adamw",
     ("schedulefree", "SGDScheduleFree"): "schedule-free-sgd",
+    ("prodigyopt", "Prodigy"): "prodigy",
+    ("ultralytics", "MuSGD"): "musgd",
+    ("soap", "SOAP"): "soap",  # the file that nikhilvyas/SOAP asks to copy
+}
+
+# Classes of bitsandbytes whose states have as many bits as they are told (optim_bits).
+_OF_8_BITS: Mapping[str, str] = {
+    "ademamix-32bit": "ademamix-8bit",
+    "paged-ademamix-32bit": "paged-ademamix-8bit",
+    "lion-32bit": "lion-8bit",
+    "paged-lion-32bit": "paged-lion-8bit",
+    "paged-adamw-32bit": "paged-adamw-8bit",
+    "rmsprop-32bit": "rmsprop-8bit",
 }
 
 # Settings of a group that the command knows by name (--optimizer-args), where they are not zero.
@@ -65,6 +83,9 @@ _COUNTED: Mapping[str, Sequence[str]] = {
     "adamax": ("weight_decay",),
     "timm-adopt": ("weight_decay",),
     "timm-lamb": ("weight_decay",),
+    "adadelta": ("weight_decay",),
+    "asgd": ("weight_decay",),
+    "musgd": ("weight_decay",),
 }
 
 # Those that take memory which it does not count, and what they are where they do not.
@@ -79,6 +100,14 @@ _UNCOUNTED: Mapping[str, Mapping[str, object]] = {
     "radam": {"maximize": False, "differentiable": False},
     "adamax": {"maximize": False, "differentiable": False},
     "adafactor": {"maximize": False},
+    "timm-lion": {"caution": False, "maximize": False},
+    "timm-adopt": {"caution": False, "maximize": False, "differentiable": False},
+    "timm-lamb": {"caution": False},
+    "adadelta": {"maximize": False, "differentiable": False, "capturable": False},
+    "asgd": {"maximize": False, "differentiable": False, "capturable": False},
+    "prodigy": {"slice_p": 1, "fsdp_in_use": False},
+    "soap": {"precondition_1d": False, "merge_dims": False, "normalize_grads": False,
+             "max_precond_dim": 10000},
     "adafactor-transformers": {"beta1": None, "scale_parameter": False},
 }
 
@@ -136,8 +165,8 @@ def _groups_of(groups: List[Dict[str, Any]]) -> Optional[str]:
     return "matrices" if all(are_matrices[0]) and not any(are_matrices[1]) else None
 
 
-def _say_groups(groups: List[Dict[str, Any]]) -> None:
-    if len(groups) < 2 or _groups_of(groups):
+def _say_groups(name: str, groups: List[Dict[str, Any]]) -> None:
+    if len(groups) < 2 or _groups_of(groups) or name == "musgd":  # which has ultralytics' groups
         return
     keys = {key for group in groups for key in group if key not in _SIZELESS}
     differ = sorted(key for key in keys
@@ -158,6 +187,10 @@ def _say_missing(groups: List[Dict[str, Any]], model: torch.nn.Module) -> None:
              "group; the answer counts optimizer state for them, too")
 
 
+def has_one_group(optimizer: object) -> bool:
+    return len(getattr(optimizer, "param_groups")) == 1
+
+
 def flags_of(optimizer: object, model: Optional[torch.nn.Module] = None) -> OptimizerFlags:
     """The flags of a torch.optim object (or Lion's, or bitsandbytes').  What its answer leaves
     out is said in a warning; `model` is asked whether all of its parameters are there."""
@@ -165,8 +198,10 @@ def flags_of(optimizer: object, model: Optional[torch.nn.Module] = None) -> Opti
     groups: List[Dict[str, Any]] = getattr(optimizer, "param_groups")
     if name == "sgd" and groups[0].get("momentum"):
         name = "sgdm"
+    if getattr(getattr(optimizer, "args", None), "optim_bits", 32) == 8:
+        name = _OF_8_BITS.get(name, name)
     _say_uncounted(name, groups)
-    _say_groups(groups)
+    _say_groups(name, groups)
     if model is not None:
         _say_missing(groups, model)
     return OptimizerFlags(name, _impl_of(groups[0]), _args_of(name, groups), _groups_of(groups))

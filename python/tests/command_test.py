@@ -8,15 +8,45 @@ import tempfile
 import subprocess
 import sys
 import unittest
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import onnxfit
-from onnxfit import _command
+from onnxfit import _command, optimizers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LENET = ROOT / "models/lenet.onnxtxt"
 RESNET = ROOT / "tests/data/pt2/resnet18.train.pt2"
+
+
+class OptimizersOfLibraries(unittest.TestCase):
+    """By the names of their classes: these are not theirs."""
+
+    @staticmethod
+    def flags(module, name, group, **attributes):
+        kind = type(name, (), {"__module__": module})
+        optimizer = kind()
+        optimizer.param_groups = [{"params": [], **group}]
+        for attribute, value in attributes.items():
+            setattr(optimizer, attribute, value)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", onnxfit.OnnxfitWarning)
+            found = optimizers.flags_of(optimizer)
+        return found.optimizer, [str(warning.message) for warning in said]
+
+    def test_bits_of_bitsandbytes_are_told_by_arguments(self):
+        for name, bits, expected in [
+                ("AdEMAMix", 8, "ademamix-8bit"), ("AdEMAMix", 32, "ademamix-32bit"),
+                ("AdEMAMix32bit", 32, "ademamix-32bit"), ("RMSprop", 8, "rmsprop-8bit"),
+                ("PagedAdEMAMix32bit", 32, "paged-ademamix-32bit")]:
+            told = SimpleNamespace(optim_bits=bits)
+            self.assertEqual(self.flags("bitsandbytes.optim", name, {}, args=told), (expected, []))
+
+    def test_what_timms_are_told_is_said(self):
+        self.assertEqual(self.flags("timm.optim.lamb", "Lamb", {"caution": True}),
+                         ("timm-lamb", ["optimizer: what caution=True takes is not in the figures"]))
 
 
 class Estimates(unittest.TestCase):
@@ -143,7 +173,8 @@ class Errors(unittest.TestCase):
             "schedule-free-sgd, nadam, radam, adamax, ademamix-32bit, ademamix-8bit, "
             "paged-ademamix-32bit, paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, "
             "adagrad-8bit, torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, "
-            "timm-lion, timm-adopt, timm-lamb or muon, found 'adamv' (did you mean 'adam'?)")
+            "timm-lion, timm-adopt, timm-lamb, adadelta, asgd, prodigy, musgd, soap or "
+            "muon, found 'adamv' (did you mean 'adam'?)")
 
     def test_hints_stand_apart(self):
         error = self.refusal(LENET, gpu="nosuch")

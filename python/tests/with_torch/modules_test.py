@@ -146,6 +146,8 @@ class Optimizers(unittest.TestCase):
             (lambda m: optim.RMSprop(m.parameters()), ("rmsprop", None)),
             (lambda m: optim.Adagrad(m.parameters()), ("adagrad", None)),
             (lambda m: optim.Adafactor(m.parameters()), ("adafactor", None)),
+            (lambda m: optim.Adadelta(m.parameters(), foreach=False), ("adadelta", "for-loop")),
+            (lambda m: optim.ASGD(m.parameters()), ("asgd", None)),
         ]
         for make, expected in rows:
             self.assertEqual(self.settings(make), (expected, []))
@@ -182,8 +184,15 @@ class Optimizers(unittest.TestCase):
 
     def test_others_are_refused(self):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
-            self.settings(lambda m: torch.optim.ASGD(m.parameters()))
-        self.assertIn("found torch.optim.asgd.ASGD", str(caught.exception))
+            self.settings(lambda m: torch.optim.Rprop(m.parameters()))
+        self.assertIn("found torch.optim.rprop.Rprop", str(caught.exception))
+
+    def test_one_group_goes_before_those_of_a_loop(self):
+        model = resnet18()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for loop, groups in [("timm", "one"), ("plain", None)]:
+            answer = onnxfit.estimate(model, IMAGES, optimizer=optimizer, loop=loop)
+            self.assertEqual(answer.settings.param_groups, groups)
 
     def test_losses(self):
         def adam(model):

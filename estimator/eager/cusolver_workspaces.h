@@ -1,0 +1,16 @@
+// What cuSOLVER asks for beside the results of torch.linalg, in bytes, of square matrices in fp32.
+// Source: allocations of torch 2.11.0 (CUDA 13.0) on an H200, of 46 sizes from 1 to 8192; formulas
+// that give them to the byte, but for alignment within one block of PyTorch's allocator.
+#pragma once
+
+#include <cstdint>
+
+namespace onnxfit {
+
+// torch.linalg.eigh of `n` rows.
+int64_t EighWorkspaceBytes(int64_t n);
+
+// torch.linalg.qr of `n` rows: its factorization.  What makes Q of it asks for less.
+int64_t QrWorkspaceBytes(int64_t n);
+
+}  // namespace onnxfit
