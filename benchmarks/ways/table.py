@@ -9,6 +9,7 @@ VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
 
 FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
 BOTH, ONE, FP16 = [FP32, AMP], [FP32], [(8, "amp-fp16")]
+LARGER_BF16 = [(8, "bf16"), (32, "bf16")]
 LARGER = [(16, "fp32"), (32, "amp-bf16")]  # so that activations decide, and not AdamW
 # Of every kind of tensor that optimizers tell apart: matrices, vectors, kernels of convolutions,
 # few elements and many, one weight in two places.
@@ -183,6 +184,18 @@ WAYS = {
     "fsdp2-bf16-accumulate-unsynced": Way(
         f"{RANKS} fsdp --fsdp-policy bf16 --accumulate 2 --no-sync", "ranks:fsdp_bf16",
         settings=ONE, micro_batches="ranks:set_sync", networks=FOR_RANKS),
+    "zero2": Way(f"{RANKS} zero2 --reduce-bucket 5000000", "deepspeeds:on_host",
+                 loop="deepspeeds:Zero2", settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3": Way(f"{RANKS} zero3", "deepspeeds:on_host", loop="deepspeeds:Zero3",
+                 settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3-buckets": Way(
+        f"{RANKS} zero3 --reduce-bucket 1000000 --prefetch-bucket 900000 "
+        "--persistence-threshold 10000", "deepspeeds:on_host", loop="deepspeeds:Zero3InBuckets",
+        settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3-checkpoint": Way(
+        f"{RANKS} zero3 --checkpoint auto --reduce-bucket 1000000 --prefetch-bucket 900000 "
+        "--persistence-threshold 10000", "deepspeeds:with_checkpoints",
+        loop="deepspeeds:Zero3InBuckets", settings=LARGER_BF16, networks=FOR_RANKS),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

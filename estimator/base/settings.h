@@ -110,10 +110,10 @@ enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 
 // How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
 // ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
-// ranks keep gradients of their share alone; with fsdp each has a part of every parameter
-// (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that few ranks share, as other
-// such groups do.
-enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid };
+// ranks keep gradients of their share alone, zero3 the same of parameters, too; with fsdp each has
+// a part of every parameter (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that
+// few ranks share, as other such groups do.
+enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kZero3, kFsdp, kFsdpHybrid };
 
 // Arguments of torch.optim's optimizers that take memory, as bits.
 enum OptimizerArg : uint8_t { kWeightDecay = 1, kNesterov = 2, kAmsgrad = 4 };
@@ -235,8 +235,9 @@ inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUs
                                                             {"eager", AttentionUse::kEager}};
 
 inline constexpr Spelling<Strategy> kStrategies[] = {
-    {"single", Strategy::kNone}, {"ddp", Strategy::kDdp},   {"zero1", Strategy::kZero1},
-    {"zero2", Strategy::kZero2}, {"fsdp", Strategy::kFsdp}, {"fsdp-hybrid", Strategy::kFsdpHybrid}};
+    {"single", Strategy::kNone},           {"ddp", Strategy::kDdp},     {"zero1", Strategy::kZero1},
+    {"zero2", Strategy::kZero2},           {"zero3", Strategy::kZero3}, {"fsdp", Strategy::kFsdp},
+    {"fsdp-hybrid", Strategy::kFsdpHybrid}};
 
 inline constexpr Spelling<LoopLibrary> kLoopLibraries[] = {{"plain", LoopLibrary::kPlain},
                                                            {"accelerate", LoopLibrary::kAccelerate},
@@ -370,7 +371,16 @@ struct RankSettings {
   bool fsdp_policy = false;
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
+  // The same of its stage 3: elements that are gathered ahead of their use, and of the largest
+  // parameter that stays whole between steps.
+  int64_t prefetch_bucket = 50'000'000;
+  int64_t persistence_threshold = 100'000;
 };
+
+// Whether DeepSpeed's engine trains.
+constexpr bool IsOfDeepSpeed(Strategy strategy) {
+  return strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+}
 
 constexpr bool IsFullySharded(Strategy strategy) {
   return strategy == Strategy::kFsdp || strategy == Strategy::kFsdpHybrid;

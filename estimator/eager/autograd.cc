@@ -147,7 +147,8 @@ class Engine {
       hooks_.unpack(id);
     }
     if (call == GradNode::kArrival) return PassOn(id, incoming);
-    if (call == GradNode::kSink) return PassAsTheyAre(incoming);
+    if (call == GradNode::kReturn) hooks_.enter(machine_.node(id).parameter);
+    if (call == GradNode::kSink || call == GradNode::kReturn) return PassAsTheyAre(incoming);
     return call == GradNode::kRerun ? hooks_.rerun(id, incoming) : Gradients(calls_, id, incoming);
   }
 

@@ -56,11 +56,17 @@ void Forward::Run(size_t first, size_t last, bool grad) {
       i = Index(spans_[Index(span)].last);
     } else {
       if (span >= 0) EnterSpan(span);
-      Run(static_cast<int32_t>(i), grad);
+      RunHooked(static_cast<int32_t>(i), grad);
     }
     if (is_inside_ && Index(spans_[Index(activations_.back().span)].last) == i) LeaveSpan();
     if (!dicts_.empty() && i == Index(last_store_)) LeaveDicts();
   }
+}
+
+void Forward::RunHooked(int32_t index, bool grad) {
+  if (hooks_.before) hooks_.before(index, /*again=*/false);
+  Run(index, grad);
+  if (hooks_.after) hooks_.after(index, /*again=*/false);
 }
 
 void Forward::Run(int32_t index, bool grad) {
@@ -288,6 +294,7 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
     activation.saved += kept.size();
     activation.last_saving = index;
     activation.saves_inputs_alone =
+        !calls_.rule(index).saves_behind &&
         std::ranges::all_of(kept, [](const Saved& saved) { return kInputs.Has(saved.slot); });
     return activation.nodes[index] = machine_.NewNode(std::move(node));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -42,6 +43,14 @@ class Forward {
   // Runs the calls from `first` to before `last`, in the order of the program.  With `grad`,
   // a node is made where a gradient is wanted.
   void Run(size_t first, size_t last, bool grad);
+  // What modules' hooks do before and behind calls, and whether those run a second time, under a
+  // checkpoint.
+  struct CallHooks {
+    std::function<void(int32_t call, bool again)> before;
+    std::function<void(int32_t call, bool again)> after;
+  };
+  void HookCalls(CallHooks hooks) { hooks_ = std::move(hooks); }
+
   // Lets go of the casts that torch.autocast kept.
   void ExitAutocast();
 
@@ -105,6 +114,8 @@ class Forward {
   void Pack(const QuantizedWeight& weight);
   void PackRows(const QuantizedWeight& weight);
   void Run(int32_t index, bool grad);
+  void RunHooked(int32_t index, bool grad);
+  void RunAgain(int32_t index, const Activation& activation);
   Frame Enter(int32_t index) const;
   void Leave(int32_t index, Frame& frame);
   void Allocate(int32_t index, Frame& frame);
@@ -157,6 +168,7 @@ class Forward {
   CallTable& calls_;
   Machine& machine_;
   InPlaceUse in_place_;
+  CallHooks hooks_;
   std::vector<TensorId> names_;                // by name: what it holds, one reference
   std::vector<bool> is_cached_;                // by name: a cast that autocast keeps
   std::vector<bool> is_buffer_;                // by name; both empty before PlaceModel

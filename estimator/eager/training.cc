@@ -20,6 +20,7 @@
 #include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/eager/zero_partition.h"
+#include "estimator/eager/zero_stage3.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
 
@@ -73,7 +74,7 @@ class Training {
   void Place() {
     forward_.PlaceModel();
     if (!has_backward() || settings_.ranks.strategy == Strategy::kNone) return;
-    settings_.ranks.strategy == Strategy::kZero2 ? Partition() : JoinRanks();
+    IsOfDeepSpeed(settings_.ranks.strategy) ? InitializeEngine() : JoinRanks();
   }
 
   // fully_shard(model)
@@ -87,8 +88,22 @@ class Training {
   }
 
   // deepspeed.initialize(model=model, optimizer=…, config=…)
+  void InitializeEngine() {
+    CheckZeroPartition(program_, settings_);
+    settings_.ranks.strategy == Strategy::kZero3 ? PartitionParameters() : Partition();
+  }
+
+  void PartitionParameters() {
+    zero3_.emplace(calls_, forward_, gradients_, outputs_.model_end);
+    zero3_->Construct();
+    optimizer_.StepShards(zero3_->ShardTypes());
+    std::vector<size_t> stepped;
+    for (const std::vector<size_t>& group : zero3_->groups()) stepped.push_back(group[0]);
+    optimizer_.StepOnly(stepped);
+    gradients_.HookAccumulation([this](size_t parameter) { zero3_->TakeGradient(parameter); });
+  }
+
   void Partition() {
-    CheckZeroPartition(settings_);
     zero_.emplace(calls_, forward_, gradients_);
     zero_->Construct();
     optimizer_.StepShards(zero_->ShardTypes());
@@ -140,12 +155,26 @@ class Training {
       if (!is_last && Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
-    if (zero_) zero_->BeginStep();
-    optimizer_.Run();
-    if (zero_) zero_->EndStep();
+    zero3_ ? StepByGroup() : Step();
     if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     const bool drops = settings_.loop.zero_grad == ZeroGrad::kAfterStep;
     if (drops || Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
+  }
+
+  void Step() {
+    if (zero_) zero_->BeginStep();
+    optimizer_.Run();
+    if (zero_) zero_->EndStep();
+  }
+
+  void StepByGroup() {
+    zero3_->BeginStep();
+    for (const std::vector<size_t>& group : zero3_->groups()) {
+      zero3_->BeginGroup(group);
+      optimizer_.RunOf(group[0]);
+      zero3_->EndGroup(group);
+    }
+    zero3_->EndStep();
   }
 
   void InferenceStep(int32_t step) {
@@ -175,7 +204,9 @@ class Training {
     std::vector<TensorId> old;
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
     const bool holds_result = Does(LoopFact::kHoldsResult);
+    if (zero3_) zero3_->BeginForward();
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
+    if (zero3_) zero3_->EndForward();
     if (ddp_ && grad) ddp_->AfterForward(forward_, outputs_.names);
     if (evaluation_) evaluation_->DropAttributes();
     if (!holds_result) ReleaseAll(old);
@@ -242,6 +273,7 @@ class Training {
 
   // The loop itself, beside what a library does when it goes backward.
   bool DividesLoss() const {
+    if (IsOfDeepSpeed(settings_.ranks.strategy)) return false;  // its engine does
     if (Does(LoopFact::kModelTakesLabels) || Does(LoopFact::kNamesMean)) return true;
     return settings_.loop.accumulate > 1 && !Does(LoopFact::kDividesLoss);
   }
@@ -275,15 +307,19 @@ class Training {
 
   // scaler.scale(loss [/ accumulate]).backward()
   void RunBackward() {
-    const TensorId mean = Does(LoopFact::kDividesLoss) ? Multiple(loss_, "loss / 1") : kNoTensor;
+    const bool is_of_engine = IsOfDeepSpeed(settings_.ranks.strategy);
+    const bool divides = Does(LoopFact::kDividesLoss) || is_of_engine;
+    const TensorId mean = divides ? Multiple(loss_, "loss / 1") : kNoTensor;
     const TensorId loss = mean == kNoTensor ? loss_ : mean;
-    const TensorId scaled = optimizer_.ScaleLoss();
-    if (scaled != kNoTensor) FollowFrom(loss, scaled);
+    // DeepSpeed's engine multiplies by its scale, which is 1 but for fp16.
+    const TensorId scaled = is_of_engine ? Multiple(loss, "loss * 1") : optimizer_.ScaleLoss();
+    if (scaled != kNoTensor && !is_of_engine) FollowFrom(loss, scaled);
     const TensorId root = scaled == kNoTensor ? loss : scaled;
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
       if (fsdp_) fsdp_->BeginBackward();
       onnxfit::RunBackward(calls_, root, gradients_, hooks_);
       if (zero_) zero_->EndBackward();
+      if (zero3_) zero3_->EndBackward();
     }
     for (const TensorId tensor : {scaled, mean, std::exchange(last_loss_, kNoTensor)}) {
       if (tensor != kNoTensor) machine_.Release(tensor);
@@ -308,20 +344,28 @@ class Training {
   LoopBatches batches_;
   ParameterGradients gradients_;
   OptimizerStep optimizer_;
-  const BackwardHooks hooks_ = {.unpack = [this](GradNodeId node) { forward_.Unpack(node); },
-                                .rerun =
-                                    [this](GradNodeId node, const std::vector<TensorId>& incoming) {
-                                      return forward_.Rerun(node, incoming, gradients_, hooks_);
-                                    },
-                                .enter = [this](int32_t module) { fsdp_->BeforeBackward(module); },
-                                .leave = [this](int32_t module) { fsdp_->AfterBackward(module); },
-                                .end =
-                                    [this] {
-                                      if (fsdp_) fsdp_->EndBackward();
-                                      if (ddp_) ddp_->EndBackward();
-                                    }};
+  const BackwardHooks hooks_ = {
+      .unpack = [this](GradNodeId node) { forward_.Unpack(node); },
+      .rerun =
+          [this](GradNodeId node, const std::vector<TensorId>& incoming) {
+            return forward_.Rerun(node, incoming, gradients_, hooks_);
+          },
+      .enter =
+          [this](int32_t module) {
+            zero3_ ? zero3_->BeforeBackward(module) : fsdp_->BeforeBackward(module);
+          },
+      .leave =
+          [this](int32_t module) {
+            zero3_ ? zero3_->AfterBackward(module) : fsdp_->AfterBackward(module);
+          },
+      .end =
+          [this] {
+            if (fsdp_) fsdp_->EndBackward();
+            if (ddp_) ddp_->EndBackward();
+          }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
   std::optional<ZeroPartition> zero_;
+  std::optional<ZeroStage3> zero3_;
   std::optional<FullySharded> fsdp_;      // the same, where each has a part of it
   std::optional<Evaluation> evaluation_;  // behind each step
   const MadeOutputs outputs_ = FindOutputs(program_);

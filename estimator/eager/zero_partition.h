@@ -15,7 +15,7 @@
 namespace onnxfit {
 
 // Throws Error where these settings ask for what is not known of it.
-void CheckZeroPartition(const TrainingSettings& settings);
+void CheckZeroPartition(const Program& program, const TrainingSettings& settings);
 
 // The first rank's part, of as many elements as any rank's, which begins with the first parameter.
 class ZeroPartition {

@@ -148,6 +148,8 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.fsdp_offload);
        key.Add(s.ranks.reduce_bucket);
        key.Add(s.ranks.overlap_comm);
+       key.Add(s.ranks.prefetch_bucket);
+       key.Add(s.ranks.persistence_threshold);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     // Evaluation has a program of its own.
