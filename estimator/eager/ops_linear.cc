@@ -31,8 +31,9 @@ void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
   const NameId bias = call.inputs.size() > 2 ? call.inputs[2] : kNoName;
   const StridedType type = dispatcher.TypeOf(x);
   if (dispatcher.shares_parameters()) {
-    const bool is_one_kernel = type.dims.size() == 2 && bias != kNoName;
-    return dispatcher.MakeResult(is_one_kernel ? "zero3_addmm" : "zero3_linear", call.inputs);
+    if (type.dims.size() > 2 || bias == kNoName)
+      return dispatcher.MakeResult("zero3_linear", call.inputs);
+    return dispatcher.MakeResult("zero3_addmm", {bias, x, call.inputs[1]});
   }
   const auto weight = [&] {
     return TransposedWeight(dispatcher, call.inputs[1], type.dims.back());
@@ -185,27 +186,23 @@ constexpr BackwardSteps kFirstFirst = {MakeGrad(1),
                                        Uses(Workspace::kCublas),
                                        MakeGrad(0)};
 
-// Both are saved, whichever gradient is wanted.
-constexpr std::array<Gradient, 5> kLinearOfZero3 = {Reads(In(0) | In(1)), Reads(In(0) | In(1)),
-                                                    PassThrough()};
-constexpr BackwardSteps kInOrder = {MakeGrad(0), Uses(Workspace::kCublas), MakeGrad(1),
-                                    Uses(Workspace::kCublas), MakeGrad(2)};
-
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
-    // DeepSpeed's in the place of linear, which looks at the weight again in backward: of two
-    // dimensions with a bias, and others.  Source: LinearFunctionForZeroStage3 of
+    // DeepSpeed's in the place of linear, which saves no view of the weight, but input and weight
+    // whichever gradient is wanted: of two dimensions with a bias, and others.  Source: LinearFunctionForZeroStage3 of
     // deepspeed/runtime/zero/linear.py, DeepSpeed 0.19.8 (memory_efficient_linear, as by default).
     {.name = "zero3_addmm",
      .saves_behind = true,
-     .gradients = kLinearOfZero3,
+     .gradients = {PassThrough(), Reads(In(1) | In(2)), Reads(In(1) | In(2))},
      .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
-     .backward = kInOrder},
+     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+                  MakeGrad(0)}},
     {.name = "zero3_linear",
      .saves_behind = true,
-     .gradients = kLinearOfZero3,
+     .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1)), PassThrough()},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = kInOrder},
+     .backward = {MakeGrad(0), Uses(Workspace::kCublas), MakeGrad(1), Uses(Workspace::kCublas),
+                  MakeGrad(2)}},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
     // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward, if that takes the
     // product; its gradient is the incoming one, summed up by the engine.

@@ -210,6 +210,7 @@ void ZeroPartition::PassNorms() const {
 void ZeroPartition::BeginStep() {
   if (added_up_ == kNoTensor) return;
   PassNorms();
+  norm_before_ = std::exchange(norm_, New(DType::kFloat32, 1, Kind::kTemporary));
   TensorId own = added_up_;
   if (begins_.size() > 1 && begins_[1] < partition_) {
     own = New(type_, partition_, Kind::kGradient);
@@ -224,6 +225,9 @@ void ZeroPartition::BeginStep() {
   gradients_.Set(kFirst, own);
 }
 
-void ZeroPartition::EndStep() { gradients_.Drop(kFirst, machine_); }
+void ZeroPartition::EndStep() {
+  gradients_.Drop(kFirst, machine_);
+  if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
+}
 
 }  // namespace onnxfit

@@ -1,6 +1,7 @@
 #include "estimator/eager/zero_stage3.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -12,10 +13,20 @@ constexpr int32_t kModelItself = 0;
 
 constexpr int64_t kGroupElements = 1'000'000'000;  // sub_group_size, by default
 
+// Of what modules are given, what their calls read.
 std::vector<SpanValues> ValuesOfRuns(const Program& program, const HookedModules& modules) {
   std::vector<CallSpan> spans;
   for (const HookedRun& run : modules.runs) spans.push_back(run.span);
-  return ValuesAcross(program, spans);
+  std::vector<SpanValues> values = ValuesAcross(program, spans);
+  for (size_t i = 0; i < spans.size(); ++i) {
+    std::set<NameId> read;
+    for (int32_t call = spans[i].first; call <= spans[i].last; ++call) {
+      const std::vector<NameId>& inputs = program.calls[Index(call)].inputs;
+      read.insert(inputs.begin(), inputs.end());
+    }
+    std::erase_if(values[i].given, [&](NameId name) { return !read.contains(name); });
+  }
+  return values;
 }
 
 }  // namespace
@@ -180,6 +191,12 @@ void ZeroStage3::EndBackward() {
 void ZeroStage3::BeginStep() {
   coordinator_.ReleaseAll();
   for (const std::vector<size_t>& group : groups_) scattered_.PassNorms(group);
+  norm_before_ = std::exchange(norm_, machine_.New({DType::kFloat64, {}}, label_));
+}
+
+void ZeroStage3::EndStep() {
+  coordinator_.GatherPersistent();
+  if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
 }
 
 }  // namespace onnxfit

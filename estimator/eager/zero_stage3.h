@@ -46,7 +46,7 @@ class ZeroStage3 {
   void BeginStep();
   void BeginGroup(const std::vector<size_t>& group) { scattered_.Flatten(group); }
   void EndGroup(const std::vector<size_t>& group) { gradients_.Drop(group[0], machine_); }
-  void EndStep() { coordinator_.GatherPersistent(); }
+  void EndStep();
 
  private:
   // What a module is given, as its caller has it.
@@ -74,6 +74,8 @@ class ZeroStage3 {
   std::vector<std::vector<size_t>> ends_;    // the same that it ends, inner ones first
   std::vector<Arguments> arguments_;         // by run
   std::vector<int64_t> awaited_;             // by module: ds_grads_remaining
+  TensorId norm_ = kNoTensor;         // _global_grad_norm, in 64 bits
+  TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
   LabelId label_;
 };
 
