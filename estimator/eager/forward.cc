@@ -301,13 +301,20 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
   if (recomputed_ != nullptr) GiveBack(index, kept);
   for (const auto& [tensor, slot] : kept) {
     if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
-    node.saved.push_back(tensor);
+    node.saved.push_back(recomputed_ == nullptr ? tensor : TakeDetached(tensor));
   }
   const GradNodeId made = machine_.NewNode(std::move(node));
   for (const auto& [tensor, slot] : kept) {
     machine_.NoteHolder(made, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
   }
   return made;
+}
+
+// What a second run saves: its hook returns x.detach(), which keeps what a parameter has by then.
+TensorId Forward::TakeDetached(TensorId tensor) {
+  const TensorId detached = machine_.Detach(tensor);
+  machine_.Release(tensor);
+  return detached;
 }
 
 // Under torch.no_grad() what is written over has the history that it had.

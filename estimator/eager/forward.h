@@ -160,6 +160,7 @@ class Forward {
   void LeaveSpan();
   void KeepInNode(std::vector<Saved>& kept, GradNode& node);
   GradNodeId Pack(int32_t index, GradNode node, const std::vector<Saved>& kept);
+  TensorId TakeDetached(TensorId tensor);
   bool Waits(GradNodeId node, int32_t index) const;
   void GiveBack(int32_t index, const std::vector<Saved>& kept);
   void Recompute(Activation& activation);
