@@ -5,7 +5,8 @@ from typing import NamedTuple
 # What each was run with, beside torch 2.11.0, transformers 5.17.0, torchvision, timm and diffusers
 # as in ../zoo.
 VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
-            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6"}
+            "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6",
+            "deepspeed": "0.19.8"}
 
 FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
 BOTH, ONE, FP16 = [FP32, AMP], [FP32], [(8, "amp-fp16")]

@@ -200,21 +200,23 @@ TensorType SemaphoresOfBias(const CallTypes& call) {
   return ScratchBytes(ScratchOfBias(call).semaphore_bytes);
 }
 
+constexpr Slots kAllOfLinear = In(0) | In(1) | In(2);
+
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
-    // DeepSpeed's in the place of linear, which saves no view of the weight, but input and weight
-    // whichever gradient is wanted: of two dimensions with a bias, and others.  Source:
+    // DeepSpeed's in the place of linear, which saves no view of the weight, but all that it is
+    // given, whichever gradient is wanted: of two dimensions with a bias, and others.  Source:
     // LinearFunctionForZeroStage3 of deepspeed/runtime/zero/linear.py, DeepSpeed 0.19.8
     // (memory_efficient_linear, as by default).
     {.name = "zero3_addmm",
      .saves_behind = true,
-     .gradients = {Reads({}), Reads(In(1) | In(2)), Reads(In(1) | In(2))},
+     .gradients = {Reads(kAllOfLinear), Reads(kAllOfLinear), Reads(kAllOfLinear)},
      .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
      .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
                   MakeGrad(0), ScratchWith(0, PartialsOfBias), ScratchWith(0, SemaphoresOfBias)}},
     {.name = "zero3_linear",
      .saves_behind = true,
-     .gradients = {Reads(In(0) | In(1)), Reads(In(0) | In(1)), Reads({})},
+     .gradients = {Reads(kAllOfLinear), Reads(kAllOfLinear), Reads(kAllOfLinear)},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
      .backward = {MakeGrad(0), Uses(Workspace::kCublas), MakeGrad(1), Uses(Workspace::kCublas),
                   MakeGrad(2), ScratchWith(2, PartialsOfBias), ScratchWith(2, SemaphoresOfBias)}},

@@ -19,8 +19,7 @@
 #include "estimator/eager/loop_batches.h"
 #include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
-#include "estimator/eager/zero_partition.h"
-#include "estimator/eager/zero_stage3.h"
+#include "estimator/eager/zero_engine.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
 
@@ -74,7 +73,11 @@ class Training {
   void Place() {
     forward_.PlaceModel();
     if (!has_backward() || settings_.ranks.strategy == Strategy::kNone) return;
-    IsOfDeepSpeed(settings_.ranks.strategy) ? InitializeEngine() : JoinRanks();
+    if (IsOfDeepSpeed(settings_.ranks.strategy)) {
+      zero_.emplace(calls_, forward_, gradients_, optimizer_, outputs_.model_end);
+    } else {
+      JoinRanks();
+    }
   }
 
   // fully_shard(model)
@@ -85,30 +88,6 @@ class Training {
     batches_.HandOver([this](const TensorType& type) { return fsdp_->InputType(type); });
     optimizer_.StepShards(fsdp_->ShardTypes());
     if (settings_.ranks.fsdp_offload) optimizer_.StepOnly({});
-  }
-
-  // deepspeed.initialize(model=model, optimizer=…, config=…)
-  void InitializeEngine() {
-    CheckZeroPartition(program_, settings_);
-    settings_.ranks.strategy == Strategy::kZero3 ? PartitionParameters() : Partition();
-  }
-
-  void PartitionParameters() {
-    zero3_.emplace(calls_, forward_, gradients_, outputs_.model_end);
-    zero3_->Construct();
-    optimizer_.StepShards(zero3_->ShardTypes());
-    std::vector<size_t> stepped;
-    for (const std::vector<size_t>& group : zero3_->groups()) stepped.push_back(group[0]);
-    optimizer_.StepOnly(stepped);
-    gradients_.HookAccumulation([this](size_t parameter) { zero3_->TakeGradient(parameter); });
-  }
-
-  void Partition() {
-    zero_.emplace(calls_, forward_, gradients_);
-    zero_->Construct();
-    optimizer_.StepShards(zero_->ShardTypes());
-    optimizer_.StepOnly({0});
-    gradients_.HookAccumulation([this](size_t parameter) { zero_->TakeGradient(parameter); });
   }
 
   // DistributedDataParallel(model); with zero1 ZeroRedundancyOptimizer(model.parameters(), …), too.
@@ -155,26 +134,10 @@ class Training {
       if (!is_last && Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
-    zero3_ ? StepByGroup() : Step();
+    zero_ ? zero_->Step() : optimizer_.Run();
     if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     const bool drops = settings_.loop.zero_grad == ZeroGrad::kAfterStep;
     if (drops || Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
-  }
-
-  void Step() {
-    if (zero_) zero_->BeginStep();
-    optimizer_.Run();
-    if (zero_) zero_->EndStep();
-  }
-
-  void StepByGroup() {
-    zero3_->BeginStep();
-    for (const std::vector<size_t>& group : zero3_->groups()) {
-      zero3_->BeginGroup(group);
-      optimizer_.RunOf(group[0]);
-      zero3_->EndGroup(group);
-    }
-    zero3_->EndStep();
   }
 
   void InferenceStep(int32_t step) {
@@ -204,9 +167,9 @@ class Training {
     std::vector<TensorId> old;
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
     const bool holds_result = Does(LoopFact::kHoldsResult);
-    if (zero3_) zero3_->BeginForward();
+    if (zero_) zero_->BeginForward();
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
-    if (zero3_) zero3_->EndForward();
+    if (zero_) zero_->EndForward();
     if (ddp_ && grad) ddp_->AfterForward(forward_, outputs_.names);
     if (evaluation_) evaluation_->DropAttributes();
     if (!holds_result) ReleaseAll(old);
@@ -319,7 +282,6 @@ class Training {
       if (fsdp_) fsdp_->BeginBackward();
       onnxfit::RunBackward(calls_, root, gradients_, hooks_);
       if (zero_) zero_->EndBackward();
-      if (zero3_) zero3_->EndBackward();
     }
     for (const TensorId tensor : {scaled, mean, std::exchange(last_loss_, kNoTensor)}) {
       if (tensor != kNoTensor) machine_.Release(tensor);
@@ -352,11 +314,11 @@ class Training {
           },
       .enter =
           [this](int32_t module) {
-            zero3_ ? zero3_->BeforeBackward(module) : fsdp_->BeforeBackward(module);
+            zero_ ? zero_->BeforeBackward(module) : fsdp_->BeforeBackward(module);
           },
       .leave =
           [this](int32_t module) {
-            zero3_ ? zero3_->AfterBackward(module) : fsdp_->AfterBackward(module);
+            zero_ ? zero_->AfterBackward(module) : fsdp_->AfterBackward(module);
           },
       .end =
           [this] {
@@ -364,8 +326,7 @@ class Training {
             if (ddp_) ddp_->EndBackward();
           }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
-  std::optional<ZeroPartition> zero_;
-  std::optional<ZeroStage3> zero3_;
+  std::optional<ZeroEngine> zero_;
   std::optional<FullySharded> fsdp_;      // the same, where each has a part of it
   std::optional<Evaluation> evaluation_;  // behind each step
   const MadeOutputs outputs_ = FindOutputs(program_);

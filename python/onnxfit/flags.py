@@ -28,7 +28,7 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp or fsdp-hybrid
+    strategy: Optional[str]  # single, ddp, zero1, zero2, zero3, fsdp or fsdp-hybrid
     world: Union[int, str]  # ranks; "auto" in an estimate
     ddp_views: bool
     ddp_static_graph: bool
@@ -39,7 +39,9 @@ class RunFlags(TypedDict, total=False):
     fsdp_reshard: Optional[int]  # ranks
     fsdp_offload: bool
     fsdp_policy: Optional[str]  # bf16
-    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
+    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2 or zero3
+    prefetch_bucket: Optional[int]  # the same that are gathered ahead, with zero3
+    persistence_threshold: Optional[int]  # the same of what stays whole, with zero3
     overlap_comm: bool  # of DeepSpeed's zero2
     mode: Optional[str]  # train or eval
     loss_output: Optional[str]
