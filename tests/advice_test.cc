@@ -79,6 +79,8 @@ const Row kRows[] = {
     {"gpt2.dynamo.onnx", "-b 1 --strategy zero1 --world 4", "--strategy fsdp", "-b 1"},
     {"gpt2.dynamo.onnx", "-b 1 --strategy zero2 -p bf16", "--reduce-bucket 50000000",
      "-b 1 --strategy zero2 -p bf16 --reduce-bucket 10000000"},
+    {"gpt2.dynamo.onnx", "-b 1 --strategy zero2 -p bf16", "--strategy zero3",
+     "-b 1 --strategy zero3 -p bf16"},
     {kLong, "-b 16 --dim S=512 --prefetch 40", "--prefetch 0", "-b 16 --dim S=512"},
     {kWide, "-b 4096 --eval-batch 4096 --eval-keep 8", "--eval-keep 1",
      "-b 4096 --eval-batch 4096"},

@@ -188,6 +188,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"clone", In(0), {}},
       {"contiguous", {}, {}},  // taken apart, as the next four
       {"linear", {}, {}},
+      {"zero3_addmm", In(0), In(0) | In(1) | In(2)},  // of Python's: all that it is given
+      {"zero3_linear", In(0), In(0) | In(1) | In(2)},
       {"prelu", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},

@@ -9,6 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/onnx/loader.h"
+#include "tests/residual_net.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::zero_partition_test {
@@ -80,7 +81,7 @@ TEST_CASE("what is not known of it is refused") {
   const auto error = [](TrainingSettings settings) -> std::string {
     settings.ranks.strategy = Strategy::kZero2;
     try {
-      CheckZeroPartition(settings);
+      CheckZeroPartition({}, settings);
     } catch (const Error& e) {
       return e.what();
     }
@@ -91,30 +92,6 @@ TEST_CASE("what is not known of it is refused") {
         "--strategy: expected -p bf16 or fp32 with zero2, which keeps parameters in 32 bits beside "
         "those of the model, found amp-bf16");
   CHECK(error({.clip_grad = true}) == "--strategy: expected no --clip-grad with zero2");
-}
-
-// Four of x = x + Linear(4096, 1024)(ReLU()(Linear(1024, 4096)(x))), then Linear(1024, 10).
-std::string ResidualNet() {
-  std::string weights;
-  std::string nodes;
-  std::string last = "x";
-  for (const char* l : {"0", "1", "2", "3"}) {
-    weights += fmt::format(
-        R"(float[4096, 1024] uw{0} = ["location": "none"], float[4096] ub{0} = ["location": "none"],
-           float[1024, 4096] dw{0} = ["location": "none"], float[1024] db{0} = ["location": "none"],)",
-        l);
-    nodes += fmt::format(
-        "u{0} = Gemm <transB = 1> ({1}, uw{0}, ub{0}) r{0} = Relu (u{0}) "
-        "d{0} = Gemm <transB = 1> (r{0}, dw{0}, db{0}) x{0} = Add ({1}, d{0}) ",
-        l, last);
-    last = std::string("x") + l;
-  }
-  return fmt::format(
-      R"(net (float[N, 1024] x) => (float[N, 10] y)
-         < {} float[10, 1024] hw = ["location": "none"], float[10] hb = ["location": "none"] > {{
-           {} y = Gemm <transB = 1> ({}, hw, hb)
-         }})",
-      weights, nodes, last);
 }
 
 struct Truth {

@@ -53,6 +53,22 @@ ZeroStage3::ZeroStage3(CallTable& calls, Forward& forward, ParameterGradients& g
     ends_[Index(span.last)].insert(ends_[Index(span.last)].begin(), i);
   }
   SetGroups();
+  FindLeaves();
+}
+
+void ZeroStage3::FindLeaves() {
+  of_leaf_.resize(modules_.parameters.size());
+  is_in_leaf_.resize(gradients_.size());
+  const std::vector<NameId>& trained = calls_.program().parameters;
+  for (size_t module = 0; module < of_leaf_.size(); ++module) {
+    if (!modules_.are_leaves[module]) continue;
+    for (const size_t i : modules_.parameters[module]) {
+      const auto at = std::ranges::find(trained, gathered_.names()[i]) - trained.begin();
+      if (at == std::ssize(trained)) continue;
+      of_leaf_[module].push_back(static_cast<size_t>(at));
+      is_in_leaf_[static_cast<size_t>(at)] = true;
+    }
+  }
 }
 
 // _create_fp16_sub_groups
@@ -179,8 +195,21 @@ void ZeroStage3::Return(const std::vector<NameId>& names, int32_t module) {
   }
 }
 
+// Gradients of a whole wait for all of them (register_full_backward_hook).
+void ZeroStage3::TakeGradient(size_t parameter) {
+  if (!is_in_leaf_[parameter]) scattered_.Take(parameter);
+}
+
+void ZeroStage3::TakeGradientsOf(int32_t module) {
+  for (const size_t i : of_leaf_[Index(module)]) {
+    if (gradients_.Has(i)) scattered_.Take(i);
+  }
+}
+
 void ZeroStage3::AfterBackward(int32_t module) {
-  if (--awaited_[Index(module)] == 0) coordinator_.Release(module, /*is_forward=*/false);
+  if (--awaited_[Index(module)] != 0) return;
+  TakeGradientsOf(module);
+  coordinator_.Release(module, /*is_forward=*/false);
 }
 
 void ZeroStage3::EndBackward() {

@@ -39,7 +39,7 @@ class ZeroStage3 {
   // has come; when that of a parameter has.
   void BeforeBackward(int32_t module) { coordinator_.Fetch(module, /*is_forward=*/false); }
   void AfterBackward(int32_t module);
-  void TakeGradient(size_t parameter) { scattered_.Take(parameter); }
+  void TakeGradient(size_t parameter);
   void EndBackward();
 
   // Around the optimizer's step, and that of a group.
@@ -53,6 +53,8 @@ class ZeroStage3 {
   using Arguments = std::vector<std::pair<NameId, TensorId>>;
 
   void SetGroups();
+  void FindLeaves();
+  void TakeGradientsOf(int32_t module);
   void Hook();
   void Before(int32_t call, bool again);
   void After(int32_t call, bool again);
@@ -70,12 +72,14 @@ class ZeroStage3 {
   const std::vector<SpanValues> values_;  // by run
   ParameterCoordinator coordinator_;
   std::vector<std::vector<size_t>> groups_;
-  std::vector<std::vector<size_t>> begins_;  // by call: the runs that it begins, outer ones first
-  std::vector<std::vector<size_t>> ends_;    // the same that it ends, inner ones first
-  std::vector<Arguments> arguments_;         // by run
-  std::vector<int64_t> awaited_;             // by module: ds_grads_remaining
-  TensorId norm_ = kNoTensor;         // _global_grad_norm, in 64 bits
-  TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
+  std::vector<std::vector<size_t>> begins_;   // by call: the runs that it begins, outer ones first
+  std::vector<std::vector<size_t>> ends_;     // the same that it ends, inner ones first
+  std::vector<Arguments> arguments_;          // by run
+  std::vector<int64_t> awaited_;              // by module: ds_grads_remaining
+  std::vector<std::vector<size_t>> of_leaf_;  // by module that is a whole: its trained parameters
+  std::vector<bool> is_in_leaf_;              // by trained parameter
+  TensorId norm_ = kNoTensor;                 // _global_grad_norm, in 64 bits
+  TensorId norm_before_ = kNoTensor;          // the engine's, until the step has ended
   LabelId label_;
 };
 

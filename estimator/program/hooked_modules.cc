@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/module_runs.h"
+#include "estimator/program/statements.h"
 
 namespace onnxfit {
 namespace {
@@ -21,6 +24,7 @@ class HookFinder {
     for (size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
     modules_of_runs_.resize(runs_.all().size(), kModel);
     by_path_[""] = kModel;
+    FindLeaves();
   }
 
   HookedModules Find() {
@@ -30,6 +34,8 @@ class HookFinder {
     for (const std::set<size_t>& owned : owned_) {
       found_.parameters.emplace_back(owned.begin(), owned.end());
     }
+    found_.are_leaves.resize(owned_.size());
+    for (const std::string& path : leaves_) found_.are_leaves[by_path_.at(path)] = true;
     std::ranges::stable_sort(found_.runs, {}, [](const HookedRun& run) { return run.span.first; });
     return std::move(found_);
   }
@@ -40,10 +46,35 @@ class HookFinder {
     return owned_.size() - 1;
   }
 
+  void FindLeaves() {
+    const std::vector<ModuleCall> forwards = FindModuleCalls(program_, runs_);
+    for (size_t i = 0; i < forwards.size(); ++i) {
+      const bool is_leaf = std::ranges::any_of(forwards[i].statements, [&](const Statement& s) {
+        if (s.source == kNoStatement) return false;
+        const SourceStatement& line = program_.source.At(s.source);
+        return IsLeafForward(line.file, line.text);
+      });
+      if (is_leaf) leaves_.insert(program_.modules.PathOf(runs_.all()[i].module));
+    }
+  }
+
+  // The leaf around `path`, itself aside, or "".
+  std::string_view LeafAround(std::string_view path) const {
+    for (size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.')) {
+      path = path.substr(0, dot);
+      if (const auto leaf = leaves_.find(path); leaf != leaves_.end()) return *leaf;
+    }
+    return "";
+  }
+
   void AddRun(size_t index) {
     const ModuleRun& run = runs_.all()[index];
     if (Index(run.first) >= model_end_) return;
     const std::string& path = program_.modules.PathOf(run.module);
+    if (const std::string_view leaf = LeafAround(path); !leaf.empty()) {
+      modules_of_runs_[index] = by_path_.find(leaf)->second;
+      return;
+    }
     const auto [found, is_new] = by_path_.try_emplace(path, owned_.size());
     if (is_new) NewModule();
     modules_of_runs_[index] = found->second;
@@ -73,7 +104,14 @@ class HookFinder {
     const std::string_view path = program_.values[Index(name)].name;
     const size_t dot = path.rfind('.');
     if (dot == std::string_view::npos) return;
-    const auto found = by_path_.find(path.substr(0, dot));
+    const std::string_view leaf = LeafAround(path);
+    Own(leaf.empty() ? path.substr(0, dot) : leaf, index);
+    const std::optional<std::string_view> reader = OutsideReaderOf(path);
+    if (reader) Own(*reader, index);
+  }
+
+  void Own(std::string_view path, size_t index) {
+    const auto found = by_path_.find(path);
     if (found != by_path_.end()) owned_[found->second].insert(index);
   }
 
@@ -82,6 +120,7 @@ class HookFinder {
   const ModuleRuns runs_;
   std::map<NameId, size_t> index_of_;
   std::map<std::string, size_t, std::less<>> by_path_;
+  std::set<std::string, std::less<>> leaves_;  // paths
   std::vector<size_t> modules_of_runs_;
   std::vector<std::set<size_t>> owned_;  // by module
   HookedModules found_;

@@ -15,9 +15,11 @@ struct HookedRun {
 
 struct HookedModules {
   // By module, the whole model first.  Those of the model's list whose names lie in the module's
-  // path and in no other module's, and those that its own calls read: a weight that several have is
-  // of each.  Indices into the list.
+  // path and in no other module's, and those that its own calls read, or its forward beside them
+  // (OutsideReader): a weight that several have is of each.  Indices into the list.
   std::vector<std::vector<size_t>> parameters = {};
+  // By module: whether it is taken for a whole, whose parts have no hooks (IsLeafForward).
+  std::vector<bool> are_leaves = {};
   // All but the whole model's, in the order in which they begin, the outer before the inner.
   std::vector<HookedRun> runs = {};
 };
