@@ -68,13 +68,23 @@ TEST_CASE("full buckets are reduced, and what is larger than one on its own") {
 }
 
 TEST_CASE("the part's gradient is put together, and then in 32 bits") {
-  // First the norms of a's and b's, in 64 bits.
-  const std::string norms = fmt::format("{} 8 {} 8", 8 * 4, 8 * 96);
+  // First the norms of a's and b's, in 64 bits, and that of all, which stays.
+  const std::string norms = fmt::format("{} 8 {} 8 4", 8 * 4, 8 * 96);
   CHECK(AskedIn(2, Phase::kOptimizer, Partitioned(1000)) ==
         fmt::format("{} {} {}", norms, 2 * kPart, 4 * kPart));
   TrainingSettings fp32 = Partitioned(1000);
   fp32.precision = Precision::kFp32;
   CHECK(AskedIn(2, Phase::kOptimizer, fp32) == fmt::format("{} {}", norms, 4 * kPart));
+}
+
+TEST_CASE("what is not known of stage 3 is refused") {
+  TrainingSettings settings = {.precision = Precision::kBf16};
+  settings.lora.rank = 8;
+  settings.ranks.strategy = Strategy::kZero2;
+  CHECK_NOTHROW(CheckZeroPartition({}, settings));
+  settings.ranks.strategy = Strategy::kZero3;
+  CHECK_THROWS_WITH_AS(CheckZeroPartition({}, settings),
+                       "--strategy: expected no --lora with zero3", Error);
 }
 
 TEST_CASE("what is not known of it is refused") {

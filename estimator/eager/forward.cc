@@ -304,8 +304,9 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
     node.saved.push_back(recomputed_ == nullptr ? tensor : TakeDetached(tensor));
   }
   const GradNodeId made = machine_.NewNode(std::move(node));
-  for (const auto& [tensor, slot] : kept) {
-    machine_.NoteHolder(made, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Holder holder = {.type = Holder::Type::kSaved, .id = index, .slot = kept[i].slot};
+    machine_.NoteHolder(made, holder, machine_.node(made).saved[i]);
   }
   return made;
 }

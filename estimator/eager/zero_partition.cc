@@ -45,6 +45,7 @@ void CheckZeroPartition(const Program& program, const TrainingSettings& settings
   if (settings.optimizer == Optimizer::kMuon) refuse("-o muon");
   if (settings.ranks.strategy != Strategy::kZero3) return;
   if (!program.flat_weights.empty()) refuse("recurrent layers");
+  if (settings.lora.rank > 0) refuse("--lora");
   if (AreReentrant(program, settings)) refuse("checkpoints with use_reentrant=True");
 }
 

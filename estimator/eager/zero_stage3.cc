@@ -92,7 +92,8 @@ std::vector<TensorType> ZeroStage3::ShardTypes() const {
   return types;
 }
 
-// Parts in 32 bits are copied twice; a gradient is made for a moment.
+// Parts in 32 bits are copies of what they were cast to, if they were; a gradient is made for a
+// moment.
 void ZeroStage3::Construct() {
   gathered_.Partition();
   machine_.New({DType::kBool, {1}}, label_);  // inf_or_nan_tracker
@@ -102,10 +103,10 @@ void ZeroStage3::Construct() {
   for (const std::vector<size_t>& group : groups_) {
     const TensorType& type = types[group[0]];
     largest.dims[0] = std::max(largest.dims[0], type.dims[0]);
-    if (calls_.settings().precision == Precision::kFp32) continue;
-    const TensorId converted = machine_.New(type, label_);
+    const bool is_cast = calls_.settings().precision != Precision::kFp32;
+    const TensorId cast = is_cast ? machine_.New(type, label_) : kNoTensor;
     machine_.New(type, label_, Kind::kParameter);
-    machine_.Release(converted);
+    if (is_cast) machine_.Release(cast);
   }
   machine_.Release(machine_.New(largest, label_));
   scattered_.Construct();
