@@ -131,7 +131,7 @@ void CheckGroups(const Options& options) {
   const ParamGroups groups = options.request.settings.param_groups;
   if (groups == ParamGroups::kOfLoop || groups == ParamGroups::kOne) return;
   const Strategy strategy = options.request.settings.ranks.strategy;
-  if (strategy == Strategy::kZero1 || strategy == Strategy::kZero2) {
+  if (strategy == Strategy::kZero1 || IsOfDeepSpeed(strategy)) {
     throw Error({.where = "--param-groups",
                  .text = fmt::format("expected one group with --strategy {}, which gives ranks "
                                      "their shares by group, found {}",
@@ -195,21 +195,24 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
   const auto is_given = [&](std::string_view flag) {
     return std::ranges::find(given, flag) != given.end();
   };
-  const RankFlag flags[] = {{"--reduce-bucket", is_given("--reduce-bucket"), {kZero2}},
-                            {"--overlap-comm", ranks.overlap_comm, {kZero2}},
-                            {"--ddp-views", ranks.gradients_as_views, {kDdp, kZero1}},
-                            {"--ddp-static-graph", ranks.static_graph, {kDdp, kZero1}},
-                            {"--no-sync", ranks.no_sync, {kDdp, kZero1, kFsdp, kFsdpHybrid}},
-                            {"--shard-world", is_given("--shard-world"), {kFsdpHybrid}},
-                            {"--fsdp-modules", !ranks.fsdp_modules.empty(), {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-keep", ranks.fsdp_keep, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-reshard", ranks.fsdp_reshard > 0, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-offload", ranks.fsdp_offload, {kFsdp, kFsdpHybrid}},
-                            {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}},
-                            {"--schedule", is_given("--schedule"), {kPipeline}},
-                            {"--stage", ranks.pipeline.stage.has_value(), {kPipeline}},
-                            {"--drop-outputs", ranks.pipeline.drops_outputs, {kPipeline}},
-                            {"--split-at", !ranks.pipeline.begins.empty(), {kPipeline}}};
+  const RankFlag flags[] = {
+      {"--reduce-bucket", is_given("--reduce-bucket"), {kZero2, kZero3}},
+      {"--prefetch-bucket", is_given("--prefetch-bucket"), {kZero3}},
+      {"--persistence-threshold", is_given("--persistence-threshold"), {kZero3}},
+      {"--overlap-comm", ranks.overlap_comm, {kZero2}},
+      {"--ddp-views", ranks.gradients_as_views, {kDdp, kZero1}},
+      {"--ddp-static-graph", ranks.static_graph, {kDdp, kZero1}},
+      {"--no-sync", ranks.no_sync, {kDdp, kZero1, kFsdp, kFsdpHybrid}},
+      {"--shard-world", is_given("--shard-world"), {kFsdpHybrid}},
+      {"--fsdp-modules", !ranks.fsdp_modules.empty(), {kFsdp, kFsdpHybrid}},
+      {"--fsdp-keep", ranks.fsdp_keep, {kFsdp, kFsdpHybrid}},
+      {"--fsdp-reshard", ranks.fsdp_reshard > 0, {kFsdp, kFsdpHybrid}},
+      {"--fsdp-offload", ranks.fsdp_offload, {kFsdp, kFsdpHybrid}},
+      {"--fsdp-policy", ranks.fsdp_policy, {kFsdp, kFsdpHybrid}},
+      {"--schedule", is_given("--schedule"), {kPipeline}},
+      {"--stage", ranks.pipeline.stage.has_value(), {kPipeline}},
+      {"--drop-outputs", ranks.pipeline.drops_outputs, {kPipeline}},
+      {"--split-at", !ranks.pipeline.begins.empty(), {kPipeline}}};
   for (const auto& [flag, is_set, strategies] : flags) {
     if (!is_set || std::ranges::find(strategies, ranks.strategy) != strategies.end()) continue;
     std::vector<std::string_view> names;
@@ -288,7 +291,7 @@ void CheckMemoryFormat(const TrainingSettings& settings) {
   if (!settings.channels_last) return;
   const Strategy strategy = settings.ranks.strategy;
   std::string_view flag;
-  const bool is_shared = IsFullySharded(strategy) || strategy == Strategy::kZero2;
+  const bool is_shared = IsFullySharded(strategy) || IsOfDeepSpeed(strategy);
   if (is_shared || strategy == Strategy::kPipeline) flag = "--strategy";
   if (settings.quantize.kind != Quantization::kNone) flag = "--quantize";
   if (settings.compile != Compiling::kNone) flag = "--compile";

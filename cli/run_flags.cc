@@ -454,10 +454,22 @@ std::vector<Flag> RunFlags() {
          if (t.text != "bf16") Refuse(t, "bf16");
          o.request.settings.ranks.fsdp_policy = true;
        }},
-      {"--reduce-bucket", "", "N", kGroup, "elements of a bucket of DeepSpeed's (zero2)",
+      {"--reduce-bucket", "", "N", kGroup, "elements of a bucket of DeepSpeed's (zero2, zero3)",
        "500000000",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.reduce_bucket = ParseWhole(t, 1, kMostBucket);
+       }},
+      {"--prefetch-bucket", "", "N", kGroup,
+       "elements that are gathered ahead (zero3: stage3_prefetch_bucket_size)", "50000000",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.prefetch_bucket = ParseWhole(t, 0, kMostBucket);
+       }},
+      {"--persistence-threshold", "", "N", kGroup,
+       "elements of the largest parameter that stays whole between steps (zero3: "
+       "stage3_param_persistence_threshold)",
+       "100000",
+       [](const Typed& t, Options& o) {
+         o.request.settings.ranks.persistence_threshold = ParseWhole(t, 0, kMostBucket);
        }},
       {"--overlap-comm", "", "", kGroup,
        "two of DeepSpeed's buckets take turns, reduced on a stream of their own (zero2)", "",

@@ -133,7 +133,7 @@ struct RefusedArgument {
   bool of_evaluation = false;
 };
 
-constexpr std::string_view kRanksHint = "leave it out, and type --strategy fsdp --world N or zero2";
+constexpr std::string_view kRanksHint = "leave it out, and type --strategy fsdp --world N, zero2 or zero3";
 
 constexpr RefusedArgument kRefused[] = {
     {"deepspeed", "a run on one card", kRanksHint},

@@ -33,6 +33,17 @@ constexpr char kWideRelu[] = R"(
     y = MatMul (b, head)
   })";
 
+// Of more elements than DeepSpeed's stage 3 keeps whole for backward.
+constexpr char kHuge[] = R"(
+  net (float[N, 16384] x) => (float[N, 16384] y)
+  < float[16384, 16384] a = ["location": "none"], float[16384, 16384] b = ["location": "none"],
+    float[16384, 16384] c = ["location": "none"], float[16384, 16384] d = ["location": "none"],
+    float[16384, 16384] e = ["location": "none"], float[16384, 16384] f = ["location": "none"],
+    float[16384, 16384] g = ["location": "none"], float[16384, 16384] h = ["location": "none"] > {
+    i = MatMul (x, a) j = MatMul (i, b) k = MatMul (j, c) l = MatMul (k, d)
+    m = MatMul (l, e) n = MatMul (m, f) o = MatMul (n, g) y = MatMul (o, h)
+  })";
+
 struct Row {
   std::string model;    // a text, or a file's name
   std::string asked;    // flags with which it does not fit
@@ -79,6 +90,7 @@ const Row kRows[] = {
     {"gpt2.dynamo.onnx", "-b 1 --strategy zero1 --world 4", "--strategy fsdp", "-b 1"},
     {"gpt2.dynamo.onnx", "-b 1 --strategy zero2 -p bf16", "--reduce-bucket 50000000",
      "-b 1 --strategy zero2 -p bf16 --reduce-bucket 10000000"},
+    {kHuge, "-b 1 --strategy zero2 -p bf16", "--strategy zero3", "-b 1 --strategy zero3 -p bf16"},
     {kLong, "-b 16 --dim S=512 --prefetch 40", "--prefetch 0", "-b 16 --dim S=512"},
     {kWide, "-b 4096 --eval-batch 4096 --eval-keep 8", "--eval-keep 1",
      "-b 4096 --eval-batch 4096"},

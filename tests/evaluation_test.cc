@@ -136,6 +136,8 @@ TEST_CASE("what evaluation is not known of is refused") {
   };
   CHECK(error({}).empty());
   CHECK(error({.ranks = {.strategy = Strategy::kDdp}}).empty());
+  CHECK(error({.ranks = {.strategy = Strategy::kZero3}}) ==
+        "--eval-batch: expected no --strategy zero3");
   CHECK(error({.ranks = {.strategy = Strategy::kZero2}}) ==
         "--eval-batch: expected no --strategy zero2");
   CHECK(error({.compile = Compiling::kInductor}) == "--eval-batch: expected no --compile");

@@ -192,6 +192,8 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"part_of_bias", In(0), {}},
       {"from_local", In(0), {}},
       {"all_reduce", In(0), {}},
+      {"zero3_addmm", In(0), In(0) | In(1) | In(2)},  // of Python's: all that it is given
+      {"zero3_linear", In(0), In(0) | In(1) | In(2)},
       {"prelu", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},

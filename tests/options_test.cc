@@ -340,10 +340,14 @@ TEST_CASE("a flag about another one is not taken alone") {
   refused({"m", "--checkpoint-reentrant"},
           "--checkpoint-reentrant: expected beside --checkpoint, which is missing");
   refused({"m", "--world", "4"}, "--world: expected beside --strategy, which is missing");
+  CHECK(Parse({"m.onnx", "--strategy=zero3", "--persistence-threshold=0"})
+            .request.settings.ranks.persistence_threshold == 0);
   CHECK(Parse({"m.onnx", "--strategy=zero2", "--reduce-bucket=5000000"})
             .request.settings.ranks.reduce_bucket == 5'000'000);
   refused({"m", "--strategy", "zero1", "--reduce-bucket", "8"},
-          "--reduce-bucket: expected with --strategy zero2, found zero1");
+          "--reduce-bucket: expected with --strategy zero2 or zero3, found zero1");
+  refused({"m", "--strategy", "zero2", "--prefetch-bucket", "8"},
+          "--prefetch-bucket: expected with --strategy zero3, found zero2");
   refused({"m", "--strategy", "ddp", "--fsdp-keep"},
           "--fsdp-keep: expected with --strategy fsdp or fsdp-hybrid, found ddp");
   refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "amp-bf16"},

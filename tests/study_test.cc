@@ -128,6 +128,14 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .reduce_bucket = 1000}; }},
     {"ranks.overlap_comm", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .overlap_comm = true}; }},
+    {"ranks.prefetch_bucket", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) {
+       s.ranks = {.strategy = Strategy::kZero3, .prefetch_bucket = 1000};
+     }},
+    {"ranks.persistence_threshold", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) {
+       s.ranks = {.strategy = Strategy::kZero3, .persistence_threshold = 0};
+     }},
     {"ranks.static_graph", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kDdp, .static_graph = true}; }},
     {"ranks.no_sync", "gpt2.dynamo.onnx",
@@ -192,14 +200,17 @@ TEST_CASE("every field has a row above") {
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, is_static, no_sync, sharing, sharded, keep, reshard, offload,
-               policy, bucket, overlap, parallel] = ranks;
+               policy, bucket, overlap, pipeline, parallel, ahead, persists] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
   CHECK_FALSE(is_evaluation);
   CHECK(steps > accumulate);
   CHECK(world > steps);
   CHECK(parallel == 1);
-  CHECK(bucket > world);
+  CHECK_FALSE(pipeline.stage.has_value());
+  CHECK(bucket > ahead);
+  CHECK(ahead > persists);
+  CHECK(persists > world);
   CHECK_FALSE(conv_bias);
   CHECK(groups == ParamGroups::kOfLoop);
   CHECK(rank == 0);

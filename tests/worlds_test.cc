@@ -138,6 +138,8 @@ TEST_CASE("what another rank has more than the first is said") {
         std::string::npos);
   CHECK(json("zero1").find("none has more") == std::string::npos);
   CHECK(json("zero2").find("another may keep") != std::string::npos);
+  CHECK(json("zero3").find("the first of 2 ranks, and none has more") != std::string::npos);
+  CHECK(json("zero3").find("\"prefetch_bucket\": 50000000") != std::string::npos);
   CHECK(json("fsdp").find("the first of 2 ranks, and none has more") != std::string::npos);
 }
 

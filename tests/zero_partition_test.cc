@@ -9,6 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/onnx/loader.h"
+#include "tests/residual_net.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::zero_partition_test {
@@ -67,8 +68,8 @@ TEST_CASE("full buckets are reduced, and what is larger than one on its own") {
 }
 
 TEST_CASE("the part's gradient is put together, and then in 32 bits") {
-  // First the norms of a's and b's, in 64 bits.
-  const std::string norms = fmt::format("{} 8 {} 8", 8 * 4, 8 * 96);
+  // First the norms of a's and b's, in 64 bits, and that of all, which stays.
+  const std::string norms = fmt::format("{} 8 {} 8 4", 8 * 4, 8 * 96);
   CHECK(AskedIn(2, Phase::kOptimizer, Partitioned(1000)) ==
         fmt::format("{} {} {}", norms, 2 * kPart, 4 * kPart));
   TrainingSettings fp32 = Partitioned(1000);
@@ -76,11 +77,21 @@ TEST_CASE("the part's gradient is put together, and then in 32 bits") {
   CHECK(AskedIn(2, Phase::kOptimizer, fp32) == fmt::format("{} {}", norms, 4 * kPart));
 }
 
+TEST_CASE("what is not known of stage 3 is refused") {
+  TrainingSettings settings = {.precision = Precision::kBf16};
+  settings.lora.rank = 8;
+  settings.ranks.strategy = Strategy::kZero2;
+  CHECK_NOTHROW(CheckZeroPartition({}, settings));
+  settings.ranks.strategy = Strategy::kZero3;
+  CHECK_THROWS_WITH_AS(CheckZeroPartition({}, settings),
+                       "--strategy: expected no --lora with zero3", Error);
+}
+
 TEST_CASE("what is not known of it is refused") {
   const auto error = [](TrainingSettings settings) -> std::string {
     settings.ranks.strategy = Strategy::kZero2;
     try {
-      CheckZeroPartition(settings);
+      CheckZeroPartition({}, settings);
     } catch (const Error& e) {
       return e.what();
     }
@@ -91,30 +102,6 @@ TEST_CASE("what is not known of it is refused") {
         "--strategy: expected -p bf16 or fp32 with zero2, which keeps parameters in 32 bits beside "
         "those of the model, found amp-bf16");
   CHECK(error({.clip_grad = true}) == "--strategy: expected no --clip-grad with zero2");
-}
-
-// Four of x = x + Linear(4096, 1024)(ReLU()(Linear(1024, 4096)(x))), then Linear(1024, 10).
-std::string ResidualNet() {
-  std::string weights;
-  std::string nodes;
-  std::string last = "x";
-  for (const char* l : {"0", "1", "2", "3"}) {
-    weights += fmt::format(
-        R"(float[4096, 1024] uw{0} = ["location": "none"], float[4096] ub{0} = ["location": "none"],
-           float[1024, 4096] dw{0} = ["location": "none"], float[1024] db{0} = ["location": "none"],)",
-        l);
-    nodes += fmt::format(
-        "u{0} = Gemm <transB = 1> ({1}, uw{0}, ub{0}) r{0} = Relu (u{0}) "
-        "d{0} = Gemm <transB = 1> (r{0}, dw{0}, db{0}) x{0} = Add ({1}, d{0}) ",
-        l, last);
-    last = std::string("x") + l;
-  }
-  return fmt::format(
-      R"(net (float[N, 1024] x) => (float[N, 10] y)
-         < {} float[10, 1024] hw = ["location": "none"], float[10] hb = ["location": "none"] > {{
-           {} y = Gemm <transB = 1> ({}, hw, hb)
-         }})",
-      weights, nodes, last);
 }
 
 struct Truth {

@@ -1,7 +1,8 @@
-"""What PyTorch's allocator counts under DeepSpeed's ZeRO: of stage 2 the figures of
-tests/zero_partition_test.cc; stage 3 is not modelled yet.
+"""What PyTorch's allocator counts under DeepSpeed's ZeRO: the figures of
+tests/zero_partition_test.cc (stage 2) and tests/zero_stage3_test.cc (3).
 
     deepspeed_zero.py STAGE BUCKET WORLD OPTIMIZER [MICRO_BATCHES] [overlap]    # 2 5000000 8 adamw
+    PREFETCH=1000000 PERSISTS=1000 deepspeed_zero.py 3 5000000 8 adamw
 
 Runs on "cuda", as truths.py does; torch 2.11.0, deepspeed 0.19.8 (its source folder on PYTHONPATH is
 enough: no operator of its own is built).  PyTorch's fake process group stands for NCCL.  The net is
@@ -17,6 +18,9 @@ STAGE, BUCKET, WORLD = map(int, sys.argv[1:4])
 OPTIMIZER = sys.argv[4]
 OVERLAPS = sys.argv[-1] == "overlap"
 MICRO_BATCHES = int(sys.argv[5]) if len(sys.argv) > 5 and sys.argv[5].isdigit() else 1
+OF_STAGE_3 = {name: int(os.environ[variable]) for name, variable in
+              [("stage3_prefetch_bucket_size", "PREFETCH"),
+               ("stage3_param_persistence_threshold", "PERSISTS")] if variable in os.environ}
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
@@ -49,7 +53,7 @@ def engine_of(model):
               "bf16": {"enabled": True, "check_grad_overflow": False},
               "zero_allow_untested_optimizer": True,
               "zero_optimization": {"stage": STAGE, "reduce_bucket_size": BUCKET,
-                                    "overlap_comm": OVERLAPS}}
+                                    "overlap_comm": OVERLAPS, **OF_STAGE_3}}
     optimizer = OPTIMIZERS[OPTIMIZER](model.parameters(), lr=1e-3)
     return deepspeed.initialize(model=model, config=config, optimizer=optimizer)[0]
 

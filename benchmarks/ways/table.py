@@ -6,10 +6,11 @@ from typing import NamedTuple
 # as in ../zoo.
 VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
             "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6",
-            "prodigyopt": "1.1.2", "ultralytics": "8.4.190"}
+            "prodigyopt": "1.1.2", "ultralytics": "8.4.190", "deepspeed": "0.19.8"}
 
 FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
 BOTH, ONE, FP16 = [FP32, AMP], [FP32], [(8, "amp-fp16")]
+LARGER_BF16 = [(8, "bf16"), (32, "bf16")]
 LARGER = [(16, "fp32"), (32, "amp-bf16")]  # so that activations decide, and not AdamW
 # Of every kind of tensor that optimizers tell apart: matrices, vectors, kernels of convolutions,
 # few elements and many, one weight in two places.
@@ -230,6 +231,18 @@ WAYS = {
     "tp4-sgdm": Way("--tensor-parallel 4 --optimizer-args weight_decay", "ranks:tp4",
                     "optimizers:among_shards:SGD:momentum:weight_decay", optimizer_flag="sgdm",
                     settings=[AMP], networks=["bert_base", "transformers.llama", "transformers.vit"]),
+    "zero2": Way(f"{RANKS} zero2 --reduce-bucket 5000000", "deepspeeds:on_host",
+                 loop="deepspeeds:Zero2", settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3": Way(f"{RANKS} zero3", "deepspeeds:on_host", loop="deepspeeds:Zero3",
+                 settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3-buckets": Way(
+        f"{RANKS} zero3 --reduce-bucket 1000000 --prefetch-bucket 900000 "
+        "--persistence-threshold 10000", "deepspeeds:on_host", loop="deepspeeds:Zero3InBuckets",
+        settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3-checkpoint": Way(
+        f"{RANKS} zero3 --checkpoint auto --reduce-bucket 1000000 --prefetch-bucket 900000 "
+        "--persistence-threshold 10000", "deepspeeds:with_checkpoints",
+        loop="deepspeeds:Zero3InBuckets", settings=LARGER_BF16, networks=FOR_RANKS),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),

@@ -153,8 +153,7 @@ constexpr AdviceRow kAdviceRows[] = {
      "--reduce-bucket 50000000", "reduce_bucket_size; gradients are sent in smaller parts",
      [](const AdviceCase& c) {
        const RankSettings& ranks = c.request.settings.ranks;
-       return IsTraining(c) && ranks.strategy == Strategy::kZero2 &&
-              ranks.reduce_bucket > kSmallBucket;
+       return IsTraining(c) && IsOfDeepSpeed(ranks.strategy) && ranks.reduce_bucket > kSmallBucket;
      },
      [](EstimateRequest& r) { r.settings.ranks.reduce_bucket = kSmallBucket; }},
     {ChangedPart::kRanks, CostClass::kFree, "optimizer state shared among the ranks",
@@ -171,6 +170,15 @@ constexpr AdviceRow kAdviceRows[] = {
      "FSDP2; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
      [](const AdviceCase& c) { return HasReplicas(c) && !c.request.settings.channels_last; },
      [](EstimateRequest& r) { ShareBy(Strategy::kFsdp, r); }},
+    {ChangedPart::kRanks, CostClass::kTime, "parameters shared among the ranks, too",
+     "--strategy zero3",
+     "\"stage\": 3; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
+     [](const AdviceCase& c) {
+       const RankSettings& ranks = c.request.settings.ranks;
+       return IsTraining(c) && ranks.strategy == Strategy::kZero2 && ranks.world > 1 &&
+              !ranks.overlap_comm;
+     },
+     [](EstimateRequest& r) { ShareBy(Strategy::kZero3, r); }},
     {ChangedPart::kAttention, CostClass::kFree, "attention in one kernel", "--attention sdpa",
      "the same result; its weights cannot be looked at",
      [](const AdviceCase& c) { return c.request.settings.attention == AttentionUse::kEager; },

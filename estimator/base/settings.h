@@ -115,10 +115,20 @@ enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 
 // How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
 // ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
-// ranks keep gradients of their share alone; with fsdp each has a part of every parameter
-// (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that few ranks share, as other
-// such groups do; in a pipeline each has some of the model's blocks (torch.distributed.pipelining).
-enum class Strategy : uint8_t { kNone, kDdp, kZero1, kZero2, kFsdp, kFsdpHybrid, kPipeline };
+// ranks keep gradients of their share alone, zero3 the same of parameters, too; with fsdp each has
+// a part of every parameter (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that
+// few ranks share, as other such groups do; in a pipeline each has some of the model's blocks
+// (torch.distributed.pipelining).
+enum class Strategy : uint8_t {
+  kNone,
+  kDdp,
+  kZero1,
+  kZero2,
+  kZero3,
+  kFsdp,
+  kFsdpHybrid,
+  kPipeline,
+};
 
 // In which order a stage of a pipeline runs its micro-batches: a backward as soon as one can be, or
 // all forward passes first.
@@ -260,11 +270,14 @@ inline constexpr Spelling<Quantization> kQuantizations[] = {
 inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUse::kSdpa},
                                                             {"eager", AttentionUse::kEager}};
 
-inline constexpr Spelling<Strategy> kStrategies[] = {
-    {"single", Strategy::kNone},      {"ddp", Strategy::kDdp},
-    {"zero1", Strategy::kZero1},      {"zero2", Strategy::kZero2},
-    {"fsdp", Strategy::kFsdp},        {"fsdp-hybrid", Strategy::kFsdpHybrid},
-    {"pipeline", Strategy::kPipeline}};
+inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone},
+                                                     {"ddp", Strategy::kDdp},
+                                                     {"zero1", Strategy::kZero1},
+                                                     {"zero2", Strategy::kZero2},
+                                                     {"zero3", Strategy::kZero3},
+                                                     {"fsdp", Strategy::kFsdp},
+                                                     {"fsdp-hybrid", Strategy::kFsdpHybrid},
+                                                     {"pipeline", Strategy::kPipeline}};
 
 inline constexpr Spelling<Schedule> kSchedules[] = {{"1f1b", Schedule::k1F1B},
                                                     {"gpipe", Schedule::kGPipe}};
@@ -410,8 +423,17 @@ struct RankSettings {
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
   PipelineSettings pipeline = {};
-  int64_t tensor_parallel = 1;          // ranks that share each linear layer
+  int64_t tensor_parallel = 1;  // ranks that share each linear layer
+  // The same of its stage 3: elements that are gathered ahead of their use, and of the largest
+  // parameter that stays whole between steps.
+  int64_t prefetch_bucket = 50'000'000;
+  int64_t persistence_threshold = 100'000;
 };
+
+// Whether DeepSpeed's engine trains.
+constexpr bool IsOfDeepSpeed(Strategy strategy) {
+  return strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+}
 
 constexpr bool IsFullySharded(Strategy strategy) {
   return strategy == Strategy::kFsdp || strategy == Strategy::kFsdpHybrid;

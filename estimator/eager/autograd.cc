@@ -18,6 +18,12 @@ struct Pending {
   std::vector<TensorId> gradients;  // by output, kNoTensor until one comes
 };
 
+// CompareNodeTaskTime: those of the same time, parameters, leave the heap as it has them.
+struct IsEarlier {
+  using Ready = std::pair<int64_t, GradNodeId>;
+  bool operator()(const Ready& a, const Ready& b) const { return a.first < b.first; }
+};
+
 class Engine {
  public:
   Engine(CallTable& calls, ParameterGradients& gradients, const BackwardHooks& hooks,
@@ -147,7 +153,8 @@ class Engine {
       hooks_.unpack(id);
     }
     if (call == GradNode::kArrival) return PassOn(id, incoming);
-    if (call == GradNode::kSink) return PassAsTheyAre(incoming);
+    if (call == GradNode::kReturn) hooks_.enter(machine_.node(id).parameter);
+    if (call == GradNode::kSink || call == GradNode::kReturn) return PassAsTheyAre(incoming);
     return call == GradNode::kRerun ? hooks_.rerun(id, incoming) : Gradients(calls_, id, incoming);
   }
 
@@ -230,7 +237,7 @@ class Engine {
   ParameterGradients& parameter_gradients_;
   std::vector<TensorId> argument_gradients_;
   std::vector<Pending> pending_;  // by node
-  std::priority_queue<std::pair<int64_t, GradNodeId>> ready_;
+  std::priority_queue<IsEarlier::Ready, std::vector<IsEarlier::Ready>, IsEarlier> ready_;
   LabelId fan_out_label_ = -1;
 };
 

@@ -35,6 +35,8 @@ class Dispatcher {
   // (DifferentiableViewMeta::requires_grad, torch/csrc/autograd/variable.h; seen in torch 2.11).
   bool RequiresGrad(NameId name) const { return needs_grad_[Index(name)] || is_own_[Index(name)]; }
   bool trains() const { return settings_.mode == Mode::kTrain; }
+  // Whether ranks share them by DeepSpeed's ZeRO stage 3, which has linear layers of its own.
+  bool shares_parameters() const { return settings_.ranks.strategy == Strategy::kZero3; }
   DType parameter_type() const { return ParameterType(settings_.precision); }
   const FrameworkProfile& framework() const { return settings_.framework; }
   const DeviceProfile& device() const { return settings_.device; }

@@ -52,7 +52,7 @@ void CheckEvaluation(const TrainingSettings& settings) {
     throw Error({.where = "--eval-batch", .text = "expected no " + what});
   };
   const Strategy strategy = settings.ranks.strategy;
-  if (IsFullySharded(strategy) || strategy == Strategy::kZero2)
+  if (IsFullySharded(strategy) || IsOfDeepSpeed(strategy))
     refuse("--strategy " + std::string(ToString(strategy)));
   if (IsCompiled(settings)) refuse("--compile");
   const LoopLibrary library = settings.loop.library;

@@ -56,11 +56,17 @@ void Forward::Run(size_t first, size_t last, bool grad) {
       i = Index(spans_[Index(span)].last);
     } else {
       if (span >= 0) EnterSpan(span);
-      Run(static_cast<int32_t>(i), grad);
+      RunHooked(static_cast<int32_t>(i), grad);
     }
     if (is_inside_ && Index(spans_[Index(activations_.back().span)].last) == i) LeaveSpan();
     if (!dicts_.empty() && i == Index(last_store_)) LeaveDicts();
   }
+}
+
+void Forward::RunHooked(int32_t index, bool grad) {
+  if (hooks_.before) hooks_.before(index, /*again=*/false);
+  Run(index, grad);
+  if (hooks_.after) hooks_.after(index, /*again=*/false);
 }
 
 void Forward::Run(int32_t index, bool grad) {
@@ -308,19 +314,28 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
     activation.saved += kept.size();
     activation.last_saving = index;
     activation.saves_inputs_alone =
+        !calls_.rule(index).saves_behind &&
         std::ranges::all_of(kept, [](const Saved& saved) { return kInputs.Has(saved.slot); });
     return activation.nodes[index] = machine_.NewNode(std::move(node));
   }
   if (recomputed_ != nullptr) GiveBack(index, kept);
   for (const auto& [tensor, slot] : kept) {
     if (machine_.kind(tensor) == Kind::kTemporary) machine_.SetKind(tensor, Kind::kActivation);
-    node.saved.push_back(tensor);
+    node.saved.push_back(recomputed_ == nullptr ? tensor : TakeDetached(tensor));
   }
   const GradNodeId made = machine_.NewNode(std::move(node));
-  for (const auto& [tensor, slot] : kept) {
-    machine_.NoteHolder(made, {.type = Holder::Type::kSaved, .id = index, .slot = slot}, tensor);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Holder holder = {.type = Holder::Type::kSaved, .id = index, .slot = kept[i].slot};
+    machine_.NoteHolder(made, holder, machine_.node(made).saved[i]);
   }
   return made;
+}
+
+// What a second run saves: its hook returns x.detach(), which keeps what a parameter has by then.
+TensorId Forward::TakeDetached(TensorId tensor) {
+  const TensorId detached = machine_.Detach(tensor);
+  machine_.Release(tensor);
+  return detached;
 }
 
 // Under torch.no_grad() what is written over has the history that it had.

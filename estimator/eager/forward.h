@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -46,6 +47,14 @@ class Forward {
   // of one is there for the next, and what checkpoints keep of all stays until this is called
   // again.
   void BeginPasses();
+  // What modules' hooks do before and behind calls, and whether those run a second time, under a
+  // checkpoint.
+  struct CallHooks {
+    std::function<void(int32_t call, bool again)> before;
+    std::function<void(int32_t call, bool again)> after;
+  };
+  void HookCalls(CallHooks hooks) { hooks_ = std::move(hooks); }
+
   // Lets go of the casts that torch.autocast kept.
   void ExitAutocast();
 
@@ -109,6 +118,8 @@ class Forward {
   void Pack(const QuantizedWeight& weight);
   void PackRows(const QuantizedWeight& weight);
   void Run(int32_t index, bool grad);
+  void RunHooked(int32_t index, bool grad);
+  void RunAgain(int32_t index, const Activation& activation);
   Frame Enter(int32_t index) const;
   void Leave(int32_t index, Frame& frame);
   void Allocate(int32_t index, Frame& frame);
@@ -155,6 +166,7 @@ class Forward {
   void LeaveSpan();
   void KeepInNode(std::vector<Saved>& kept, GradNode& node);
   GradNodeId Pack(int32_t index, GradNode node, const std::vector<Saved>& kept);
+  TensorId TakeDetached(TensorId tensor);
   bool Waits(GradNodeId node, int32_t index) const;
   void GiveBack(int32_t index, const std::vector<Saved>& kept);
   void Recompute(Activation& activation);
@@ -163,6 +175,7 @@ class Forward {
   CallTable& calls_;
   Machine& machine_;
   InPlaceUse in_place_;
+  CallHooks hooks_;
   std::vector<TensorId> names_;                // by name: what it holds, one reference
   std::vector<bool> is_cached_;                // by name: a cast that autocast keeps
   std::vector<bool> is_buffer_;                // by name; both empty before PlaceModel

@@ -59,6 +59,13 @@ TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
   return NewStrided(Contiguous(type), label, kind);
 }
 
+void Machine::SetData(TensorId tensor, TensorId data) {
+  const StorageId before = std::exchange(At(tensor).storage, At(data).storage);
+  ++StorageOf(tensor).references;
+  Storage& left = storages_[Index(before)];
+  if (--left.references == 0) Free(left);
+}
+
 TensorId Machine::View(TensorId of, Dims dims, Dims strides) {
   Tensor view;
   view.dtype = At(of).dtype;

@@ -45,9 +45,11 @@ struct GradNode {
   static constexpr int32_t kArrival = -5;   // passes on the gradients of a module's arguments
   static constexpr int32_t kSink = -6;      // passes on the gradients of the model's outputs
   static constexpr int32_t kDict = -7;      // no function: an item of a dict, which keeps values
+  static constexpr int32_t kReturn = -8;    // passes on the gradient of what a module returned
 
   int32_t call = kLeaf;    // index of the call, or one of those above
-  int32_t parameter = -1;  // of a leaf: its index; of an argument: which; of an arrival: the module
+  int32_t parameter = -1;  // of a leaf: its index; of an argument: which; of an arrival or
+                           // a return: the module
   int64_t sequence = 0;    // later calls have larger ones
   int32_t outputs = 1;
   std::vector<Edge> next = {};            // by input; kNoGradNode where no gradient is wanted
@@ -84,6 +86,9 @@ class Machine {
   // UntypedStorage.resize_.
   void FreeStorage(TensorId tensor);
   void AllocStorage(TensorId tensor);
+  // tensor.data = data: whoever holds the tensor itself sees other storage from now on, views of it
+  // do not.
+  void SetData(TensorId tensor, TensorId data);
 
   // The same storage seen otherwise; one reference, which the caller owns.
   TensorId View(TensorId of, Dims dims, Dims strides);

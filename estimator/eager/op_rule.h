@@ -265,6 +265,7 @@ struct OpRule {
   // Of a function of Python's (torch.autograd.Function) that keeps what it saves in attributes of
   // its context: as long as its node, whatever runs.
   bool keeps_in_node = false;
+  bool saves_behind = false;          // another of Python's: it saves when its kernels have run
   DType refuses = DType::kUndefined;  // of input 0: what PyTorch has no kernel for
   std::array<Gradient, 5> gradients = {};
   bool FrameworkProfile::*reads_input = nullptr;  // versions whose backward reads input 0, too

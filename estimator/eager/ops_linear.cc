@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/eager/dispatcher.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/eager/strides.h"
 
@@ -30,6 +31,11 @@ void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
   const NameId x = call.inputs[0];
   const NameId bias = call.inputs.size() > 2 ? call.inputs[2] : kNoName;
   const StridedType type = dispatcher.TypeOf(x);
+  if (dispatcher.shares_parameters()) {
+    if (type.dims.size() > 2 || bias == kNoName)
+      return dispatcher.MakeResult("zero3_linear", call.inputs);
+    return dispatcher.MakeResult("zero3_addmm", {bias, x, call.inputs[1]});
+  }
   const auto weight = [&] {
     return TransposedWeight(dispatcher, call.inputs[1], type.dims.back());
   };
@@ -194,12 +200,43 @@ constexpr BackwardSteps kFirstFirst = {MakeGrad(1),
                                        Uses(Workspace::kCublas),
                                        MakeGrad(0)};
 
+// What summing up the gradient of rows to that of a bias takes.
+SumScratch ScratchOfBias(const CallTypes& call) {
+  const StridedType& gradient = call.incoming_gradient();
+  const uint64_t last = uint64_t{1} << (gradient.dims.size() - 1);
+  return ScratchOf(SumOver(gradient.dtype, gradient.dims, gradient.strides, last), call.device());
+}
+TensorType PartialsOfBias(const CallTypes& call) {
+  return ScratchBytes(ScratchOfBias(call).partial_bytes);
+}
+TensorType SemaphoresOfBias(const CallTypes& call) {
+  return ScratchBytes(ScratchOfBias(call).semaphore_bytes);
+}
+
+constexpr Slots kAllOfLinear = In(0) | In(1) | In(2);
+
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
     {.name = "linear_of_rows",
      .take_apart = TakeLinearOfRowsApart,
      .autocast = AutocastPolicy::kLower},
     {.name = "part_of_bias", .gradients = {PassThrough()}},
+    // DeepSpeed's in the place of linear, which saves no view of the weight, but all that it is
+    // given, whichever gradient is wanted: of two dimensions with a bias, and others.  Source:
+    // LinearFunctionForZeroStage3 of deepspeed/runtime/zero/linear.py, DeepSpeed 0.19.8
+    // (memory_efficient_linear, as by default).
+    {.name = "zero3_addmm",
+     .saves_behind = true,
+     .gradients = {Reads(kAllOfLinear), Reads(kAllOfLinear), Reads(kAllOfLinear)},
+     .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
+     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
+                  MakeGrad(0), ScratchWith(0, PartialsOfBias), ScratchWith(0, SemaphoresOfBias)}},
+    {.name = "zero3_linear",
+     .saves_behind = true,
+     .gradients = {Reads(kAllOfLinear), Reads(kAllOfLinear), Reads(kAllOfLinear)},
+     .forward = {MakeOut(0), Uses(Workspace::kCublas)},
+     .backward = {MakeGrad(0), Uses(Workspace::kCublas), MakeGrad(1), Uses(Workspace::kCublas),
+                  MakeGrad(2), ScratchWith(2, PartialsOfBias), ScratchWith(2, SemaphoresOfBias)}},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
     // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward, if that takes the
     // product; its gradient is the incoming one, summed up by the engine.

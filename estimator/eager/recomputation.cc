@@ -201,12 +201,19 @@ void Forward::Recompute(Activation& activation) {
   const CallSpan& span = spans_[Index(activation.span)];
   for (int32_t i = span.first; i <= span.last && given_back_ < activation.saved; ++i) {
     CastAgain(i);
-    const bool stops_before = i == activation.last_saving && activation.saves_inputs_alone;
-    stops_before ? GiveInputsBack(i) : Run(i, /*grad=*/true);
+    RunAgain(i, activation);
   }
   is_in_backward_ = false;
   recomputed_ = nullptr;
   ReturnNames(activation, std::move(outer));
+}
+
+// The exception that ends it leaves modules without their hooks.
+void Forward::RunAgain(int32_t index, const Activation& activation) {
+  if (hooks_.before) hooks_.before(index, /*again=*/true);
+  const bool stops_before = index == activation.last_saving && activation.saves_inputs_alone;
+  stops_before ? GiveInputsBack(index) : Run(index, /*grad=*/true);
+  if (hooks_.after && given_back_ < activation.saved) hooks_.after(index, /*again=*/true);
 }
 
 // The frames are gone: what they were lent is not theirs to let go of, all else is.  The names are

@@ -20,7 +20,7 @@
 #include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/eager/pipeline.h"
-#include "estimator/eager/zero_partition.h"
+#include "estimator/eager/zero_engine.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
 
@@ -78,7 +78,11 @@ class Training {
     forward_.PlaceModel();
     if (!has_backward() || settings_.ranks.strategy == Strategy::kNone) return;
     if (settings_.ranks.strategy == Strategy::kPipeline) return JoinPipeline();
-    settings_.ranks.strategy == Strategy::kZero2 ? Partition() : JoinRanks();
+    if (IsOfDeepSpeed(settings_.ranks.strategy)) {
+      zero_.emplace(calls_, forward_, gradients_, optimizer_, outputs_.model_end);
+    } else {
+      JoinRanks();
+    }
   }
 
   // stage = PipelineStage(…); schedule = …(stage, accumulate, loss_function)
@@ -95,16 +99,6 @@ class Training {
     batches_.HandOver([this](const TensorType& type) { return fsdp_->InputType(type); });
     optimizer_.StepShards(fsdp_->ShardTypes());
     if (settings_.ranks.fsdp_offload) optimizer_.StepOnly({});
-  }
-
-  // deepspeed.initialize(model=model, optimizer=…, config=…)
-  void Partition() {
-    CheckZeroPartition(settings_);
-    zero_.emplace(calls_, forward_, gradients_);
-    zero_->Construct();
-    optimizer_.StepShards(zero_->ShardTypes());
-    optimizer_.StepOnly({0});
-    gradients_.HookAccumulation([this](size_t parameter) { zero_->TakeGradient(parameter); });
   }
 
   // DistributedDataParallel(model); with zero1 ZeroRedundancyOptimizer(model.parameters(), …), too.
@@ -151,9 +145,7 @@ class Training {
       if (!is_last && Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     }
     machine_.EnterPhase(step, Phase::kOptimizer);
-    if (zero_) zero_->BeginStep();
-    optimizer_.Run();
-    if (zero_) zero_->EndStep();
+    zero_ ? zero_->Step() : optimizer_.Run();
     if (Does(LoopFact::kDropsLoss)) ReleaseIf(loss_);
     const bool drops = settings_.loop.zero_grad == ZeroGrad::kAfterStep;
     if (drops || Does(LoopFact::kDropsGradients)) gradients_.Clear(machine_);
@@ -198,7 +190,9 @@ class Training {
     std::vector<TensorId> old;
     for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
     const bool holds_result = Does(LoopFact::kHoldsResult);
+    if (zero_) zero_->BeginForward();
     fsdp_ ? RunSharded(grad) : forward_.Run(0, outputs_.model_end, grad);
+    if (zero_) zero_->EndForward();
     if (ddp_ && grad) ddp_->AfterForward(forward_, outputs_.names);
     if (evaluation_) evaluation_->DropAttributes();
     if (!holds_result) ReleaseAll(old);
@@ -289,6 +283,7 @@ class Training {
 
   // The loop itself, beside what a library does when it goes backward.
   bool DividesLoss() const {
+    if (IsOfDeepSpeed(settings_.ranks.strategy)) return false;  // its engine does
     if (Does(LoopFact::kModelTakesLabels) || Does(LoopFact::kNamesMean)) return true;
     const bool divides = !Does(LoopFact::kDividesLoss) && !Does(LoopFact::kAddsLosses);
     return settings_.loop.accumulate > 1 && divides;
@@ -323,10 +318,13 @@ class Training {
 
   // scaler.scale(loss [/ accumulate]).backward()
   void RunBackward() {
-    const TensorId mean = Does(LoopFact::kDividesLoss) ? Multiple(loss_, "loss / 1") : kNoTensor;
+    const bool is_of_engine = IsOfDeepSpeed(settings_.ranks.strategy);
+    const bool divides = Does(LoopFact::kDividesLoss) || is_of_engine;
+    const TensorId mean = divides ? Multiple(loss_, "loss / 1") : kNoTensor;
     const TensorId loss = mean == kNoTensor ? loss_ : mean;
-    const TensorId scaled = optimizer_.ScaleLoss();
-    if (scaled != kNoTensor) FollowFrom(loss, scaled);
+    // DeepSpeed's engine multiplies by its scale, which is 1 but for fp16.
+    const TensorId scaled = is_of_engine ? Multiple(loss, "loss * 1") : optimizer_.ScaleLoss();
+    if (scaled != kNoTensor && !is_of_engine) FollowFrom(loss, scaled);
     const TensorId root = scaled == kNoTensor ? loss : scaled;
     if (machine_.tensor(root).grad_fn.node != kNoGradNode) {
       if (fsdp_) fsdp_->BeginBackward();
@@ -356,20 +354,27 @@ class Training {
   LoopBatches batches_;
   ParameterGradients gradients_;
   OptimizerStep optimizer_;
-  const BackwardHooks hooks_ = {.unpack = [this](GradNodeId node) { forward_.Unpack(node); },
-                                .rerun =
-                                    [this](GradNodeId node, const std::vector<TensorId>& incoming) {
-                                      return forward_.Rerun(node, incoming, gradients_, hooks_);
-                                    },
-                                .enter = [this](int32_t module) { fsdp_->BeforeBackward(module); },
-                                .leave = [this](int32_t module) { fsdp_->AfterBackward(module); },
-                                .end =
-                                    [this] {
-                                      if (fsdp_) fsdp_->EndBackward();
-                                      if (ddp_) ddp_->EndBackward();
-                                    }};
+  const BackwardHooks hooks_ = {
+      .unpack = [this](GradNodeId node) { forward_.Unpack(node); },
+      .rerun =
+          [this](GradNodeId node, const std::vector<TensorId>& incoming) {
+            return forward_.Rerun(node, incoming, gradients_, hooks_);
+          },
+      .enter =
+          [this](int32_t module) {
+            zero_ ? zero_->BeforeBackward(module) : fsdp_->BeforeBackward(module);
+          },
+      .leave =
+          [this](int32_t module) {
+            zero_ ? zero_->AfterBackward(module) : fsdp_->AfterBackward(module);
+          },
+      .end =
+          [this] {
+            if (fsdp_) fsdp_->EndBackward();
+            if (ddp_) ddp_->EndBackward();
+          }};
   std::optional<DataParallel> ddp_;  // around the model, where ranks train together
-  std::optional<ZeroPartition> zero_;
+  std::optional<ZeroEngine> zero_;
   std::optional<Pipeline> pipeline_;
   std::optional<FullySharded> fsdp_;      // the same, where each has a part of it
   std::optional<Evaluation> evaluation_;  // behind each step

@@ -9,6 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/strides.h"
+#include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {
 
@@ -22,17 +23,19 @@ constexpr StreamId kReductionStream = 1;  // reduction_stream, with overlap_comm
 
 }  // namespace
 
-void CheckZeroPartition(const TrainingSettings& settings) {
-  const auto refuse = [](const char* what) {
-    throw Error({.where = "--strategy", .text = fmt::format("expected no {} with zero2", what)});
+void CheckZeroPartition(const Program& program, const TrainingSettings& settings) {
+  const std::string_view strategy = ToString(settings.ranks.strategy);
+  const auto refuse = [&](const char* what) {
+    throw Error(
+        {.where = "--strategy", .text = fmt::format("expected no {} with {}", what, strategy)});
   };
   const bool is_pure =
       settings.precision == Precision::kBf16 || settings.precision == Precision::kFp32;
   if (!is_pure) {
     throw Error({.where = "--strategy",
-                 .text = fmt::format("expected -p bf16 or fp32 with zero2, which keeps parameters "
+                 .text = fmt::format("expected -p bf16 or fp32 with {}, which keeps parameters "
                                      "in 32 bits beside those of the model, found {}",
-                                     ToString(settings.precision))});
+                                     strategy, ToString(settings.precision))});
   }
   if (settings.optimizer_in_backward) refuse("--optimizer-in-backward");
   if (settings.ema) refuse("--ema");
@@ -40,6 +43,10 @@ void CheckZeroPartition(const TrainingSettings& settings) {
   if (settings.loop.library != LoopLibrary::kPlain) refuse("--loop");
   if (settings.quantize.kind != Quantization::kNone) refuse("--quantize");
   if (settings.optimizer == Optimizer::kMuon) refuse("-o muon");
+  if (settings.ranks.strategy != Strategy::kZero3) return;
+  if (!program.flat_weights.empty()) refuse("recurrent layers");
+  if (settings.lora.rank > 0) refuse("--lora");
+  if (AreReentrant(program, settings)) refuse("checkpoints with use_reentrant=True");
 }
 
 ZeroPartition::ZeroPartition(CallTable& calls, Forward& forward, ParameterGradients& gradients)
@@ -204,6 +211,7 @@ void ZeroPartition::PassNorms() const {
 void ZeroPartition::BeginStep() {
   if (added_up_ == kNoTensor) return;
   PassNorms();
+  norm_before_ = std::exchange(norm_, New(DType::kFloat32, 1, Kind::kTemporary));
   TensorId own = added_up_;
   if (begins_.size() > 1 && begins_[1] < partition_) {
     own = New(type_, partition_, Kind::kGradient);
@@ -218,6 +226,9 @@ void ZeroPartition::BeginStep() {
   gradients_.Set(kFirst, own);
 }
 
-void ZeroPartition::EndStep() { gradients_.Drop(kFirst, machine_); }
+void ZeroPartition::EndStep() {
+  gradients_.Drop(kFirst, machine_);
+  if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
+}
 
 }  // namespace onnxfit

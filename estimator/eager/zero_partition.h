@@ -15,7 +15,7 @@
 namespace onnxfit {
 
 // Throws Error where these settings ask for what is not known of it.
-void CheckZeroPartition(const TrainingSettings& settings);
+void CheckZeroPartition(const Program& program, const TrainingSettings& settings);
 
 // The first rank's part, of as many elements as any rank's, which begins with the first parameter.
 class ZeroPartition {
@@ -62,6 +62,8 @@ class ZeroPartition {
   std::vector<bool> is_reducing_;   // the same, by parameter
   TensorId kept_ = kNoTensor;       // grads_in_partition
   TensorId added_up_ = kNoTensor;   // all_grad_tensors: that of the step's first micro-batch
+  TensorId norm_ = kNoTensor;         // _global_grad_norm
+  TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
   LabelId label_;
 };
 

@@ -152,6 +152,8 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.pipeline.stage.value_or(-1));
        key.Add(s.ranks.pipeline.begins);
        key.Add(s.ranks.pipeline.drops_outputs);
+       key.Add(s.ranks.prefetch_bucket);
+       key.Add(s.ranks.persistence_threshold);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     // Layers and what is between them have the sizes of one rank's part.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -190,6 +191,20 @@ struct PositionBuffer {
   SeenIn seen;
 };
 std::span<const PositionBuffer> PositionBuffers();
+
+// A forward that reads a tensor of a module in it, if only its type: to libraries that watch what
+// modules read (DeepSpeed's ZeRO stage 3) it is of that one, too.
+struct OutsideReader {
+  std::string_view reader;  // the module's last name
+  std::string_view tensor;  // its path from there
+  SeenIn seen;
+};
+// The path of the module that reads `tensor` so, nullopt where none is known.  O(rows).
+std::optional<std::string_view> OutsideReaderOf(std::string_view tensor);
+
+// Whether a forward with that line is of a module that DeepSpeed's ZeRO stage 3 takes for a whole,
+// with all that is in it, unless it is told others (leaf_module of its JSON).
+bool IsLeafForward(std::string_view file, std::string_view line);
 
 // A tensor that no call reads, so that an export has its name alone.
 struct UnreadTensorRow {

@@ -99,7 +99,11 @@ void PutRanks(Json& json, const RankSettings& ranks) {
   if (ranks.gradients_as_views) json["ddp_views"] = true;
   if (ranks.static_graph) json["ddp_static_graph"] = true;
   if (ranks.no_sync) json["no_sync"] = true;
-  if (ranks.strategy == Strategy::kZero2) json["reduce_bucket"] = ranks.reduce_bucket;
+  if (IsOfDeepSpeed(ranks.strategy)) json["reduce_bucket"] = ranks.reduce_bucket;
+  if (ranks.strategy == Strategy::kZero3) {
+    json["prefetch_bucket"] = ranks.prefetch_bucket;
+    json["persistence_threshold"] = ranks.persistence_threshold;
+  }
   if (ranks.overlap_comm) json["overlap_comm"] = true;
   if (ranks.strategy == Strategy::kPipeline) {
     json["schedule"] = ToString(ranks.pipeline.schedule);

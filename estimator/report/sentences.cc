@@ -69,7 +69,7 @@ void AddRanks(const RankSettings& ranks, Items& items) {
   if (!ranks.fsdp_modules.empty()) {
     items.push_back(fmt::format("fsdp-modules {}", fmt::join(ranks.fsdp_modules, ", ")));
   }
-  if (ranks.strategy == Strategy::kZero2) {
+  if (IsOfDeepSpeed(ranks.strategy)) {
     items.push_back(fmt::format("reduce-bucket {}", ranks.reduce_bucket));
   }
   if (ranks.strategy == Strategy::kPipeline) {
@@ -79,6 +79,10 @@ void AddRanks(const RankSettings& ranks, Items& items) {
     if (!ranks.pipeline.begins.empty())
       items.push_back(fmt::format("split-at {}", fmt::join(ranks.pipeline.begins, ", ")));
     if (ranks.pipeline.drops_outputs) items.emplace_back("drop-outputs");
+  }
+  if (ranks.strategy == Strategy::kZero3) {
+    items.push_back(fmt::format("prefetch-bucket {}", ranks.prefetch_bucket));
+    items.push_back(fmt::format("persistence-threshold {}", ranks.persistence_threshold));
   }
   if (ranks.overlap_comm) items.emplace_back("overlap-comm");
   if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");

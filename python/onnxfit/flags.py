@@ -28,7 +28,7 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1, zero2, fsdp, fsdp-hybrid or pipeline
+    strategy: Optional[str]  # single, ddp, zero1, zero2, zero3, fsdp, fsdp-hybrid or pipeline
     world: Union[int, str]  # ranks; "auto" in an estimate
     tensor_parallel: Optional[int]  # ranks that share linear layers
     ddp_views: bool
@@ -40,7 +40,9 @@ class RunFlags(TypedDict, total=False):
     fsdp_reshard: Optional[int]  # ranks
     fsdp_offload: bool
     fsdp_policy: Optional[str]  # bf16
-    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2
+    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2 or zero3
+    prefetch_bucket: Optional[int]  # the same that are gathered ahead, with zero3
+    persistence_threshold: Optional[int]  # the same of what stays whole, with zero3
     overlap_comm: bool  # of DeepSpeed's zero2
     schedule: Optional[str]  # 1f1b or gpipe, of a pipeline
     stage: Optional[int]  # of a pipeline; all, of which the largest is taken
