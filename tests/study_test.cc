@@ -42,6 +42,13 @@ struct Row {
   std::function<void(TrainingSettings&)> change;
 };
 
+TrainingSettings InPipeline(const PipelineSettings& pipeline) {
+  TrainingSettings settings;
+  settings.loop.accumulate = 2;
+  settings.ranks = {.strategy = Strategy::kPipeline, .world = 2, .pipeline = pipeline};
+  return settings;
+}
+
 // Every field of TrainingSettings.
 const Row kRows[] = {
     {"framework", "lenet.onnxtxt", [](TrainingSettings& s) { s.framework = Frameworks().front(); }},
@@ -147,6 +154,14 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdpHybrid, .shard_world = 4}; }},
     {"ranks.tensor_parallel", "t5_small.script.onnx",
      [](TrainingSettings& s) { s.ranks.tensor_parallel = 2; }},
+    {"ranks.pipeline.schedule", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s = InPipeline({.schedule = Schedule::kGPipe}); }},
+    {"ranks.pipeline.stage", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s = InPipeline({.stage = 1}); }},
+    {"ranks.pipeline.begins", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s = InPipeline({.begins = {"*.h.3"}}); }},
+    {"ranks.pipeline.drops_outputs", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s = InPipeline({.stage = 1, .drops_outputs = true}); }},
     {"ranks.fsdp_reshard", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_reshard = 4}; }},
     {"ranks.fsdp_offload", "gpt2.dynamo.onnx",

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/module_runs.h"
+#include "estimator/program/shard_rules.h"
 
 namespace onnxfit {
 namespace {
@@ -60,12 +60,6 @@ std::vector<int32_t> BeginsOfModules(const Program& program, const RankSettings&
                                      ranks.world, begins.size() - 1)});
   }
   return begins;
-}
-
-// What the elements of a call's results follow from: not what gives them their type alone.
-std::span<const NameId> Computed(const AtenCall& call) {
-  const std::span<const NameId> inputs = call.inputs;
-  return call.op == "type_as" ? inputs.first(1) : inputs;
 }
 
 // By path of a module that runs, and of those around it: whether it does so among the calls for
@@ -126,7 +120,7 @@ class StageMaker {
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       const AtenCall& call = program_.calls[i];
       const bool is_trained = std::ranges::any_of(
-          Computed(call), [&](NameId name) { return name != kNoName && is_trained_[Index(name)]; });
+          ReadInputs(call), [&](NameId name) { return name != kNoName && is_trained_[Index(name)]; });
       for (const NameId name : call.outputs) {
         if (name == kNoName) continue;
         maker_[Index(name)] = static_cast<int32_t>(i);
