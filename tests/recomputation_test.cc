@@ -229,8 +229,10 @@ TEST_CASE("what a library asks gradients for keeps its own as long as it lives")
   CHECK(after_backward({"h.*"}) == plain);                // the library is not asked
 }
 
-// Two blocks with adapters behind a frozen embedding of that name, 512 × 64 values.
-Prediction Adapted(const std::string& embedding, const std::string& checkpoint, bool reentrant) {
+// Two blocks with adapters behind a frozen embedding of that name, 512 × 64 values; OTHER, if it is
+// given, embeds the same again for the second.
+Prediction Adapted(const std::string& embedding, const std::string& checkpoint, bool reentrant,
+                   const std::string& other = "") {
   EstimateRequest request;
   request.settings.optimizer = Optimizer::kSgd;
   request.settings.checkpoint = {checkpoint};
@@ -247,7 +249,18 @@ Prediction Adapted(const std::string& embedding, const std::string& checkpoint, 
       ["/h.1/fc/MatMul"] c = MatMul (b, "h.1.fc.weight")
       ["/h.1/act/Sigmoid"] y = Sigmoid (c)
     })";
-  return Predict(ParseGraph(std::regex_replace(net, std::regex("EMBED"), embedding)), request);
+  std::string named = std::regex_replace(net, std::regex("EMBED"), embedding);
+  if (!other.empty()) {
+    named = std::regex_replace(named, std::regex(R"(\(b, "h.1)"), R"((j, "h.1)");
+    named = std::regex_replace(named, std::regex(R"(    \["/h.1/fc)"),
+                               "    [\"/OTHER/Gather\"] o = Gather (\"OTHER.weight\", x)\n"
+                               "    j = Add (b, o)\n$&");
+    named =
+        std::regex_replace(named, std::regex(" > \\{"),
+                           ",\n  float[100, 64] \"OTHER.weight\" = [\"location\": \"none\"] > {");
+    named = std::regex_replace(named, std::regex("OTHER"), other);
+  }
+  return Predict(ParseGraph(named), request);
 }
 
 // h.0 is given what the input embedding makes: a leaf where it is one that libraries return.
@@ -281,6 +294,15 @@ TEST_CASE("a library that puts checkpoints itself asks for gradients of tokens")
   constexpr int64_t kTokens = 8 * 64 * 64 * 4;
   CHECK(after_backward("embed_tokens", "auto") == plain + 2 * kTokens);  // and their gradient
   CHECK(after_backward("stem", "auto") == plain);
+}
+
+TEST_CASE("a model in the model has an input embedding of its own") {
+  const auto after_backward = [](const std::string& other) {
+    const Trace trace = Adapted("encoder.embed_tokens", "auto", false, other).trace;
+    return Replay(trace).steps[0].after_backward.requested_bytes;
+  };
+  constexpr int64_t kTokens = 8 * 64 * 64 * 4;
+  CHECK(after_backward("decoder.embed_tokens") == after_backward("decoder.wpe") + 2 * kTokens);
 }
 
 // h.1 is given what a transposition sees of h.0's product.

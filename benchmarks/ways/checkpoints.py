@@ -11,7 +11,8 @@ def put_around(block, use_reentrant):
 
     def run(*args, **kwargs):
         result = checkpoint(partial(forward, **kwargs), *args, use_reentrant=use_reentrant)
-        if use_reentrant and isinstance(result, list):
+        in_lists = isinstance(result, list) or any(isinstance(arg, (list, tuple)) for arg in args)
+        if use_reentrant and in_lists:
             raise NotForThis("a reentrant checkpoint gives no gradients to what is in a list")
         return result
     block.forward = run

@@ -301,7 +301,8 @@ void Forward::AskOfTokens() {
 
 // model.enable_input_require_grads(), without which a frozen embedding leaves a reentrant
 // checkpoint without gradients: whether the module that embeds the model's input makes call `index`
-// last; it may scale what it has read.  A table's is one wherever it is read.
+// last; it may scale what it has read.  A table's is one wherever it is read, and models in the
+// model have theirs: a decoder beside an encoder.
 bool Forward::EndsEmbedding(int32_t index) const {
   if (input_embedding_ < 0) return false;
   const std::vector<AtenCall>& calls = calls_.program().calls;
@@ -310,8 +311,11 @@ bool Forward::EndsEmbedding(int32_t index) const {
     return i >= 0 && Index(i) < calls.size() && calls[Index(i)].module == first.module;
   };
   const auto reads = [&](int32_t i) {
-    return i == input_embedding_ ||
-           (calls[Index(i)].op == "embedding" && calls[Index(i)].inputs[0] == first.inputs[0]);
+    if (i == input_embedding_) return true;
+    const AtenCall& call = calls[Index(i)];
+    return call.op == "embedding" &&
+           (call.inputs[0] == first.inputs[0] ||
+            IsInputEmbedding(ChildOf(calls_.program().modules.PathOf(call.module))));
   };
   if (first.module == kOutside || !is_own(index)) return reads(index);
   if (is_own(index + 1)) return false;
