@@ -90,7 +90,7 @@ int64_t MicroBatchesOf(const Options& options) {
 // (amp, optimizer=auto, whose AdamW of short runs takes less, weight_decay, nbs).
 void TakeDefaultsOfLoop(Options& options) {
   TrainingSettings& settings = options.request.settings;
-  if (settings.loop.library != LoopLibrary::kUltralytics) return;
+  if (settings.loop.library != LoopLibrary::kUltralytics || settings.mode == Mode::kEval) return;
   if (!IsGiven("--precision", options)) settings.precision = Precision::kAmpFp16;
   if (!IsGiven("--optimizer", options)) settings.optimizer = Optimizer::kMuSgd;
   if (!IsGiven("--optimizer-args", options) && options.sweep.optimizers.empty())
@@ -270,7 +270,7 @@ void CheckMemoryFormat(const TrainingSettings& settings) {
   if (flag.empty()) return;
   throw Error({.where = "--channels-last",
                .text = fmt::format("expected without {}, beside which it is not known here", flag),
-               .hint = "without --channels-last: it changes copies, seldom sizes"});
+               .hint = "--channels-last=no: it changes copies, seldom sizes"});
 }
 
 // Predictions are of an evaluation, which not every run has.
