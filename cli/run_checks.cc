@@ -87,7 +87,8 @@ int64_t MicroBatchesOf(const Options& options) {
 }
 
 // What a library's loop takes where nobody says another: ultralytics 8.4.190, cfg/default.yaml
-// (amp, optimizer=auto, whose AdamW of short runs takes less, weight_decay, nbs).
+// (amp, weight_decay, nbs; optimizer=auto, which is AdamW in short runs: as many states of
+// matrices, more of vectors, and less in its step).
 void TakeDefaultsOfLoop(Options& options) {
   TrainingSettings& settings = options.request.settings;
   if (settings.loop.library != LoopLibrary::kUltralytics || settings.mode == Mode::kEval) return;
