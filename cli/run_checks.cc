@@ -92,10 +92,11 @@ int64_t MicroBatchesOf(const Options& options) {
 }
 
 // What a library's loop takes where nobody says another: ultralytics 8.4.190, cfg/default.yaml
-// (amp, optimizer=auto, whose AdamW of short runs takes less, weight_decay, nbs).
+// (amp, weight_decay, nbs; optimizer=auto, which is AdamW in short runs: as many states of
+// matrices, more of vectors, and less in its step).
 void TakeDefaultsOfLoop(Options& options) {
   TrainingSettings& settings = options.request.settings;
-  if (settings.loop.library != LoopLibrary::kUltralytics) return;
+  if (settings.loop.library != LoopLibrary::kUltralytics || settings.mode == Mode::kEval) return;
   if (!IsGiven("--precision", options)) settings.precision = Precision::kAmpFp16;
   if (!IsGiven("--optimizer", options)) settings.optimizer = Optimizer::kMuSgd;
   if (!IsGiven("--optimizer-args", options) && options.sweep.optimizers.empty())
@@ -298,7 +299,7 @@ void CheckMemoryFormat(const TrainingSettings& settings) {
   if (flag.empty()) return;
   throw Error({.where = "--channels-last",
                .text = fmt::format("expected without {}, beside which it is not known here", flag),
-               .hint = "without --channels-last: it changes copies, seldom sizes"});
+               .hint = "--channels-last=no: it changes copies, seldom sizes"});
 }
 
 // Predictions are of an evaluation, which not every run has.

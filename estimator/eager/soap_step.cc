@@ -61,6 +61,13 @@ void Soap::Release(TensorId tensor) {
 
 void Soap::Bind(TensorId& name, TensorId tensor) { Release(std::exchange(name, tensor)); }
 
+// state[…] = made; what it was before may have other names for a while.
+void Soap::Store(TensorId& state, TensorId made) {
+  if (state != kNoTensor) machine_.SetKind(state, Kind::kTemporary);
+  machine_.SetKind(made, Kind::kOptimizerState);
+  Bind(state, made);
+}
+
 void Soap::Turn(size_t parameter, const std::string& name, const TensorType& gradient) {
   if (gradient.dtype != DType::kFloat32) {
     throw Error({.where = "--precision",
@@ -147,14 +154,11 @@ void Soap::Update(State& state, const Dims& dims) {
   Bind(names_.update, Project(New(dims), dims));
   // update_preconditioner: exp_avg goes back, and into the bases that come out of it.
   const TensorId back = Project(kNoTensor, dims);
-  if (back != kNoTensor) Bind(state.average, back);
+  if (back != kNoTensor) Store(state.average, back);
   AddOuterProducts(dims);
   UpdateBases(state, dims);
   const TensorId average = Project(kNoTensor, dims);
-  if (average != kNoTensor) {
-    machine_.SetKind(average, Kind::kOptimizerState);
-    Bind(state.average, average);
-  }
+  if (average != kNoTensor) Store(state.average, average);
   Bind(outer_, kNoTensor);
 }
 
@@ -166,13 +170,14 @@ void Soap::UpdateBases(State& state, const Dims& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     bases.push_back(HasBasis(dims, i) ? UpdateBasis(names, squares, i, dims) : kNoTensor);
   }
-  machine_.SetKind(squares, Kind::kOptimizerState);
-  Bind(state.squares, squares);
+  Store(state.squares, squares);
   for (const TensorId name :
        {names.eigenvalues, names.order, names.sorted, names.power, names.upper}) {
     Release(name);
   }
-  for (const TensorId old : std::exchange(state.bases, std::move(bases))) Release(old);
+  for (size_t i = 0; i < bases.size(); ++i) {
+    if (bases[i] != kNoTensor) Store(state.bases[i], bases[i]);
+  }
 }
 
 TensorId Soap::UpdateBasis(QrNames& names, TensorId& squares, size_t dim, const Dims& dims) {
@@ -198,7 +203,6 @@ TensorId Soap::UpdateBasis(QrNames& names, TensorId& squares, size_t dim, const 
   Release(New({QrWorkspaceBytes(side)}, DType::kUint8));
   Release(info);
   Release(tau);
-  machine_.SetKind(basis, Kind::kOptimizerState);
   Bind(names.upper, upper);
   return basis;
 }

@@ -60,6 +60,7 @@ class Soap {
   TensorId Share(TensorId tensor);
   void Release(TensorId tensor);
   void Bind(TensorId& name, TensorId tensor);
+  void Store(TensorId& state, TensorId made);
 
   void Begin(State& state, const std::string& name, const Dims& dims);
   void Update(State& state, const Dims& dims);

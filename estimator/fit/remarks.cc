@@ -216,8 +216,10 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (!in_place.empty()) assumptions.emplace_back(in_place);
   if (request.settings.loop.library == LoopLibrary::kUltralytics) {
     assumptions.emplace_back(
-        "ultralytics' micro-batches fill a step up to 64 samples (nbs), of which two take what more "
-        "do (--accumulate); optimizer=auto is MuSGD for more than 10000 iterations, AdamW for less");
+        "ultralytics' micro-batches fill a step up to 64 samples (nbs), of which two take what "
+        "more "
+        "do (--accumulate); optimizer=auto is MuSGD for more than 10000 iterations, AdamW for "
+        "less");
   }
   // A limit is met on a full card, and peaks are those of an endless one.
   if (request.alloc_conf.conf.memory_fraction < 1) {
