@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/checkpointed_net.h"
@@ -96,6 +97,24 @@ TEST_CASE("the output has the shape of the vocabulary's table") {
   };
   CHECK(is_output(0));
   CHECK_FALSE(is_output(100));
+}
+
+// "head", which the model has beside its blocks, reads the matrix of a table; "positions" is the
+// model's own.
+TEST_CASE("a tied layer is the last of its parent's modules") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AddParameter(program, "embed.weight", {64, 2});
+  std::ranges::rotate(program.placement, program.placement.end() - 1);
+  AddParameter(program, "positions", {8, 64});
+  for (AtenCall& call : program.calls) {
+    if (program.modules.PathOf(call.module) != "head") continue;
+    std::erase(program.placement, call.inputs[1]);
+    std::erase(program.parameters, call.inputs[1]);
+    call.inputs[1] = program.placement.front();
+  }
+  const LinearLayer head = FindLinearLayers(program).back();
+  CHECK(head.path == "head");
+  CHECK(program.values[Index(head.behind)].name.starts_with("h"));
 }
 
 TEST_CASE("packed matrices have the sizes of what they unpack to") {

@@ -219,15 +219,18 @@ class Finder {
   }
 
   // A layer that has its matrix from another one, tied, has none in its place: it is taken to be
-  // the last of its parent's.
+  // the last of its parent's modules, which stand before the parent's own tensors.
   NameId BehindWhich(const LinearLayer& layer) const {
     if (layer.bias != kNoName) return layer.bias;
     const std::string& weight = NameTextOf(layer.weight);
-    const std::string parent = std::string(ParentOf(layer.path)) + ".";
+    const bool has_parent = layer.path.find('.') != layer.path.npos;
+    const std::string parent = has_parent ? std::string(ParentOf(layer.path)) + "." : "";
     const bool is_tied = ParentOf(weight) != layer.path && weight.find('.') != weight.npos;
     NameId behind = layer.weight;
     for (const NameId name : program_.placement) {
-      if (is_tied && NameTextOf(name).starts_with(parent)) behind = name;
+      const std::string& tensor = NameTextOf(name);
+      const bool is_in_child = tensor.find('.', parent.size()) != tensor.npos;
+      if (is_tied && is_in_child && tensor.starts_with(parent)) behind = name;
     }
     return behind;
   }
