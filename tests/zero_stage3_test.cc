@@ -8,6 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/onnx/loader.h"
+#include "tests/checkpointed_net.h"
 #include "tests/residual_net.h"
 #include "tests/trace_helpers.h"
 
@@ -93,6 +94,27 @@ TEST_CASE("gradients are scattered when the bucket is full, each rank's parts in
   // One element is missing to d's second part.
   CHECK(AskedIn(1, Phase::kBackward, Shared(0, 0)).ends_with("+2 +304"));
   CHECK(AskedIn(1, Phase::kBackward, Shared(0, 0, 70)).find("+2 +128") != std::string::npos);
+}
+
+// std::priority_queue, as PyTorch's engine has it, gives back two of the same time as they came.
+TEST_CASE("a layer's weight comes before its bias") {
+  const std::string asked = AskedIn(1, Phase::kBackward, Shared(0, 0, 61));
+  CHECK(asked.find("b+160") < asked.find("+2 +8"));  // d alone, when b's gradient finds no room
+}
+
+TEST_CASE("what is computed again gathers again") {
+  TrainingSettings settings = Shared(0, 0);
+  settings.checkpoint = {kAutoCheckpoint};
+  const Trace trace = Train(Build(kTwoBlocks, settings).program, settings);
+  int32_t step = 0;
+  int gathered = 0;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase) step = event.id;
+    if (event.type != Event::Type::kAlloc || step != 1) continue;
+    const Buffer& buffer = trace.buffers[Index(event.id)];
+    gathered += LabelText(trace, buffer.label) == "h.0.fc.weight" ? 1 : 0;
+  }
+  CHECK(gathered == 3);  // in forward, again, and in backward
 }
 
 TEST_CASE("norms are in 64 bits, the gradient of all parts in 32") {

@@ -234,7 +234,7 @@ WAYS = {
     "zero2": Way(f"{RANKS} zero2 --reduce-bucket 5000000", "deepspeeds:on_host",
                  loop="deepspeeds:Zero2", settings=LARGER_BF16, networks=FOR_RANKS),
     "zero3": Way(f"{RANKS} zero3", "deepspeeds:on_host", loop="deepspeeds:Zero3",
-                 settings=LARGER_BF16, networks=FOR_RANKS),
+                 settings=[FP32, *LARGER_BF16], networks=FOR_RANKS),
     "zero3-buckets": Way(
         f"{RANKS} zero3 --reduce-bucket 1000000 --prefetch-bucket 900000 "
         "--persistence-threshold 10000", "deepspeeds:on_host", loop="deepspeeds:Zero3InBuckets",

@@ -94,7 +94,8 @@ void CallTable::Pass(size_t library, int64_t bytes) {
 bool CallTable::IsForLt(int32_t index) const {
   const int64_t summed = TypeOf(call(index).inputs[1]).dims.back();
   const Dims& result = TypeOf(call(index).outputs[0]).dims;
-  if (TypeOf(call(index).inputs[0]).dims.size() != 1) return false;  // what is added is no bias
+  const size_t added = call(index).op == "zero3_addmm" ? 2 : 0;
+  if (TypeOf(call(index).inputs[added]).dims.size() != 1) return false;  // what is added is no bias
   if (summed <= 1 || result.back() <= 1) return false;
   return Numel(result) / result.back() >= settings_.framework.lt_min_rows;
 }

@@ -32,9 +32,8 @@ void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
   const NameId bias = call.inputs.size() > 2 ? call.inputs[2] : kNoName;
   const StridedType type = dispatcher.TypeOf(x);
   if (dispatcher.shares_parameters()) {
-    if (type.dims.size() > 2 || bias == kNoName)
-      return dispatcher.MakeResult("zero3_linear", call.inputs);
-    return dispatcher.MakeResult("zero3_addmm", {bias, x, call.inputs[1]});
+    const bool is_one_kernel = type.dims.size() == 2 && bias != kNoName;
+    return dispatcher.MakeResult(is_one_kernel ? "zero3_addmm" : "zero3_linear", call.inputs);
   }
   const auto weight = [&] {
     return TransposedWeight(dispatcher, call.inputs[1], type.dims.back());
@@ -214,6 +213,13 @@ TensorType SemaphoresOfBias(const CallTypes& call) {
 }
 
 constexpr Slots kAllOfLinear = In(0) | In(1) | In(2);
+constexpr BackwardSteps kInOrder = {MakeGrad(0),
+                                    Uses(Workspace::kCublas),
+                                    MakeGrad(1),
+                                    Uses(Workspace::kCublas),
+                                    MakeGrad(2),
+                                    ScratchWith(2, PartialsOfBias),
+                                    ScratchWith(2, SemaphoresOfBias)};
 
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
@@ -229,14 +235,12 @@ constexpr OpRule kLinearRules[] = {
      .saves_behind = true,
      .gradients = {Reads(kAllOfLinear), Reads(kAllOfLinear), Reads(kAllOfLinear)},
      .forward = {MakeOut(0), Uses(Workspace::kCublasLt)},
-     .backward = {MakeGrad(1), Uses(Workspace::kCublas), MakeGrad(2), Uses(Workspace::kCublas),
-                  MakeGrad(0), ScratchWith(0, PartialsOfBias), ScratchWith(0, SemaphoresOfBias)}},
+     .backward = kInOrder},
     {.name = "zero3_linear",
      .saves_behind = true,
      .gradients = {Reads(kAllOfLinear), Reads(kAllOfLinear), Reads(kAllOfLinear)},
      .forward = {MakeOut(0), Uses(Workspace::kCublas)},
-     .backward = {MakeGrad(0), Uses(Workspace::kCublas), MakeGrad(1), Uses(Workspace::kCublas),
-                  MakeGrad(2), ScratchWith(2, PartialsOfBias), ScratchWith(2, SemaphoresOfBias)}},
+     .backward = kInOrder},
     {.name = "matmul", .take_apart = TakeMatMulApart, .autocast = AutocastPolicy::kLower},
     // bias [n], x [m, k], w [k, n].  A bias takes cublasLt's way in forward, if that takes the
     // product; its gradient is the incoming one, summed up by the engine.

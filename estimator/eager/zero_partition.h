@@ -51,17 +51,17 @@ class ZeroPartition {
   Machine& machine_;
   Forward& forward_;
   ParameterGradients& gradients_;
-  DType type_ = DType::kUndefined;  // of parameters
-  int64_t partition_ = 0;           // elements
-  std::vector<int64_t> begins_;     // of parameters in the flat buffer
-  int64_t kept_elements_ = 0;       // of the parameters that are in the part, if only with an end
-  std::vector<TensorId> buckets_;   // two where they take turns
-  size_t turn_ = 0;                 // which of them is being filled
-  int64_t in_bucket_ = 0;           // elements
-  std::vector<size_t> reducing_;    // parameters whose gradients are there
-  std::vector<bool> is_reducing_;   // the same, by parameter
-  TensorId kept_ = kNoTensor;       // grads_in_partition
-  TensorId added_up_ = kNoTensor;   // all_grad_tensors: that of the step's first micro-batch
+  DType type_ = DType::kUndefined;    // of parameters
+  int64_t partition_ = 0;             // elements
+  std::vector<int64_t> begins_;       // of parameters in the flat buffer
+  int64_t kept_elements_ = 0;         // of the parameters that are in the part, if only with an end
+  std::vector<TensorId> buckets_;     // two where they take turns
+  size_t turn_ = 0;                   // which of them is being filled
+  int64_t in_bucket_ = 0;             // elements
+  std::vector<size_t> reducing_;      // parameters whose gradients are there
+  std::vector<bool> is_reducing_;     // the same, by parameter
+  TensorId kept_ = kNoTensor;         // grads_in_partition
+  TensorId added_up_ = kNoTensor;     // all_grad_tensors: that of the step's first micro-batch
   TensorId norm_ = kNoTensor;         // _global_grad_norm
   TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
   LabelId label_;
