@@ -370,7 +370,8 @@ struct RankSettings {
   bool fsdp_policy = false;
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
-  int64_t tensor_parallel = 1;          // ranks that share each linear layer
+  int64_t tensor_parallel = 1;          // ranks that share linear layers of blocks
+  bool shares_head = false;             // of tensor_parallel: the output embedding, too
 };
 
 constexpr bool IsFullySharded(Strategy strategy) {

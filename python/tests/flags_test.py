@@ -55,7 +55,7 @@ class Flags(unittest.TestCase):
               "accumulate": 2, "no_sync": True},
              ["--strategy", "fsdp-hybrid", "--shard-world", "4", "--fsdp-reshard", "2",
               "--fsdp-offload", "--accumulate", "2", "--no-sync"]),
-            ({"tensor_parallel": 4}, ["--tensor-parallel", "4"]),
+            ({"tensor_parallel": "4:head"}, ["--tensor-parallel", "4:head"]),
             ({"strategy": "ddp", "devices": ["4xt4", "a100-40gb"]},
              ["--strategy", "ddp", "--devices", "4xt4,a100-40gb"]),
             ({"strategy": "zero2", "overlap_comm": True, "ddp_static_graph": False},
