@@ -126,6 +126,7 @@ void SetLoop(const Typed& typed, Options& options) {
   settings.loop.prefetch = DoesLoop(settings.loop.library, LoopFact::kLoadsImages) ? 1 : 0;
 }
 
+constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kMostRank = 1 << 20;
 constexpr int64_t kMostEvaluated = 1 << 30;
 
@@ -168,6 +169,19 @@ void SetLora(const Typed& typed, Options& options) {
   lora.targets = NamesBehindColon(typed, "a rank and names of layers: 8:q_proj,v_proj");
 }
 
+// "4", "4:head".
+void SetTensorParallel(const Typed& typed, Options& options) {
+  RankSettings& ranks = options.request.settings.ranks;
+  const size_t colon = typed.text.find(':');
+  ranks.shares_head = colon != typed.text.npos;
+  if (ranks.shares_head && typed.text.substr(colon) != ":head") {
+    throw Error({.where = typed.place,
+                 .text = "expected a number of ranks, or N:head, found " + Quoted(typed.text)});
+  }
+  ranks.tensor_parallel =
+      ParseWhole({.place = typed.place, .text = typed.text.substr(0, colon)}, 1, kMostRanks);
+}
+
 // "nf4", "int8:q_proj,v_proj".
 void SetQuantize(const Typed& typed, Options& options) {
   QuantizeSettings& quantize = options.request.settings.quantize;
@@ -195,7 +209,6 @@ void SetFramework(const Typed& typed, Options& options) {
 // Of one step: each one is run.
 constexpr int64_t kMostBatches = 1024;
 
-constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kMostBucket = int64_t{1} << 40;
 
 constexpr int64_t kMostParameters = 1'000'000'000'000'000;
@@ -409,13 +422,11 @@ std::vector<Flag> RunFlags() {
          o.finds_world = t.text == "auto";
          if (!o.finds_world) o.request.settings.ranks.world = ParseWhole(t, 1, kMostRanks);
        }},
-      {"--tensor-parallel", "", "N", kGroup,
+      {"--tensor-parallel", "", "N[:head]", kGroup,
        "ranks that share linear layers of attention and feed-forward blocks, columns of one and "
-       "rows of the next (parallelize_module with ColwiseParallel and RowwiseParallel)",
-       "1",
-       [](const Typed& t, Options& o) {
-         o.request.settings.ranks.tensor_parallel = ParseWhole(t, 1, kMostRanks);
-       }},
+       "rows of the next (ColwiseParallel and RowwiseParallel); head: and lm_head, whose features "
+       "are gathered, as plans of transformers have it",
+       "1", SetTensorParallel},
       {"--ddp-views", "", "", kGroup,
        "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",
        [](const Typed& t, Options& o) {

@@ -186,14 +186,16 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"int8_row_stats", {}, {}},
       {"int8_vectorwise_quant", {}, {}},
       {"clone", In(0), {}},
-      {"contiguous", {}, {}},  // taken apart, as the next four
-      {"linear", {}, {}},
-      {"linear_of_rows", {}, {}},  // taken apart
-      {"part_of_bias", In(0), {}},
+      {"addmm_of_rows", In(0) | In(1) | In(2), In(1) | In(2)},
       {"from_local", In(0), {}},
       {"all_reduce", In(0), {}},
       {"zero3_addmm", In(0), In(0) | In(1) | In(2)},  // of Python's: all that it is given
       {"zero3_linear", In(0), In(0) | In(1) | In(2)},
+      {"all_gather", In(0), {}},
+      {"contiguous", {}, {}},  // taken apart, as the next six
+      {"linear", {}, {}},
+      {"linear_of_columns", {}, {}},
+      {"linear_of_rows", {}, {}},
       {"prelu", {}, {}},
       {"matmul", {}, {}},
       {"scaled_dot_product_attention", {}, {}},
@@ -388,6 +390,8 @@ TEST_CASE("autocast casts what PyTorch says") {
                                          "linear",
                                          "matmul",
                                          "linear_of_rows",
+                                         "linear_of_columns",
+                                         "addmm_of_rows",
                                          "prelu",
                                          "convolution",
                                          "addmv",
@@ -541,7 +545,7 @@ TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
                                                                {"baddbmm", 0},
                                                                {"clone", 0},
                                                                {"all_reduce", 0},
-                                                               {"part_of_bias", 0},
+                                                               {"addmm_of_rows", 0},
                                                                {"expand", 0},
                                                                {"add.Scalar", 0},
                                                                {"scatter_add", 0},

@@ -279,6 +279,9 @@ TEST_CASE("ranks that share layers reach their place, and refuse what is not kno
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=2", "-o", "muon"})
             .starts_with("--tensor-parallel: expected an optimizer of PyTorch's"));
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=0"}).starts_with("--tensor-parallel: "));
+  CHECK(Parse({"m.onnx", "--tensor-parallel=4:head"}).request.settings.ranks.shares_head);
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=4:all"}) ==
+        "--tensor-parallel: expected a number of ranks, or N:head, found '4:all'");
 }
 
 TEST_CASE("devices are the cards of all ranks") {

@@ -162,6 +162,11 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s = InPipeline({.begins = {"*.h.3"}}); }},
     {"ranks.pipeline.drops_outputs", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s = InPipeline({.stage = 1, .drops_outputs = true}); }},
+    {"ranks.shares_head", "t5_small.script.onnx",
+     [](TrainingSettings& s) {
+       s.ranks = {.tensor_parallel = 2, .shares_head = true};
+       s.assumed.tied_head = false;
+     }},
     {"ranks.fsdp_reshard", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_reshard = 4}; }},
     {"ranks.fsdp_offload", "gpt2.dynamo.onnx",
@@ -215,13 +220,14 @@ TEST_CASE("every field has a row above") {
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, is_static, no_sync, sharing, sharded, keep, reshard, offload,
-               policy, bucket, overlap, pipeline, parallel, ahead, persists] = ranks;
+               policy, bucket, overlap, pipeline, parallel, head, ahead, persists] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
   CHECK_FALSE(is_evaluation);
   CHECK(steps > accumulate);
   CHECK(world > steps);
   CHECK(parallel == 1);
+  CHECK_FALSE(head);
   CHECK_FALSE(pipeline.stage.has_value());
   CHECK(bucket > ahead);
   CHECK(ahead > persists);

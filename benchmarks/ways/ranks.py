@@ -8,7 +8,7 @@ import re
 
 import adapters
 import checkpoints
-from networks import blocks
+from networks import NotForThis, blocks
 
 WORLD = 8
 SMALLER = 4  # of hybrid shards, and of those after forward
@@ -150,23 +150,38 @@ def is_named(path, names):
     return any(re.search(rf"(^|\.){name}$", path) for name in names)
 
 
-def tensor_parallel(world):
+def tensor_parallel(world, shares_head=False):
     """Layers as parallelize_module has them, on no device until they are shared, as torchtitan does."""
     def made(model):
         import torch
         from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Replicate
         from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
                                                        parallelize_module)
         join(world)
         plan = {path: ColwiseParallel() if is_named(path, COLUMNS) else RowwiseParallel()
                 for path, module in model.named_modules()
                 if type(module) is torch.nn.Linear and is_named(path, COLUMNS + ROWS)}
+        if shares_head:
+            plan[head_of(model)] = ColwiseParallel(output_layouts=Replicate())
         for path in plan:
             model.get_submodule(path).to("meta")
             count_own_heads(model.get_submodule(path.rpartition(".")[0]), world)
         parallelize_module(model, init_device_mesh("cuda", (world,)), plan)
         return model._apply(on_device).train()
     return made
+
+
+def head_of(model):
+    """Transformers' "lm_head": "colwise_gather_output"; one that is tied has no part of its own."""
+    import torch
+    heads = [path for path, module in model.named_modules()
+             if type(module) is torch.nn.Linear and is_named(path, ["lm_head"])]
+    tied = [sum(model.get_submodule(path).weight is parameter for module in model.modules()
+                for parameter in module._parameters.values()) > 1 for path in heads]
+    if len(heads) != 1 or any(tied):
+        raise NotForThis("no head that stands alone")
+    return heads[0]
 
 
 def count_own_heads(attention, world):
@@ -185,6 +200,10 @@ def on_device(tensor):
 
 def tp2(model):
     return tensor_parallel(2)(model)
+
+
+def tp2_head(model):
+    return tensor_parallel(2, shares_head=True)(model)
 
 
 def tp2_checkpoint(model):

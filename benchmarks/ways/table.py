@@ -225,6 +225,8 @@ WAYS = {
                settings=[FP32, *LARGER], networks=FOR_TENSOR_PARALLEL),
     "tp4": Way("--tensor-parallel 4", "ranks:tp4", "optimizers:among_shards:AdamW",
                settings=[FP32, AMP], networks=FOR_TENSOR_PARALLEL),
+    "tp2-head": Way("--tensor-parallel 2:head", "ranks:tp2_head", "optimizers:among_shards:AdamW",
+                    settings=[FP32, *LARGER], networks=FOR_TENSOR_PARALLEL),
     "tp2-checkpoint": Way("--tensor-parallel 2 --checkpoint auto", "ranks:tp2_checkpoint",
                           "optimizers:among_shards:AdamW", settings=LARGER,
                           networks=FOR_TENSOR_PARALLEL),

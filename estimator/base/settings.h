@@ -423,7 +423,8 @@ struct RankSettings {
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
   PipelineSettings pipeline = {};
-  int64_t tensor_parallel = 1;  // ranks that share each linear layer
+  int64_t tensor_parallel = 1;  // ranks that share linear layers of blocks
+  bool shares_head = false;     // of tensor_parallel: the output embedding, too
   // The same of its stage 3: elements that are gathered ahead of their use, and of the largest
   // parameter that stays whole between steps.
   int64_t prefetch_bucket = 50'000'000;

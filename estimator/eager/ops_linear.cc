@@ -2,6 +2,7 @@
 // aten/src/ATen/native/Linear.cpp and LinearAlgebra.cpp (_matmul_impl); order of gradients and of
 // workspaces from recorded events, torch 2.11.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "estimator/eager/dispatcher.h"
@@ -26,8 +27,15 @@ NameId TransposedWeight(Dispatcher& dispatcher, NameId weight, int64_t inputs) {
                             is_stored_so ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0});
 }
 
+// How a linear layer adds its bias: in the product of matrices, or behind one of a tensor with
+// gaps.
+struct BiasOps {
+  std::string_view in_product;
+  std::string_view behind;
+};
+
 // torch.nn.functional.linear: x [..., K], weight [N, K], bias [N].
-void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
+void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call, const BiasOps& ops) {
   const NameId x = call.inputs[0];
   const NameId bias = call.inputs.size() > 2 ? call.inputs[2] : kNoName;
   const StridedType type = dispatcher.TypeOf(x);
@@ -39,29 +47,31 @@ void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
     return TransposedWeight(dispatcher, call.inputs[1], type.dims.back());
   };
   if (bias == kNoName) return (void)MatMul(dispatcher, x, weight(), Ends::kCall);
-  if (type.dims.size() == 2) return dispatcher.MakeResult("addmm", {bias, x, weight()});
+  if (type.dims.size() == 2) return dispatcher.MakeResult(ops.in_product, {bias, x, weight()});
   if (IsContiguous(type)) {
     const NameId rows = AsMatrix(dispatcher, x);
     const NameId transposed = weight();
     const Dims dims = {dispatcher.TypeOf(rows).dims[0], dispatcher.TypeOf(transposed).dims[1]};
-    const NameId product = dispatcher.Make("addmm", {bias, rows, transposed}, {type.dtype, dims});
+    const NameId product =
+        dispatcher.Make(ops.in_product, {bias, rows, transposed}, {type.dtype, dims});
     return dispatcher.MakeResult("view", {product});
   }
   const NameId product = MatMul(dispatcher, x, weight(), Ends::kLocal);
-  dispatcher.MakeResult("add_", {product, bias});
+  dispatcher.MakeResult(ops.behind, {product, bias});
 }
 
-// Of the ranks' products, whose sum has the bias: each rank adds its part of it (Replicate to
-// Partial).  Source: Partial._partition_value of torch/distributed/tensor/placement_types.py,
-// pytorch v2.11.0.
+void TakeLinearApart(Dispatcher& dispatcher, const AtenCall& call) {
+  TakeLinearApart(dispatcher, call, {"addmm", "add_"});
+}
+
+// Of DTensors, to which no bias is added in place (isTensorSubclassLike in Linear.cpp).
+void TakeLinearOfColumnsApart(Dispatcher& dispatcher, const AtenCall& call) {
+  TakeLinearApart(dispatcher, call, {"addmm", "add"});
+}
+
+// The same of ranks' products, whose sum has the bias.
 void TakeLinearOfRowsApart(Dispatcher& dispatcher, const AtenCall& call) {
-  AtenCall partial = call;
-  const bool has_bias = call.inputs.size() > 2 && call.inputs[2] != kNoName;
-  if (has_bias) {
-    const StridedType type = dispatcher.TypeOf(call.inputs[2]);
-    partial.inputs[2] = dispatcher.Make("part_of_bias", {call.inputs[2]}, type);
-  }
-  TakeLinearApart(dispatcher, partial);
+  TakeLinearApart(dispatcher, call, {"addmm_of_rows", "add"});
 }
 
 void TakeMatMulApart(Dispatcher& dispatcher, const AtenCall& call) {
@@ -223,10 +233,12 @@ constexpr BackwardSteps kInOrder = {MakeGrad(0),
 
 constexpr OpRule kLinearRules[] = {
     {.name = "linear", .take_apart = TakeLinearApart, .autocast = AutocastPolicy::kLower},
+    {.name = "linear_of_columns",
+     .take_apart = TakeLinearOfColumnsApart,
+     .autocast = AutocastPolicy::kLower},
     {.name = "linear_of_rows",
      .take_apart = TakeLinearOfRowsApart,
      .autocast = AutocastPolicy::kLower},
-    {.name = "part_of_bias", .gradients = {PassThrough()}},
     // DeepSpeed's in the place of linear, which saves no view of the weight, but all that it is
     // given, whichever gradient is wanted: of two dimensions with a bias, and others.  Source:
     // LinearFunctionForZeroStage3 of deepspeed/runtime/zero/linear.py, DeepSpeed 0.19.8
@@ -248,6 +260,14 @@ constexpr OpRule kLinearRules[] = {
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), ReadsForMatrix(In(2)), ReadsForMatrix(In(1))},
      .forward = {MakeOut(0), Scratch(Factor<2>), Scratch(Factor<1>), Uses(Workspace::kCublasLt)},
+     .backward = kFirstFirst},
+    // The same of a rank, which adds its part of the bias (Replicate to Partial).  Source:
+    // Partial._partition_value of torch/distributed/tensor/placement_types.py, pytorch v2.11.0.
+    {.name = "addmm_of_rows",
+     .autocast = AutocastPolicy::kLower,
+     .gradients = {PassThrough(), ReadsForMatrix(In(2)), ReadsForMatrix(In(1))},
+     .forward = {Scratch(LikeInput), MakeOut(0), Scratch(Factor<2>), Scratch(Factor<1>),
+                 Uses(Workspace::kCublasLt)},
      .backward = kFirstFirst},
     {.name = "mm",
      .autocast = AutocastPolicy::kLower,

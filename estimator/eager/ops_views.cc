@@ -259,6 +259,10 @@ constexpr OpRule kViewRules[] = {
     // The sum of what ranks have: a clone that is reduced in place (all_reduce of
     // torch/csrc/distributed/c10d/Functional.cpp); its gradient is all ranks' own.
     {.name = "all_reduce", .gradients = {PassThrough()}},
+    // What ranks have side by side, put together along the last dimension; its gradient is a copy
+    // of the rank's own part (all_gather_tensor of torch/distributed/_functional_collectives.py,
+    // Shard._replicate_to_shard).
+    {.name = "all_gather", .gradients = {Reads({})}, .forward = {Scratch(LikeOutput), MakeOut(0)}},
     {.name = "clone", .strides = AsAsked, .gradients = {PassThrough()}},
     // Pairs of numbers in the last dimension, as complex ones, and back.
     {.name = "view_as_complex",

@@ -218,7 +218,7 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   }
   if (settings.lora.rank > 0) AdaptModel(settings, run);
   if (settings.ranks.tensor_parallel > 1) {
-    ShareLayers(run.program, settings.ranks.tensor_parallel, run.file->graph.path);
+    ShareLayers(run.program, settings.ranks, run.file->graph.path);
   }
   CheckTrainable(run.file->graph, run.program, settings);
   return run;

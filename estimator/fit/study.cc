@@ -158,7 +158,10 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
     // Layers and what is between them have the sizes of one rank's part.
     {ReadBy::kProgram,
-     [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.tensor_parallel); }},
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.ranks.tensor_parallel);
+       key.Add(s.ranks.shares_head);
+     }},
     // Evaluation has a program of its own.
     {ReadBy::kProgram,
      [](const TrainingSettings& s, Key& key) {

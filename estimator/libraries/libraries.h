@@ -605,7 +605,12 @@ std::vector<std::string> AdapterTargetsOf(std::string_view model_type,
 
 // How ranks share a linear layer (Megatron-LM's words): columns of its matrix are features that it
 // makes, rows those that it takes.
-enum class ParallelStyle : uint8_t { kNone, kColumns, kRows };
+enum class ParallelStyle : uint8_t {
+  kNone,
+  kColumns,
+  kRows,
+  kGathered,  // columns, whose features are put together on each rank
+};
 
 // Layers that plans of tensor parallelism name, by the ends of their paths.
 struct ParallelLayer {

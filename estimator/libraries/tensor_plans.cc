@@ -47,6 +47,9 @@ constexpr ParallelLayer kParallelLayers[] = {
     {"dense_4h_to_h",
      kOfRows,
      {kTransformers, kNeoxPlan, "\"layers.*.mlp.dense_4h_to_h\": \"rowwise\""}},
+    {"lm_head",
+     ParallelStyle::kGathered,
+     {kTransformers, "models/llama/modeling_llama.py", "\"lm_head\": \"colwise_gather_output\""}},
     // Without a plan of transformers'.
     {"out_proj",
      kOfRows,

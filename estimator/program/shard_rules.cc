@@ -214,6 +214,7 @@ constexpr ShardRule kShardRules[] = {
     {"tanh", PassElements},
     {"silu", PassElements},
     {"gelu", PassElements},
+    {"bloom_gelu", PassElements},
     {"mish", PassElements},
     {"hardtanh", PassElements},
     {"hardswish", PassElements},

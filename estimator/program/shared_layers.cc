@@ -42,8 +42,8 @@ std::string Hindrance(const Program& program, const LinearLayer& layer, const Re
   const auto times = static_cast<int64_t>(layer.runs.size());
   if (reads.at(layer.weight) != times) return "whose matrix others read";
   if (layer.bias != kNoName && reads.at(layer.bias) != times) return "whose bias others read";
-  const bool is_columns = style == ParallelStyle::kColumns;
-  const int64_t features = is_columns ? layer.out_features : layer.in_features;
+  const bool is_rows = style == ParallelStyle::kRows;
+  const int64_t features = is_rows ? layer.in_features : layer.out_features;
   return features % ranks == 0
              ? ""
              : fmt::format("whose {} features {} ranks do not share evenly", features, ranks);
@@ -96,10 +96,10 @@ class Follower {
       const auto product = products_.find(static_cast<int64_t>(i));
       if (product == products_.end()) {
         Pass(call);
-      } else if (layers_[product->second].style == ParallelStyle::kColumns) {
-        BeginAt(call, product->second);
-      } else {
+      } else if (layers_[product->second].style == ParallelStyle::kRows) {
         EndAt(call, product->second);
+      } else {
+        BeginAt(call, product->second);
       }
     }
     for (const NameId output : program_.outputs) {
@@ -128,9 +128,11 @@ class Follower {
 
   void BeginAt(const AtenCall& call, size_t layer) {
     if (IsShared(call.inputs[0])) {
-      groups_.Join(layer, layer_of_.at(call.inputs[0]));
-      groups_.Fail(layer, "which is given a part of its features");
+      Fail(call.inputs[0],
+           fmt::format("whose features {} takes from all ranks", layers_[layer].layer.path));
     }
+    takes_[layer] = layers_[layer].style == ParallelStyle::kGathered;
+    if (*takes_[layer]) return;
     const NameId output = call.outputs[0];
     Put(output, {DimsOf(program_, output).size() - 1, 1}, layer);
   }
@@ -182,19 +184,22 @@ class Follower {
   const std::vector<SharedLayer>& layers_;
   Groups groups_;
   std::unordered_map<int64_t, size_t> products_;  // call -> layer
-  std::vector<std::optional<bool>> takes_;        // by layer of rows: whether parts come in
+  // By layer: whether parts of features end there, come in as rows or are gathered.
+  std::vector<std::optional<bool>> takes_;
   std::unordered_map<NameId, Shard> shards_;
   std::unordered_map<NameId, size_t> layer_of_;  // of those: one of the group
 };
 
 }  // namespace
 
-SharedLayers FindSharedLayers(const Program& program, int64_t ranks) {
+SharedLayers FindSharedLayers(const Program& program, const RankSettings& settings) {
+  const int64_t ranks = settings.tensor_parallel;
   SharedLayers found;
   const ReadCounts reads = CountReads(program);
   for (LinearLayer& layer : FindLinearLayers(program)) {
     const ParallelStyle style = ParallelStyleOf(layer.path);
-    if (style == ParallelStyle::kNone) continue;
+    const bool is_left = style == ParallelStyle::kGathered && !settings.shares_head;
+    if (style == ParallelStyle::kNone || is_left) continue;
     std::string hindrance = Hindrance(program, layer, reads, style, ranks);
     found.layers.push_back({std::move(layer), style, std::move(hindrance)});
   }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "estimator/base/settings.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/linear_layers.h"
 #include "estimator/program/program.h"
@@ -25,6 +26,7 @@ struct SharedLayers {
   std::unordered_map<NameId, Shard> shards;  // of values between them
 };
 
-SharedLayers FindSharedLayers(const Program& program, int64_t ranks);
+// By RankSettings::tensor_parallel and shares_head.
+SharedLayers FindSharedLayers(const Program& program, const RankSettings& ranks);
 
 }  // namespace onnxfit

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kTensorParallelFlag = "--tensor-parallel";
 
-bool IsColumns(const SharedLayer& shared) { return shared.style == ParallelStyle::kColumns; }
+bool IsRows(const SharedLayer& shared) { return shared.style == ParallelStyle::kRows; }
 
 // Which dimension of the layer's matrix is that of its features: those that it makes of columns,
 // those that it takes of rows.
@@ -29,7 +29,7 @@ size_t SharedDim(const Program& program, const SharedLayer& shared) {
   const Dims& dims = program.values[Index(layer.weight)].type.dims;
   const bool is_product = program.calls[Index(layer.runs[0].product)].op == "matmul";
   const bool makes_rows = !is_product && dims == Dims{layer.out_features, layer.in_features};
-  return IsColumns(shared) == makes_rows ? 0 : 1;
+  return IsRows(shared) == makes_rows ? 1 : 0;
 }
 
 void Divide(Program& program, NameId name, size_t dim, int64_t ranks) {
@@ -41,7 +41,7 @@ void NarrowTensors(Program& program, const SharedLayers& found, int64_t ranks) {
     if (!shared.whole_for.empty()) continue;
     const LinearLayer& layer = shared.layer;
     Divide(program, layer.weight, SharedDim(program, shared), ranks);
-    if (IsColumns(shared) && layer.bias != kNoName) Divide(program, layer.bias, 0, ranks);
+    if (!IsRows(shared) && layer.bias != kNoName) Divide(program, layer.bias, 0, ranks);
   }
   for (const auto& [name, shard] : found.shards) Divide(program, name, shard.dim, ranks);
 }
@@ -49,7 +49,8 @@ void NarrowTensors(Program& program, const SharedLayers& found, int64_t ranks) {
 // Writes what ranks send each other beside their products.
 class ExchangeWriter {
  public:
-  ExchangeWriter(Program& program, const SharedLayers& found) : program_(program) {
+  ExchangeWriter(Program& program, const SharedLayers& found, int64_t ranks)
+      : program_(program), ranks_(ranks) {
     for (const SharedLayer& shared : found.layers) {
       if (!shared.whole_for.empty()) continue;
       for (const LinearRun& run : shared.layer.runs) layers_[run.product] = &shared;
@@ -61,13 +62,12 @@ class ExchangeWriter {
     std::vector<int64_t> now_at;  // by call before: the last one in its place
     for (size_t i = 0; i < before.size(); ++i) {
       const auto found = layers_.find(static_cast<int64_t>(i));
-      if (found == layers_.end()) {
-        program_.calls.push_back(std::move(before[i]));
-      } else if (IsColumns(*found->second)) {
-        WriteColumns(std::move(before[i]));
-      } else {
-        WriteRows(before[i]);
-      }
+      const ParallelStyle style =
+          found == layers_.end() ? ParallelStyle::kNone : found->second->style;
+      if (style == ParallelStyle::kNone) program_.calls.push_back(std::move(before[i]));
+      if (style == ParallelStyle::kColumns) WriteColumns(std::move(before[i]));
+      if (style == ParallelStyle::kRows) WriteRows(before[i]);
+      if (style == ParallelStyle::kGathered) WriteGathered(before[i]);
       now_at.push_back(std::ssize(program_.calls) - 1);
     }
     for (Rebinding& rebinding : program_.rebindings) {
@@ -94,24 +94,36 @@ class ExchangeWriter {
   void WriteColumns(AtenCall product) {
     const NameId given = Like(product.inputs[0], "replicated");
     program_.calls.push_back(Beside(product, "from_local", {product.inputs[0]}, given));
+    if (product.op == "linear") product.op = "linear_of_columns";
     product.inputs[0] = given;
     product.dies.push_back(given);
     program_.calls.push_back(std::move(product));
   }
 
-  // What the module is given, and names that hold its result, live until it returns.
   void WriteRows(const AtenCall& product) {
-    const NameId result = product.outputs[0];
-    const NameId partial = Like(result, "partial");
-    AtenCall sum = CallAt(product, "all_reduce", {partial}, {result});
-    sum.last_reads.push_back(partial);
-    sum.dies.push_back(partial);
+    const NameId partial = Like(product.outputs[0], "partial");
     const std::string_view op = product.op == "linear" ? "linear_of_rows" : product.op;
     program_.calls.push_back(Beside(product, op, product.inputs, partial));
-    program_.calls.push_back(std::move(sum));
+    WriteEnd(product, "all_reduce", partial);
+  }
+
+  void WriteGathered(const AtenCall& product) {
+    const NameId part = Like(product.outputs[0], "part");
+    program_.values[Index(part)].type.dims.back() /= ranks_;
+    WriteColumns(Beside(product, product.op, product.inputs, part));
+    WriteEnd(product, "all_gather", part);
+  }
+
+  // What the module is given, and names that hold its result, live until it returns.
+  void WriteEnd(const AtenCall& product, std::string_view op, NameId own) {
+    AtenCall end = CallAt(product, op, {own}, product.outputs);
+    end.last_reads.push_back(own);
+    end.dies.push_back(own);
+    program_.calls.push_back(std::move(end));
   }
 
   Program& program_;
+  const int64_t ranks_;
   std::unordered_map<int64_t, const SharedLayer*> layers_;  // by the call of their products
 };
 
@@ -152,6 +164,17 @@ void CheckShared(const SharedLayers& found, const std::string& path) {
                .hint = "--strategy fsdp --world N shares all parameters"});
 }
 
+void CheckHead(const SharedLayers& found, const std::string& path) {
+  const auto is_head = [](const SharedLayer& shared) {
+    return shared.style == ParallelStyle::kGathered;
+  };
+  if (std::ranges::any_of(found.layers, is_head)) return;
+  throw Error({.file = path,
+               .where = std::string(kTensorParallelFlag),
+               .text = "head: expected an output embedding lm_head, found none",
+               .hint = "without :head"});
+}
+
 // That were seen to step parts of parameters as they step whole ones: element by element.
 constexpr Optimizer kElementwise[] = {
     Optimizer::kNone,  Optimizer::kSgd,     Optimizer::kSgdMomentum, Optimizer::kAdam,
@@ -190,13 +213,15 @@ void CheckTensorParallel(const TrainingSettings& settings) {
                .hint = "-o adamw"});
 }
 
-void ShareLayers(Program& program, int64_t ranks, const std::string& path) {
-  const SharedLayers found = FindSharedLayers(program, ranks);
+void ShareLayers(Program& program, const RankSettings& settings, const std::string& path) {
+  const int64_t ranks = settings.tensor_parallel;
+  const SharedLayers found = FindSharedLayers(program, settings);
   CheckShared(found, path);
+  if (settings.shares_head) CheckHead(found, path);
   SayShared(program, found, ranks);
   WarnOfWhole(program, found);
   NarrowTensors(program, found, ranks);
-  ExchangeWriter(program, found).Write();
+  ExchangeWriter(program, found, ranks).Write();
 }
 
 }  // namespace onnxfit

@@ -170,7 +170,8 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
   Items items;
   if (settings.mode == Mode::kTrain) AddTraining(settings, items);
   if (settings.ranks.tensor_parallel > 1) {
-    items.push_back(fmt::format("tensor-parallel {}", settings.ranks.tensor_parallel));
+    items.push_back(fmt::format("tensor-parallel {}{}", settings.ranks.tensor_parallel,
+                                settings.ranks.shares_head ? ":head" : ""));
   }
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
   if (settings.loop.prefetch > 0)

@@ -30,7 +30,7 @@ class RunFlags(TypedDict, total=False):
     optimizer_in_backward: bool
     strategy: Optional[str]  # single, ddp, zero1, zero2, zero3, fsdp, fsdp-hybrid or pipeline
     world: Union[int, str]  # ranks; "auto" in an estimate
-    tensor_parallel: Optional[int]  # ranks that share linear layers
+    tensor_parallel: Union[None, int, str]  # ranks that share linear layers, or "4:head"
     ddp_views: bool
     ddp_static_graph: bool
     no_sync: bool  # with accumulate

@@ -59,7 +59,7 @@ class Flags(unittest.TestCase):
               "split_at": ["h.3", "h.6"], "drop_outputs": True},
              ["--strategy", "pipeline", "--world", "4", "--schedule", "gpipe", "--stage", "0",
               "--split-at", "h.3", "--split-at", "h.6", "--drop-outputs"]),
-            ({"tensor_parallel": 4}, ["--tensor-parallel", "4"]),
+            ({"tensor_parallel": "4:head"}, ["--tensor-parallel", "4:head"]),
             ({"strategy": "ddp", "devices": ["4xt4", "a100-40gb"]},
              ["--strategy", "ddp", "--devices", "4xt4,a100-40gb"]),
             ({"strategy": "zero3", "prefetch_bucket": 0, "persistence_threshold": 1000},
