@@ -77,6 +77,8 @@ int64_t SetDevice(const Typed& typed, Options& options) {
   const Card* card = FindCard(name);
   if (card == nullptr || std::ranges::find(cards, card) == cards.end()) {
     SetCard({.place = typed.place, .text = name}, options);
+    options.targets.machines.erase(cards.back());  // all its cards count
+    ++options.targets.of_ranks;
   }
   const int64_t times =
       is_counted ? ParseWhole({.place = typed.place, .text = typed.text.substr(0, digits)}, 1,
@@ -89,6 +91,7 @@ int64_t SetDevice(const Typed& typed, Options& options) {
 void SetDevices(const Typed& typed, Options& options) {
   int64_t ranks = 0;
   for (const Typed& item : SplitList(typed)) ranks += SetDevice(item, options);
+  if (ranks > kMostOfOneCard) Refuse(typed, "at most 1048576 cards");
   options.request.settings.ranks.world = ranks;
 }
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -75,7 +74,8 @@ MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& 
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
   if (shows_advice) AddAdvice(study, requests[0], limits, answer);
   AddRecipe(options, answer);
-  answer.is_of_ranks = std::ranges::find(options.given, "--devices") != options.given.end();
+  answer.is_of_ranks = requests.size() == 1 && options.targets.of_ranks > 0 &&
+                       options.targets.of_ranks == answer.rows.size();
   return answer;
 }
 

@@ -89,8 +89,9 @@ struct TargetOptions {
   std::vector<const Card*> cards = {};                 // --gpu; null is the one at hand (auto)
   bool lists_all = false;                              // --all-gpus: those of the table, too
   std::map<const Card*, RentedMachine> machines = {};  // what some of them were named by
-  std::vector<int64_t> sizes = {};                     // --memory
-  int64_t reserved_bytes = 0;                          // --reserve
+  size_t of_ranks = 0;              // how many of `cards` train together (--devices)
+  std::vector<int64_t> sizes = {};  // --memory
+  int64_t reserved_bytes = 0;       // --reserve
 };
 
 // A model that is given by its numbers instead of a file.

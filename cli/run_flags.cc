@@ -415,7 +415,8 @@ std::vector<Flag> RunFlags() {
          o.request.settings.ranks.strategy = ParseChoice(t, kStrategies);
        }},
       {"--world", "", "N", kGroup,
-       "ranks that train together with --strategy, with a batch each; auto, in estimate with one "
+       "ranks that train together with --strategy, with a batch each, or stages of a pipeline; "
+       "auto, in estimate with one "
        "--gpu: as few of 1, 2, 4, ... 1024 as fit",
        "8",
        [](const Typed& t, Options& o) {

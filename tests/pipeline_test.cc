@@ -93,6 +93,24 @@ TEST_CASE("a pipeline of one stage trains all parameters") {
   CHECK(MostOf(int64_t{4} * 64 * 64, settings) == 9);
 }
 
+TEST_CASE("what is frozen or computed anew has what the stage before sends") {
+  TrainingSettings settings = StageSettings(1, Schedule::k1F1B);
+  settings.freeze = {"h.1.fc.weight"};
+  CHECK(ValuesBeforeBackward(settings) == 2 + kMicroBatches);
+  settings.freeze = {};
+  settings.checkpoint = {"h.1"};
+  settings.checkpoint_reentrant = true;
+  CHECK(ValuesBeforeBackward(settings) == 1 + kMicroBatches);
+}
+
+// "h.0" is in the first stage alone.
+TEST_CASE("checkpoints are named in the whole model") {
+  TrainingSettings settings = StageSettings(1, Schedule::k1F1B);
+  const int64_t without = ValuesBeforeBackward(settings);
+  settings.checkpoint = {"h.0"};
+  CHECK(ValuesBeforeBackward(settings) == without);
+}
+
 TEST_CASE("checkpoints of all passes under way are there for their backward") {
   TrainingSettings settings = StageSettings(0, Schedule::kGPipe);
   settings.checkpoint = {"h.0"};
@@ -131,9 +149,8 @@ TEST_CASE("without a stage the one that reserves most is taken, and said") {
   const std::string& said = prediction.program.assumptions.back();
   CAPTURE(said);
   // Both reserve what the allocator takes at least.
-  CHECK(
-      said.starts_with("the figures are those of stage 0 of 2, the first call to h.0.out, which "
-                       "takes most (--stage): the stages reserve 22.0 MiB, 22.0 MiB"));
+  CHECK(said.starts_with("the figures are those of stage 0 (of 0 to 1), the model's input to h.0, "
+                         "which reserves most (--stage); they reserve 22.0 MiB, 22.0 MiB"));
 }
 
 }  // namespace

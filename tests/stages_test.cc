@@ -60,10 +60,10 @@ TEST_CASE("blocks are shared, what is before and behind them counts as one") {
   const Program two = WholeOf(kTwoBlocks);
   CHECK(StageBegins(two, Stages(1)) == std::vector<int32_t>{0});
   CHECK(StageBegins(two, Stages(2)) == std::vector<int32_t>{0, 3});
-  // Five items: the first stage has three of them, its block and the next one.
+  // Five items: the first stage has three of them: what is before the blocks, and two.
   const Program three = WholeOf(kThreeBlocks);
   CHECK(StageBegins(three, Stages(2)) == std::vector<int32_t>{0, 5});
-  CHECK(StageBegins(three, Stages(3)) == std::vector<int32_t>{0, 3, 5});
+  CHECK(StageBegins(three, Stages(3)) == std::vector<int32_t>{0, 3, 9});
 }
 
 TEST_CASE("a stage begins with a module that is named") {
@@ -72,9 +72,25 @@ TEST_CASE("a stage begins with a module that is named") {
   CHECK(ErrorOf(three, Stages(3, {"h.1"}))
             .starts_with("--split-at: expected a module for each of 3 stages but the first, found "
                          "1 that run"));
-  CHECK(ErrorOf(three, Stages(4))
-            .starts_with(
-                "--world: expected at most as many stages as blocks that repeat, 3, found 4"));
+  CHECK(ErrorOf(three, Stages(6))
+            .starts_with("--world: expected at most 5 stages of 3 blocks that repeat, found 6"));
+  // Behind the last block there is the loss; before the first of two nothing.
+  CHECK(StageBegins(three, Stages(5)) == std::vector<int32_t>{0, 1, 3, 5, 9});
+  CHECK(ErrorOf(WholeOf(kTwoBlocks), Stages(4))
+            .starts_with("--strategy: pipeline: expected calls in each of 4 stages, found none in "
+                         "stage 0"));
+}
+
+TEST_CASE("a stage that has nothing to train is an error") {
+  const Program three = WholeOf(kThreeBlocks);
+  std::string error;
+  try {
+    StageOf(three, StageBegins(three, Stages(5)), 0);
+  } catch (const Error& thrown) {
+    error = thrown.what();
+  }
+  CHECK(error.starts_with("--strategy: pipeline: expected parameters to train in each of 5 stages, "
+                          "found none in stage 0, the model's input to "));
 }
 
 TEST_CASE("a stage has its calls and the tensors that they read") {
@@ -95,12 +111,13 @@ TEST_CASE("a stage has its calls and the tensors that they read") {
 
 TEST_CASE("what no parameter has a part in is computed anew, the rest goes through all stages") {
   const Program whole = WholeOf(kThreeBlocks);
-  const Program middle = Stage(whole, 3, 1);
+  const std::vector<int32_t> begins = StageBegins(whole, Stages(3, {"h.1", "h.2"}));
+  const Program middle = StageOf(whole, begins, 1);
   CHECK(OpsText(middle) == " matmul sigmoid");
   CHECK(NamesText(middle, middle.received) == " b a");
   CHECK(NamesText(middle, middle.sent) == " d a");
   CHECK(middle.inputs.empty());
-  const Program last = Stage(whole, 3, 2);
+  const Program last = StageOf(whole, begins, 2);
   CHECK(OpsText(last).starts_with(" neg matmul sigmoid mul add"));
   CHECK(NamesText(last, last.received) == " d a");
   CHECK(last.inputs.size() == 2);
@@ -114,9 +131,10 @@ TEST_CASE("what no call reads is where its module runs") {
     whole.values.push_back({.name = name, .type = {{DType::kInt64, {}}, {}}});
   };
   add("h.1.fc.count");
+  add("h.count");  // of a module that runs in both
   add("count");
   const Program first = Stage(whole, 2, 0);
-  CHECK(NamesText(first, first.buffers) == " count");
+  CHECK(NamesText(first, first.buffers) == " h.count count");
   const Program last = Stage(whole, 2, 1);
   CHECK(NamesText(last, last.buffers) == " h.1.fc.count");
 }

@@ -149,6 +149,14 @@ constexpr AdviceRow kAdviceRows[] = {
        return HasReplicas(c) && !c.request.settings.ranks.gradients_as_views;
      },
      [](EstimateRequest& r) { r.settings.ranks.gradients_as_views = true; }},
+    {ChangedPart::kBuckets, CostClass::kFree, "outputs that the last stage drops", "--drop-outputs",
+     "schedule.step(…, return_outputs=False)",
+     [](const AdviceCase& c) {
+       const RankSettings& ranks = c.request.settings.ranks;
+       return IsTraining(c) && ranks.strategy == Strategy::kPipeline &&
+              !ranks.pipeline.drops_outputs;
+     },
+     [](EstimateRequest& r) { r.settings.ranks.pipeline.drops_outputs = true; }},
     {ChangedPart::kBuckets, CostClass::kFree, "a smaller bucket of gradients",
      "--reduce-bucket 50000000", "reduce_bucket_size; gradients are sent in smaller parts",
      [](const AdviceCase& c) {

@@ -24,10 +24,12 @@ std::vector<bool> FindInPlaceCalls(const Program& program, const TrainingSetting
   CallTable calls(trained, machine, settings);
   Forward forward(calls, settings);
   forward.PlaceModel();
-  for (const NameId name : trained.inputs) {
-    const TensorId input = machine.New(calls.TypeOf(name), calls.NameLabel(name), Kind::kInput);
-    machine.Retain(input);  // by the loop
-    forward.Bind(name, input);
+  for (const auto* names : {&trained.inputs, &trained.received}) {
+    for (const NameId name : *names) {
+      const TensorId input = machine.New(calls.TypeOf(name), calls.NameLabel(name), Kind::kInput);
+      machine.Retain(input);  // by the loop, or in a buffer
+      forward.Bind(name, input);
+    }
   }
   forward.Run(0, trained.calls.size(), /*grad=*/true);
   return forward.overwrote();

@@ -33,7 +33,11 @@ void CheckPipeline(const TrainingSettings& settings) {
     RefusePipeline(
         "pipeline: expected no --optimizer-in-backward, as gradients of all "
         "micro-batches add up");
-  if (settings.evaluation.batch > 0) RefusePipeline("pipeline: expected no --eval-batch");
+  if (settings.evaluation.batch > 0)
+    RefusePipeline("pipeline: expected no --eval-batch, as no stage evaluates alone");
+  if (settings.loop.hold_outputs)
+    RefusePipeline("pipeline: expected no --hold-outputs: the schedule keeps them",
+                   "--drop-outputs where it does not");
   if (settings.ranks.pipeline.schedule == Schedule::k1F1B && micro_batches < stages) {
     throw Error({.where = "--accumulate",
                  .text = fmt::format("expected at least {} micro-batches, as many as stages, which "
@@ -131,7 +135,7 @@ void Pipeline::InferShapes() {
   for (const NameId name : casts_) forward_.Unbind(name);
 }
 
-// A buffer that asks for gradients.
+// The buffer of what is received, a leaf that asks for gradients.
 TensorId Pipeline::NewLeaf(size_t number) {
   const NameId name = program().received[number];
   const TensorId buffer =
@@ -252,7 +256,7 @@ void Pipeline::RunInTurns(int32_t step) {
   }
 }
 
-// ScheduleGPipe
+// ScheduleGPipe: all passes forward, then all of them backward.
 void Pipeline::RunAllForward(int32_t step) {
   for (size_t i = 0; i < micro_batches_; ++i) {
     RunForward(i);

@@ -255,6 +255,15 @@ std::vector<MaxBatch> FindMaxBatches(const Study& study, const EstimateRequest& 
   return answers;
 }
 
+BatchesOfAll LeastOf(std::span<const MaxBatchRow> rows) {
+  BatchesOfAll least = {rows[0].found.batch, FittingOf(rows[0].found).batch};
+  for (const MaxBatchRow& row : rows) {
+    least.runs = std::min(least.runs, row.found.batch);
+    least.fits = std::min(least.fits, FittingOf(row.found).batch);
+  }
+  return least;
+}
+
 MaxBatchAnswer AnswerMaxBatch(const Study& study, std::span<const EstimateRequest> requests,
                               const BatchLimits& limits) {
   MaxBatchAnswer answer;

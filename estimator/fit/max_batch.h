@@ -103,10 +103,17 @@ struct MaxBatchAnswer {
   std::string model;  // its path
   std::string alloc_conf = {};
   bool is_strict = false;              // what is TIGHT does not run
-  bool is_of_ranks = false;            // rows are cards that train together (--devices)
   std::vector<MaxBatchRow> rows = {};  // for each request its targets, in their order
   Warnings warnings = {};              // about the cards of several rows, a sentence for all
+  bool is_of_ranks = false;            // rows are cards that train together, and all there are
 };
+
+// What all cards have room for that train together: the least of `rows`.  REQUIRES: there is one.
+struct BatchesOfAll {
+  int64_t runs = 0;
+  int64_t fits = 0;
+};
+BatchesOfAll LeastOf(std::span<const MaxBatchRow> rows);
 
 // FindMaxBatches for each of `requests` and its targets.  Of several rows each is brief.
 // REQUIRES: there is a row.

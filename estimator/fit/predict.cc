@@ -1,14 +1,12 @@
 #include "estimator/fit/predict.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
 #include <optional>
 #include <utility>
 
-#include "estimator/base/bytes.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
@@ -18,8 +16,8 @@
 #include "estimator/base/warnings.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
+#include "estimator/fit/stage_runs.h"
 #include "estimator/fit/study.h"
-#include "estimator/memory/timeline.h"
 #include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/control_flow.h"
 #include "estimator/onnx/loader.h"
@@ -29,7 +27,6 @@
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/quantized_layers.h"
-#include "estimator/program/stages.h"
 #include "estimator/program/tensor_parallel.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
@@ -300,81 +297,14 @@ Prediction RunProgram(std::shared_ptr<const PreparedRun> run, const Program& pro
   return p;
 }
 
-// A pipeline's stages, one after the other.
-class StageRuns {
- public:
-  StageRuns(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request)
-      : run_(std::move(run)),
-        request_(request),
-        begins_(StageBegins(run_->program, request.settings.ranks)) {}
-
-  Prediction Of(size_t stage) {
-    request_.settings.ranks.pipeline.stage = static_cast<int64_t>(stage);
-    return RunProgram(run_, TypedStage(stage), request_);
-  }
-
-  // The one that reserves most, the first of equals.
-  Prediction Largest() {
-    size_t largest = 0;
-    std::optional<Prediction> prediction;
-    for (size_t stage = 0; stage < begins_.size(); ++stage) {
-      Prediction run = Of(stage);
-      reserved_.push_back(Replay(run.trace, run.alloc_conf).peak.reserved_bytes);
-      if (stage > 0 && reserved_[stage] <= reserved_[largest]) continue;
-      largest = stage;
-      prediction = std::move(run);
-    }
-    Say(largest, *prediction);
-    return *std::move(prediction);
-  }
-
-  void Say(size_t stage, Prediction& prediction) const {
-    std::string text = fmt::format("the figures are those of stage {} of {}, {}", stage,
-                                   begins_.size(), StageText(run_->program, begins_, stage));
-    if (!reserved_.empty()) {
-      std::vector<std::string> reserved;
-      for (const int64_t bytes : reserved_) reserved.push_back(FormatBytes(bytes));
-      text += fmt::format(", which takes most (--stage): the stages reserve {}",
-                          fmt::join(reserved, ", "));
-    }
-    prediction.program.assumptions.push_back(std::move(text));
-  }
-
- private:
-  // What it receives is of the type that it has in the whole model, be that autocast's.
-  Program TypedStage(size_t number) const {
-    Program stage = StageOf(run_->program, begins_, number);
-    if (stage.received.empty()) return stage;
-    Program whole = run_->program;
-    whole.sent = stage.received;
-    whole = Dispatch(std::move(whole), request_.settings);
-    for (size_t i = 0; i < stage.received.size(); ++i) {
-      const TensorType& type = whole.values[Index(whole.sent[i])].type;
-      stage.values[Index(stage.received[i])].type = {type, {}};
-    }
-    return stage;
-  }
-
-  std::shared_ptr<const PreparedRun> run_;
-  EstimateRequest request_;
-  std::vector<int32_t> begins_;
-  std::vector<int64_t> reserved_;  // by stage
-};
-
 }  // namespace
 
 Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
-  const TrainingSettings& settings = request.settings;
-  CheckTensorParallel(settings);
-  const bool is_pipeline = settings.ranks.strategy == Strategy::kPipeline &&
-                           settings.mode == Mode::kTrain && HasBackward(run->program);
-  if (!is_pipeline) return RunProgram(run, run->program, request);
-  StageRuns stages(std::move(run), request);
-  const std::optional<int64_t> stage = settings.ranks.pipeline.stage;
-  if (!stage.has_value()) return stages.Largest();
-  Prediction prediction = stages.Of(Index(*stage));
-  stages.Say(Index(*stage), prediction);
-  return prediction;
+  CheckTensorParallel(request.settings);
+  if (!AsksForStage(run->program, request)) return RunProgram(run, run->program, request);
+  return RunStageOf(run->program, request, [&](const Program& stage, const EstimateRequest& own) {
+    return RunProgram(run, stage, own);
+  });
 }
 
 }  // namespace onnxfit

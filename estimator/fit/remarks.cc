@@ -188,9 +188,9 @@ std::string_view SharesText(Strategy strategy) {
 std::string RanksAssumption(const EstimateRequest& request) {
   const RankSettings& ranks = request.settings.ranks;
   const bool shares_layers = ranks.tensor_parallel > 1;
-  const std::string first = fmt::format("the figures are those of the first of {} ranks{}; ",
-                                        shares_layers ? ranks.tensor_parallel : ranks.world,
-                                        SharesText(ranks.strategy));
+  const std::string first =
+      fmt::format("the figures are those of the first of {} ranks{}; ",
+                  shares_layers ? ranks.tensor_parallel : ranks.world, SharesText(ranks.strategy));
   const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
   const std::string whose =
       (is_pipeline ? "" : first) + "what NCCL allocates is not PyTorch's and not among the figures";
@@ -251,11 +251,6 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (ranks.tensor_parallel > 1) assumptions.push_back(RanksAssumption(request));
   if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
     assumptions.push_back(RanksAssumption(request));
-    if (ranks.strategy == Strategy::kPipeline && !ranks.pipeline.drops_outputs) {
-      assumptions.emplace_back(
-          "the last stage keeps what the model returns for each micro-batch, and puts it together, "
-          "as schedule.step() does unless it is told (--drop-outputs)");
-    }
     if (ranks.fsdp_offload) {
       assumptions.emplace_back(
           "shards, gradients and optimizer state are in the host's memory, which is not counted "

@@ -107,11 +107,12 @@ bool StopsGradients(const Program& program, const AtenCall& call) {
   return !is_same;
 }
 
-// Which names a gradient reaches: those of floats, or of complex numbers, that lead to the loss
-// through such.
+// Which names a gradient reaches: those of floats, or of complex numbers, that lead through such to
+// the loss, or to what a stage of a pipeline sends on.
 std::vector<bool> ReachedByGradients(const Program& program) {
   std::vector<bool> reached(program.values.size());
-  reached[Index(program.loss)] = true;
+  if (program.loss != kNoName) reached[Index(program.loss)] = true;
+  for (const NameId name : program.sent) reached[Index(name)] = true;
   for (size_t i = program.calls.size(); i-- > 0;) {
     const AtenCall& call = program.calls[i];
     if (StopsGradients(program, call)) continue;

@@ -23,27 +23,29 @@ std::string_view ParentOf(std::string_view path) {
   return dot == std::string_view::npos ? "" : path.substr(0, dot);
 }
 
-// How many of `blocks` the stages before `stage` have.
-size_t BlocksBefore(size_t blocks, size_t stages, size_t stage) {
-  const size_t items = blocks + 2;
-  const size_t before = stage * (items / stages) + std::min(stage, items % stages);
-  return std::min(before - 1, blocks);
+// The item with which `stage` begins, of the model's: what is before the blocks, each block, what
+// is behind them.
+size_t FirstItem(size_t items, size_t stages, size_t stage) {
+  return stage * (items / stages) + std::min(stage, items % stages);
 }
 
 std::vector<int32_t> BeginsOfBlocks(const Program& program, size_t stages) {
   const std::vector<ModuleRun> blocks =
       OutermostRuns(program, {std::string(kAutoCheckpoint)}, kBeginsFlag);
-  if (blocks.size() < stages) {
-    throw Error({.where = "--world",
-                 .text = fmt::format("expected at most as many stages as blocks that repeat, {}, "
-                                     "found {}",
-                                     blocks.size(), stages),
-                 .hint = "--split-at MODULE for each stage but the first"});
+  const size_t items = blocks.size() + 2;
+  if (blocks.empty() || items < stages) {
+    throw Error(
+        {.where = "--world",
+         .text = fmt::format("expected at most {} stages of {} blocks that repeat, found {}",
+                             blocks.empty() ? 1 : items, blocks.size(), stages),
+         .hint = "--split-at MODULE for each stage but the first"});
   }
   std::vector<int32_t> begins = {0};
   for (size_t stage = 1; stage < stages; ++stage) {
-    const size_t block = std::min(BlocksBefore(blocks.size(), stages, stage), blocks.size() - 1);
-    begins.push_back(static_cast<int32_t>(blocks[block].first));
+    const size_t item = FirstItem(items, stages, stage);
+    const bool is_block = item <= blocks.size();
+    begins.push_back(
+        static_cast<int32_t>(is_block ? blocks[item - 1].first : blocks.back().last + 1));
   }
   return begins;
 }
@@ -56,25 +58,55 @@ std::vector<int32_t> BeginsOfModules(const Program& program, const RankSettings&
   if (std::ssize(begins) != ranks.world) {
     throw Error({.where = std::string(kBeginsFlag),
                  .text = fmt::format("expected a module for each of {} stages but the first, found "
-                                     "{} that run",
-                                     ranks.world, begins.size() - 1)});
+                                     "{} that run, one within another counted once",
+                                     ranks.world, begins.size() - 1),
+                 .hint = fmt::format("--world {}", begins.size())});
   }
   return begins;
 }
 
-// By path of a module that runs, and of those around it: whether it does so among the calls for
-// which `runs` says so.
-std::map<std::string_view, bool> RunningModules(const Program& program,
-                                                const std::vector<bool>& runs) {
-  std::map<std::string_view, bool> running;
+// A rank without a call, or without a parameter, trains nothing.
+void CheckBegins(const Program& program, const std::vector<int32_t>& begins) {
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const bool is_last = stage + 1 == begins.size();
+    const int64_t end = is_last ? std::ssize(program.calls) : begins[stage + 1];
+    if (begins[stage] < end) continue;
+    throw Error({.where = "--strategy",
+                 .text = fmt::format("pipeline: expected calls in each of {} stages, found none in "
+                                     "stage {}",
+                                     begins.size(), stage),
+                 .hint = "fewer stages (--world), or --split-at MODULE for each but the first"});
+  }
+}
+
+// The innermost item of a list around a module, or itself: "h.3" of "h.3.attn.c_proj".
+std::string BlockOf(const std::string& path) {
+  std::string_view block = path;
+  while (!block.empty() && !IsNumbered(block.substr(block.rfind('.') + 1))) block = ParentOf(block);
+  return block.empty() ? path : std::string(block);
+}
+
+// A module, and how many of its calls there are, and run here.
+struct Running {
+  int64_t calls = 0;
+  int64_t here = 0;
+  int32_t first = 0;  // of its calls
+};
+
+// By path of a module that runs.
+std::map<std::string_view, Running> RunningModules(const Program& program,
+                                                   const std::vector<bool>& runs) {
+  std::map<std::string_view, Running> modules;
   for (size_t i = 0; i < program.calls.size(); ++i) {
     for (ModuleId module = program.calls[i].module; module != kOutside;
          module = program.modules.CallerOf(module)) {
-      bool& does = running[program.modules.PathOf(module)];
-      does = does || runs[i];
+      const auto [at, is_new] = modules.try_emplace(program.modules.PathOf(module));
+      if (is_new) at->second.first = static_cast<int32_t>(i);
+      ++at->second.calls;
+      if (runs[i]) ++at->second.here;
     }
   }
-  return running;
+  return modules;
 }
 
 class StageMaker {
@@ -105,6 +137,7 @@ class StageMaker {
     KeepRead(stage.inputs);
     std::erase_if(stage.outputs, [&](NameId name) { return !IsMadeHere(name); });
     KeepTensors(stage);
+    KeepStored(stage);
     return stage;
   }
 
@@ -119,8 +152,9 @@ class StageMaker {
     }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       const AtenCall& call = program_.calls[i];
-      const bool is_trained = std::ranges::any_of(
-          ReadInputs(call), [&](NameId name) { return name != kNoName && is_trained_[Index(name)]; });
+      const bool is_trained = std::ranges::any_of(ReadInputs(call), [&](NameId name) {
+        return name != kNoName && is_trained_[Index(name)];
+      });
       for (const NameId name : call.outputs) {
         if (name == kNoName) continue;
         maker_[Index(name)] = static_cast<int32_t>(i);
@@ -174,36 +208,59 @@ class StageMaker {
   // Tensors that no call reads are where the modules around them are; those that are read here but
   // lie elsewhere, as a tied head's, are a module's that comes later.
   void KeepTensors(Program& stage) {
-    const std::map<std::string_view, bool> running = RunningModules(program_, runs_);
-    std::vector<bool> is_read_anywhere(program_.values.size());
-    for (const AtenCall& call : program_.calls) {
-      for (const NameId name : call.inputs) {
-        if (name != kNoName) is_read_anywhere[Index(name)] = true;
-      }
-    }
-    for (const NameId name : program_.placement) {
-      if (is_read_anywhere[Index(name)]) continue;
-      is_read_[Index(name)] = RunsAround(program_.values[Index(name)].name, running);
-    }
+    const std::map<std::string_view, Running> modules = RunningModules(program_, runs_);
+    KeepUnread(modules);
     for (auto* names : {&stage.parameters, &stage.adapters, &stage.frozen, &stage.buffers,
                         &stage.placement, &stage.copy_order}) {
       KeepRead(*names);
       std::ranges::stable_partition(*names, [&](NameId name) {
-        const auto own = running.find(ParentOf(program_.values[Index(name)].name));
-        return own == running.end() || own->second;
+        const auto own = modules.find(ParentOf(program_.values[Index(name)].name));
+        return own == modules.end() || own->second.here > 0;
       });
     }
     std::erase_if(stage.quantized,
                   [&](const QuantizedWeight& weight) { return !is_read_[Index(weight.packed)]; });
   }
 
-  // Whether the innermost module around a tensor that runs at all does so here; the first stage has
-  // what lies in none.
-  bool RunsAround(std::string_view tensor, const std::map<std::string_view, bool>& running) const {
+  void KeepUnread(const std::map<std::string_view, Running>& modules) {
+    std::vector<bool> is_read_anywhere(program_.values.size());
+    for (const AtenCall& call : program_.calls) {
+      for (const NameId name : call.inputs) {
+        if (name != kNoName) is_read_anywhere[Index(name)] = true;
+      }
+    }
+    for (const QuantizedWeight& weight : program_.quantized) {
+      const QuantizedWeight::Scales& scales = weight.scales;
+      for (const NameId name : {scales.code, scales.offset, scales.scales_of_scales, scales.scales,
+                                scales.code_of_scales}) {
+        if (name == kNoName) continue;
+        is_read_anywhere[Index(name)] = true;
+        is_read_[Index(name)] = is_read_[Index(weight.packed)];
+      }
+    }
+    for (const NameId name : program_.placement) {
+      if (is_read_anywhere[Index(name)]) continue;
+      is_read_[Index(name)] = IsAround(program_.values[Index(name)].name, modules);
+    }
+  }
+
+  // Whether the innermost module around a tensor that runs at all begins in this stage, or runs
+  // here as a whole, anew; the first stage has what lies in none.
+  bool IsAround(std::string_view tensor, const std::map<std::string_view, Running>& modules) const {
     for (std::string_view path = ParentOf(tensor); !path.empty(); path = ParentOf(path)) {
-      if (const auto found = running.find(path); found != running.end()) return found->second;
+      const auto found = modules.find(path);
+      if (found == modules.end()) continue;
+      const Running& module = found->second;
+      return (first_ <= module.first && module.first < last_) || module.here == module.calls;
     }
     return first_ == 0;
+  }
+
+  // What modules of other stages put into dicts is received, if at all.
+  void KeepStored(Program& stage) const {
+    std::erase_if(stage.stored, [&](const StoredItem& item) {
+      return !std::ranges::all_of(item.values, [&](NameId name) { return IsMadeHere(name); });
+    });
   }
 
   const Program& program_;
@@ -219,23 +276,44 @@ class StageMaker {
 }  // namespace
 
 std::vector<int32_t> StageBegins(const Program& program, const RankSettings& ranks) {
-  return ranks.pipeline.begins.empty() ? BeginsOfBlocks(program, Index(ranks.world))
-                                       : BeginsOfModules(program, ranks);
+  if (ranks.world == 1) return {0};
+  std::vector<int32_t> begins = ranks.pipeline.begins.empty()
+                                    ? BeginsOfBlocks(program, Index(ranks.world))
+                                    : BeginsOfModules(program, ranks);
+  CheckBegins(program, begins);
+  return begins;
 }
 
 Program StageOf(const Program& program, const std::vector<int32_t>& begins, size_t stage) {
-  return StageMaker(program, begins, stage).Make();
+  Program made = StageMaker(program, begins, stage).Make();
+  if (made.parameters.empty()) {
+    throw Error({.where = "--strategy",
+                 .text = fmt::format("pipeline: expected parameters to train in each of {} stages, "
+                                     "found none in stage {}, {}",
+                                     begins.size(), stage, StageText(program, begins, stage)),
+                 .hint = "fewer stages (--world), or --split-at MODULE for each but the first"});
+  }
+  return made;
+}
+
+void MarkCheckpoints(Program& program, const TrainingSettings& settings) {
+  const std::vector<CallSpan> spans = CheckpointedSpans(program, settings.checkpoint);
+  const bool is_reentrant = AreReentrant(program, settings);
+  for (size_t i = 0; i < spans.size(); ++i) {
+    for (int32_t call = spans[i].first; call <= spans[i].last; ++call) {
+      program.calls[Index(call)].checkpoint = static_cast<int32_t>(i);
+    }
+  }
+  program.has_reentrant_checkpoints = is_reentrant;
 }
 
 std::string StageText(const Program& program, const std::vector<int32_t>& begins, size_t stage) {
-  const auto module_at = [&](int32_t call) {
-    return program.modules.PathOf(program.calls[Index(call)].module);
+  const auto block_at = [&](int32_t call) {
+    return BlockOf(program.modules.PathOf(program.calls[Index(call)].module));
   };
-  const bool is_first = stage == 0;
   const bool is_last = stage + 1 == begins.size();
-  const std::string from = is_first ? "the first call" : module_at(begins[stage]);
-  const std::string to = is_last ? "the loss" : module_at(begins[stage + 1] - 1);
-  return fmt::format("{} to {}", from, to);
+  return fmt::format("{} to {}", stage == 0 ? "the model's input" : block_at(begins[stage]),
+                     is_last ? "the loss" : block_at(begins[stage + 1] - 1));
 }
 
 }  // namespace onnxfit

@@ -299,13 +299,15 @@ struct BatchRange {
 std::string BatchesText(const MaxBatchAnswer& answer) {
   BatchRange fits;
   BatchRange runs;
+  if (answer.is_of_ranks) {
+    const BatchesOfAll least = LeastOf(answer.rows);
+    fits.Add(least.fits);
+    runs.Add(least.runs);
+  }
   for (const MaxBatchRow& row : answer.rows) {
+    if (answer.is_of_ranks) break;
     fits.Add(FittingOf(row.found).batch);
     runs.Add(row.found.batch);
-  }
-  if (answer.is_of_ranks) {
-    fits.most = fits.least;
-    runs.most = runs.least;
   }
   if (runs.most == 0) return "no batch runs";
   const std::string text =

@@ -1,7 +1,4 @@
 // The largest batch for programs: comma-separated values and JSON.
-#include <algorithm>
-#include <limits>
-
 #include "estimator/report/json_parts.h"
 #include "estimator/report/markup.h"
 #include "estimator/report/max_batch.h"
@@ -67,14 +64,8 @@ Json RowJson(const MaxBatchRow& row, const JsonOptions& options) {
 
 // What all of the cards have room for.
 Json RanksJson(const MaxBatchAnswer& answer) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  int64_t runs = kMost;
-  int64_t fits = kMost;
-  for (const MaxBatchRow& row : answer.rows) {
-    runs = std::min(runs, row.found.batch);
-    fits = std::min(fits, FittingOf(row.found).batch);
-  }
-  return {{"max_batch", runs}, {"fitting", fits}};
+  const BatchesOfAll least = LeastOf(answer.rows);
+  return {{"max_batch", least.runs}, {"fitting", least.fits}};
 }
 
 }  // namespace
