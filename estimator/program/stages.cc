@@ -86,11 +86,11 @@ std::string BlockOf(const std::string& path) {
   return block.empty() ? path : std::string(block);
 }
 
-// A module, and how many of its calls there are, and run here.
+// A module: its first call, its last, and whether one of them runs here.
 struct Running {
-  int64_t calls = 0;
-  int64_t here = 0;
-  int32_t first = 0;  // of its calls
+  int32_t first = 0;
+  int32_t last = 0;
+  bool is_here = false;
 };
 
 // By path of a module that runs.
@@ -102,8 +102,8 @@ std::map<std::string_view, Running> RunningModules(const Program& program,
          module = program.modules.CallerOf(module)) {
       const auto [at, is_new] = modules.try_emplace(program.modules.PathOf(module));
       if (is_new) at->second.first = static_cast<int32_t>(i);
-      ++at->second.calls;
-      if (runs[i]) ++at->second.here;
+      at->second.last = static_cast<int32_t>(i);
+      at->second.is_here = at->second.is_here || runs[i];
     }
   }
   return modules;
@@ -215,7 +215,7 @@ class StageMaker {
       KeepRead(*names);
       std::ranges::stable_partition(*names, [&](NameId name) {
         const auto own = modules.find(ParentOf(program_.values[Index(name)].name));
-        return own == modules.end() || own->second.here > 0;
+        return own == modules.end() || own->second.is_here;
       });
     }
     std::erase_if(stage.quantized,
@@ -244,14 +244,15 @@ class StageMaker {
     }
   }
 
-  // Whether the innermost module around a tensor that runs at all begins in this stage, or runs
-  // here as a whole, anew; the first stage has what lies in none.
+  // Whether the innermost module around a tensor that runs at all begins in this stage, or has
+  // ended before it and runs here anew; the first stage has what lies in none.
   bool IsAround(std::string_view tensor, const std::map<std::string_view, Running>& modules) const {
     for (std::string_view path = ParentOf(tensor); !path.empty(); path = ParentOf(path)) {
       const auto found = modules.find(path);
       if (found == modules.end()) continue;
       const Running& module = found->second;
-      return (first_ <= module.first && module.first < last_) || module.here == module.calls;
+      return (first_ <= module.first && module.first < last_) ||
+             (module.last < first_ && module.is_here);
     }
     return first_ == 0;
   }
