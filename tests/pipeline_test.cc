@@ -149,8 +149,9 @@ TEST_CASE("without a stage the one that reserves most is taken, and said") {
   const std::string& said = prediction.program.assumptions.back();
   CAPTURE(said);
   // Both reserve what the allocator takes at least.
-  CHECK(said.starts_with("the figures are those of stage 0 (of 0 to 1), the model's input to h.0, "
-                         "which reserves most (--stage); they reserve 22.0 MiB, 22.0 MiB"));
+  CHECK(
+      said.starts_with("the figures are those of stage 0 (of 0 to 1), the model's input to h.0, "
+                       "which reserves most (--stage); they reserve 22.0 MiB, 22.0 MiB"));
 }
 
 }  // namespace

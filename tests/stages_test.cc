@@ -89,8 +89,9 @@ TEST_CASE("a stage that has nothing to train is an error") {
   } catch (const Error& thrown) {
     error = thrown.what();
   }
-  CHECK(error.starts_with("--strategy: pipeline: expected parameters to train in each of 5 stages, "
-                          "found none in stage 0, the model's input to "));
+  CHECK(
+      error.starts_with("--strategy: pipeline: expected parameters to train in each of 5 stages, "
+                        "found none in stage 0, the model's input to "));
 }
 
 TEST_CASE("a stage has its calls and the tensors that they read") {

@@ -288,8 +288,8 @@ class Formulas : public Kernel {
 
   static constexpr uint64_t kChannels = uint64_t{1} << 1;  // dimension 1
 
-  // A pipeline's schedule.step() is under torch.autocast as a whole, backward, too, whose sums are in
-  // fp32 then (AT_FORALL_FP32_SET_OPT_DTYPE, aten/src/ATen/autocast_mode.h, pytorch v2.11.0).
+  // A pipeline's schedule.step() is under torch.autocast as a whole, backward, too, whose sums are
+  // in fp32 then (AT_FORALL_FP32_SET_OPT_DTYPE, aten/src/ATen/autocast_mode.h, pytorch v2.11.0).
   DType SumType(DType type) const {
     const bool is_in_autocast = calls_.settings().ranks.strategy == Strategy::kPipeline &&
                                 AutocastType(calls_.settings().precision) != DType::kUndefined;
