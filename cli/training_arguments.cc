@@ -133,7 +133,8 @@ struct RefusedArgument {
   bool of_evaluation = false;
 };
 
-constexpr std::string_view kRanksHint = "leave it out, and type --strategy fsdp --world N, zero2 or zero3";
+constexpr std::string_view kRanksHint =
+    "leave it out, and type --strategy fsdp --world N, zero2 or zero3";
 
 constexpr RefusedArgument kRefused[] = {
     {"deepspeed", "a run on one card", kRanksHint},
