@@ -213,7 +213,7 @@ class StageMaker {
     for (auto* names : {&stage.parameters, &stage.adapters, &stage.frozen, &stage.buffers,
                         &stage.placement, &stage.copy_order}) {
       KeepRead(*names);
-      std::ranges::stable_partition(*names, [&](NameId name) {
+      std::stable_partition(names->begin(), names->end(), [&](NameId name) {
         const auto own = modules.find(ParentOf(program_.values[Index(name)].name));
         return own == modules.end() || own->second.is_here;
       });
