@@ -104,7 +104,7 @@ TEST_CASE("the output has the shape of the vocabulary's table") {
 TEST_CASE("a tied layer is the last of its parent's modules") {
   Program program = Build(kTwoBlocks, {}).program;
   AddParameter(program, "embed.weight", {64, 2});
-  std::ranges::rotate(program.placement, program.placement.end() - 1);
+  std::rotate(program.placement.begin(), program.placement.end() - 1, program.placement.end());
   AddParameter(program, "positions", {8, 64});
   for (AtenCall& call : program.calls) {
     if (program.modules.PathOf(call.module) != "head") continue;
