@@ -119,7 +119,7 @@ TEST_CASE("checkpoints of all passes under way are there for their backward") {
   CHECK(MostOf(int64_t{4} * 64 * 64, settings) == 5);  // all passes have their gradients
 }
 
-std::string ErrorOf(TrainingSettings settings) {
+std::string ErrorOf(const TrainingSettings& settings) {
   try {
     CheckPipeline(settings);
   } catch (const Error& error) {
