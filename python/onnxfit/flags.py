@@ -180,7 +180,7 @@ def _assume(flag: str, value: object) -> List[str]:
 _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args", "devices"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
-                    "out_of_place", "only"), _several),
+                    "out_of_place", "only", "split_at"), _several),
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
                      "ddp_static_graph", "ddp_views", "dora", "ema", "fsdp_keep", "fsdp_offload",
                      "hold_outputs", "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
