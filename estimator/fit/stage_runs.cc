@@ -25,6 +25,7 @@ class StageRuns {
     MarkCheckpoints(program_, request.settings);
     request_.settings.checkpoint.clear();
     begins_ = StageBegins(program_, request.settings.ranks);
+    if (begins_.size() > 1) FindTypes();
   }
 
   Prediction Of(size_t stage) const {
@@ -56,16 +57,27 @@ class StageRuns {
   }
 
  private:
-  // What it receives is of the type that it has in the whole model, be that autocast's.
+  // Of what calls make, in the whole model: torch.autocast decides some.
+  void FindTypes() {
+    std::vector<NameId> made;
+    for (const AtenCall& call : program_.calls) {
+      for (const NameId name : call.outputs) {
+        if (name != kNoName) made.push_back(name);
+      }
+    }
+    Program whole = program_;
+    whole.sent = made;
+    whole = Dispatch(std::move(whole), request_.settings);
+    types_.resize(program_.values.size());
+    for (size_t i = 0; i < made.size(); ++i) {
+      types_[Index(made[i])] = whole.values[Index(whole.sent[i])].type;
+    }
+  }
+
   Program TypedStage(size_t number) const {
     Program stage = StageOf(program_, begins_, number);
-    if (stage.received.empty()) return stage;
-    Program whole = program_;
-    whole.sent = stage.received;
-    whole = Dispatch(std::move(whole), request_.settings);
-    for (size_t i = 0; i < stage.received.size(); ++i) {
-      const TensorType& type = whole.values[Index(whole.sent[i])].type;
-      stage.values[Index(stage.received[i])].type = {type, {}};
+    for (const NameId name : stage.received) {
+      stage.values[Index(name)].type = {types_[Index(name)], {}};
     }
     return stage;
   }
@@ -103,6 +115,7 @@ class StageRuns {
   EstimateRequest request_;
   const RunStage& run_;
   std::vector<int32_t> begins_;
+  std::vector<TensorType> types_;  // by value
 };
 
 }  // namespace

@@ -303,11 +303,11 @@ std::string BatchesText(const MaxBatchAnswer& answer) {
     const BatchesOfAll least = LeastOf(answer.rows);
     fits.Add(least.fits);
     runs.Add(least.runs);
-  }
-  for (const MaxBatchRow& row : answer.rows) {
-    if (answer.is_of_ranks) break;
-    fits.Add(FittingOf(row.found).batch);
-    runs.Add(row.found.batch);
+  } else {
+    for (const MaxBatchRow& row : answer.rows) {
+      fits.Add(FittingOf(row.found).batch);
+      runs.Add(row.found.batch);
+    }
   }
   if (runs.most == 0) return "no batch runs";
   const std::string text =
