@@ -280,7 +280,7 @@ TEST_CASE("what a mask means") {
       columns = Range (n0, n3, n1) rows = Unsqueeze (columns, one) )";
   const Row rows[] = {
       {"hides nothing", indices + "keep = GreaterOrEqual (rows, n0) m = Where (keep, zero, hidden)",
-       "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 0)  # sdpa\n"},
+       "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 0, 0, 1)  # sdpa\n"},
       {"a triangle",
        indices + "keep = GreaterOrEqual (rows, columns) m = Where (keep, zero, hidden)",
        "%y = scaled_dot_product_attention(%q, %y.permute, %v, none; 0, 1)  # sdpa\n"},

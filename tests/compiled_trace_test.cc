@@ -90,6 +90,81 @@ TEST_CASE("where nothing reads a result but a gate, its signs are all that is ke
   CHECK(Spared("r = Relu (a) b = Add (r, x)") == kValue - kValue / 4);
 }
 
+constexpr char kMask[] = R"(
+    zero = Constant <value = float {0.0}> () low = Constant <value = float {-inf}> ()
+    n0 = Constant <value = int64 {0}> () n1 = Constant <value = int64 {1}> ()
+    n64 = Constant <value = int64 {64}> () columns = Range (n0, n64, n1)
+    keep = GreaterOrEqual (columns, n0) m = Where (keep, zero, low) masked = Add (s, m)
+    a = Softmax (masked))";
+
+constexpr char kNoMask[] = "a = Softmax (s)";
+
+// Heads of 16 of 64 tokens.
+std::string AttentionWith(const std::string& weights) {
+  return R"(
+  net (float[1, 2, 64, 16] x) => (float[1, 2, 64, 16] y)
+  < float[16, 16] w1 = ["location": "none"], float[16, 16] w2 = ["location": "none"],
+    float[16, 16] w3 = ["location": "none"] > {
+    q = MatMul (x, w1) k = MatMul (x, w2) v = MatMul (x, w3)
+    kt = Transpose <perm = [0, 1, 3, 2]> (k)
+    c = Constant <value = float {0.5}> () qs = Mul (q, c) ks = Mul (kt, c) s = MatMul (qs, ks)
+    )" + weights +
+         R"( [sdpa] y = MatMul (a, v)
+  })";
+}
+
+// q, k and v are kept alike: under autocast in 16 bits, of which backward's products make casts.
+TEST_CASE("a mask that libraries leave out of a run takes fused attention from compiled code") {
+  constexpr int64_t kWeights = 2 * 64 * 64 * 4;  // in fp32, under autocast, too
+  constexpr int64_t kSums = 2 * 64 * 4;          // of fused attention
+  constexpr int64_t kResult = 2 * 64 * 16 * 2;   // which flash attention reads in backward
+  constexpr int64_t kSeeds = 24;
+  const auto left = [](const std::string& weights, Precision precision, Compiling compile) {
+    TrainingSettings settings = With(compile);
+    settings.precision = precision;
+    const Program program = Build(AttentionWith(weights), settings).program;
+    return Replay(Train(program, settings)).steps[1].after_forward.requested_bytes;
+  };
+  const auto added = [&](Precision precision, Compiling compile) {
+    return left(kMask, precision, compile) - left(kNoMask, precision, compile);
+  };
+  CHECK(added(Precision::kFp32, Compiling::kNone) == 0);
+  CHECK(added(Precision::kFp32, Compiling::kInductor) == kWeights - kSums);
+  CHECK(added(Precision::kAmpBf16, Compiling::kNone) == 0);
+  CHECK(added(Precision::kAmpBf16, Compiling::kInductor) == kWeights - kSums - kResult - kSeeds);
+}
+
+// Two layers of attention to what bool masks show; `second` is that of the second one.
+std::string AttentionTwice(const std::string& second) {
+  return R"(
+  net (float[1, 2, 64, 16] x, bool[64, 64] one, bool[64, 64] other) =>
+      (float[1, 2, 64, 16] y)
+  < float[16, 16] w1 = ["location": "none"], float[16, 16] w2 = ["location": "none"] > {
+    c = Constant <value = float {0.5}> () zero = Constant <value = float {0.0}> ()
+    low = Constant <value = float {-inf}> ()
+    q = MatMul (x, w1) kt = Transpose <perm = [0, 1, 3, 2]> (q)
+    qs = Mul (q, c) ks = Mul (kt, c) s = MatMul (qs, ks)
+    m = Where (one, zero, low) masked = Add (s, m) a = Softmax (masked) [sdpa] z = MatMul (a, q)
+    q2 = MatMul (z, w2) kt2 = Transpose <perm = [0, 1, 3, 2]> (q2)
+    qs2 = Mul (q2, c) ks2 = Mul (kt2, c) s2 = MatMul (qs2, ks2)
+    m2 = Where ()" +
+         second + R"(, zero, low) masked2 = Add (s2, m2) a2 = Softmax (masked2)
+    [sdpa2] y = MatMul (a2, q2)
+  })";
+}
+
+TEST_CASE("a bool mask is made one to be added once for all layers") {
+  constexpr int64_t kAdded = 64 * 64 * 4;
+  const auto left = [](const std::string& second, Compiling compile) {
+    return Trained(AttentionTwice(second), compile).steps[1].after_forward.requested_bytes;
+  };
+  const auto spared = [&](Compiling compile) {
+    return left("other", compile) - left("one", compile);
+  };
+  CHECK(spared(Compiling::kNone) == 0);
+  CHECK(spared(Compiling::kInductor) == kAdded);
+}
+
 // linear (x, w, bias) of three dimensions and a transposed x is a product, of which bias is added
 // to a view: one buffer has both, and is kept for the sum.
 TEST_CASE("what writes over a view is in the buffer that is seen") {

@@ -476,8 +476,8 @@ TEST_CASE("one head of keys is broadcast unless attention is told to group heads
 }
 
 // attention_mask = create_bidirectional_mask(…) of eager attention, which a run has as None.
-TEST_CASE("a mask that hides nothing is not added to scores") {
-  const auto calls = [](const char* line, int64_t least) {
+TEST_CASE("a mask that hides nothing is not added to scores, but where Dynamo traces it") {
+  const auto calls = [](const char* line, int64_t least, Compiling compile = Compiling::kNone) {
     ExportedBuilder net;
     net.Input("x", {6});
     net.At("transformers/models/mpnet/modeling_mpnet.py", 7, line);
@@ -491,9 +491,13 @@ TEST_CASE("a mask that hides nothing is not added to scores") {
                   {6});
     net.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("t")}}, {6});
     net.Make("torch.ops.aten.exp.default", "z", {{"self", Ref("y")}}, {6});
-    return CallsOf(Made(net.Return("z"), {.mode = Mode::kEval, .loss = Loss::kNone}).program);
+    return CallsOf(
+        Made(net.Return("z"), {.mode = Mode::kEval, .loss = Loss::kNone, .compile = compile})
+            .program);
   };
   CHECK(calls("mask = create_bidirectional_mask(", 0) == "exp(x)");
+  CHECK(calls("mask = create_bidirectional_mask(", 0, Compiling::kInductor)
+            .ends_with("add(x,t) exp(y)"));
   CHECK(calls("mask = create_bidirectional_mask(", 1).ends_with("add(x,t) exp(y)"));
   CHECK(calls("mask = own_mask(", 0).ends_with("add(x,t) exp(y)"));
 }

@@ -120,6 +120,12 @@ NameId RepeatHeads(Dispatcher& d, NameId name, const Attention& a) {
 // Source: check_batch_size_and_num_heads_dense, sdp_utils_cpp.h, pytorch v2.11.0.
 bool BroadcastsHeads(const AtenCall& call) { return call.ints.size() > 2 && call.ints[2] != 0; }
 
+// Whether there is a mask of one value for all positions, which libraries leave out but where
+// Dynamo traces them: no fused kernel takes one without unit strides.
+bool HasTracedMask(const Dispatcher& d, const AtenCall& call) {
+  return d.is_compiled() && call.ints.size() > 3 && call.ints[3] != 0;
+}
+
 // _scaled_dot_product_attention_math: in fp32 where inputs have 16 bits; it returns the
 // probabilities too, and makes them last in the result's type before the product.
 void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& a, bool is_causal) {
@@ -169,7 +175,7 @@ void TakeAttentionApart(Dispatcher& d, const AtenCall& call) {
       .needs_grad = NeedsGrad(d, call),
       .mask_needs_grad = has_mask && d.NeedsGrad(given),
   };
-  const AttentionKernel kernel = BroadcastsHeads(call)
+  const AttentionKernel kernel = BroadcastsHeads(call) || HasTracedMask(d, call)
                                      ? AttentionKernel::kMath
                                      : ChooseAttention(a, terms, d.framework(), d.device());
   const NameId mask = AdditiveMask(d, given, a.q.dtype);

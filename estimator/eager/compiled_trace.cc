@@ -54,9 +54,10 @@ std::vector<int32_t> ValuesOfBuffers(const Partition& partition, const Trace& tr
 
 class Compiler {
  public:
-  Compiler(const Program& program, size_t model_end, Trace& eager, const Holders& holders)
+  Compiler(const Program& program, const TrainingSettings& settings, size_t model_end, Trace& eager,
+           const Holders& holders)
       : program_(program),
-        partition_(PartitionForward(program, model_end, holders)),
+        partition_(PartitionForward(program, settings, model_end, holders)),
         eager_(eager),
         value_of_(ValuesOfBuffers(partition_, eager, holders)) {
     for (size_t i = 0; i < eager.labels.size(); ++i) labels_.try_emplace(eager.labels[i], i);
@@ -301,10 +302,12 @@ void CheckCompilable(const Program& program, const TrainingSettings& settings) {
                .hint = "--compile none"});
 }
 
-Trace CompileTrace(const Program& program, size_t model_end, Trace eager, Holders& holders) {
+Trace CompileTrace(const Program& program, const TrainingSettings& settings, size_t model_end,
+                   Trace eager, Holders& holders) {
   std::vector<Event> kept;
   std::vector<Event> events;
-  const std::vector<int64_t> places = Compiler(program, model_end, eager, holders).Run(kept);
+  const std::vector<int64_t> places =
+      Compiler(program, settings, model_end, eager, holders).Run(kept);
   const std::vector<int64_t> fused = BackwardFusion(program, model_end, eager).Run(kept, events);
   const auto move = [&](int64_t& place) {
     if (place >= 0) place = fused[Index(places[Index(place)])];

@@ -23,6 +23,7 @@ void CheckCompilable(const Program& program, const TrainingSettings& settings);
 
 // `eager` is a run in which nothing is written over its input, `holders` are its own, which come to
 // be those of the result.  Calls from `model_end` on are not compiled.  O(events × log).
-Trace CompileTrace(const Program& program, size_t model_end, Trace eager, Holders& holders);
+Trace CompileTrace(const Program& program, const TrainingSettings& settings, size_t model_end,
+                   Trace eager, Holders& holders);
 
 }  // namespace onnxfit

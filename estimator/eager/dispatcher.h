@@ -40,6 +40,7 @@ class Dispatcher {
   DType parameter_type() const { return ParameterType(settings_.precision); }
   const FrameworkProfile& framework() const { return settings_.framework; }
   const DeviceProfile& device() const { return settings_.device; }
+  bool is_compiled() const { return settings_.compile != Compiling::kNone; }
   // What the answer rests on, told once.
   void Assume(std::string_view assumption);
 

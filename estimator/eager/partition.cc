@@ -66,7 +66,8 @@ struct Need {
 
 class Partitioner {
  public:
-  Partitioner(const Program& program, size_t model_end) : program_(program), end_(model_end) {
+  Partitioner(const Program& program, const TrainingSettings& settings, size_t model_end)
+      : program_(program), settings_(settings), end_(model_end) {
     made_.value_of.resize(program.values.size(), -1);
     made_.is_again.resize(program.values.size());
     for (size_t i = 0; i < end_; ++i) {
@@ -107,7 +108,8 @@ class Partitioner {
     }
     const bool is_view =
         rules_.back()->alias != Alias::kNone && !call.inputs.empty() && call.inputs[0] != kNoName;
-    if (const int32_t same = SameCast(index); same >= 0) {
+    const int32_t mask = SameMask(index);
+    if (const int32_t same = mask >= 0 ? mask : SameCast(index); same >= 0) {
       made_.value_of[Index(call.outputs[0])] = same;
       return;
     }
@@ -134,6 +136,22 @@ class Partitioner {
     const TensorType& to = program_.values[Index(call.outputs[0])].type;
     const auto [at, added] = casts_.try_emplace({value, to.dtype, from.dims}, -1);
     if (added) at->second = NewValue(index, BytesOf(to));
+    made_.is_again[Index(call.outputs[0])] = !added;
+    return at->second;
+  }
+
+  // The same of a mask of bools that each layer's attention makes one to be added of.
+  int32_t SameMask(int32_t index) {
+    const AtenCall& call = program_.calls[Index(index)];
+    const auto is_number = [&](NameId name) {
+      return name != kNoName && program_.values[Index(name)].type.dims.empty();
+    };
+    if (rules_.back()->name != "where" || call.outputs[0] == kNoName ||
+        !is_number(call.inputs[1]) || !is_number(call.inputs[2]))
+      return -1;
+    const TensorType& type = program_.values[Index(call.outputs[0])].type;
+    const auto [at, added] = masks_.try_emplace({call.inputs[0], type.dtype, type.dims}, -1);
+    if (added) at->second = NewValue(index, BytesOf(type));
     made_.is_again[Index(call.outputs[0])] = !added;
     return at->second;
   }
@@ -172,10 +190,9 @@ class Partitioner {
 
   int64_t AuxBytes(int32_t index, int aux) {
     const OpRule& rule = *rules_[Index(index)];
-    const TrainingSettings settings;  // no size here depends on them
     if (rule.aux[Index(aux)].type == nullptr) return 0;
     const TensorType type =
-        rule.aux[Index(aux)].type(CallTypes(program_, program_.calls[Index(index)], settings));
+        rule.aux[Index(aux)].type(CallTypes(program_, program_.calls[Index(index)], settings_));
     return IsAmong(kInBytes, rule.name) ? Numel(type.dims) : BytesOf(type);
   }
 
@@ -339,11 +356,21 @@ class Partitioner {
     return false;
   }
 
+  // Whether backward's kernels read casts of what the call reads in fp32: both passes are traced
+  // under the autocast that is around the model, from which the call itself was spared (a part of
+  // scaled_dot_product_attention).
+  bool CastsInBackward(int32_t index) const {
+    const AtenCall& call = program_.calls[Index(index)];
+    return AutocastType(settings_.precision) != DType::kUndefined &&
+           rules_[Index(index)]->autocast == AutocastPolicy::kLower && call.inputs[0] != kNoName &&
+           program_.values[Index(call.inputs[0])].type.dtype == DType::kFloat32;
+  }
+
   // is_materialized_backwards: what a kernel that is not fused reads then is never computed again.
   void Connect(const Need& need) {
     const OpRule& rule = *rules_[Index(need.call)];
     const size_t value = Index(need.value);
-    if (!IsFusible(rule)) {
+    if (!IsFusible(rule) && !CastsInBackward(need.call)) {
       cut_.AddEdge(MinCut::kSource, InOf(value), MinCut::kUncuttable);
       if (need.is_view && !is_materialized_[value]) return ConnectView(need.value);
     } else if (need.is_own_result && IsAmong(kSignReaders, rule.name)) {
@@ -372,11 +399,13 @@ class Partitioner {
   }
 
   const Program& program_;
+  const TrainingSettings& settings_;
   const size_t end_;
   std::vector<const OpRule*> rules_;  // by call
   std::vector<Need> needs_;
   std::vector<std::vector<size_t>> readers_;                   // by value
   std::map<std::tuple<int32_t, DType, Dims>, int32_t> casts_;  // of values
+  std::map<std::tuple<NameId, DType, Dims>, int32_t> masks_;   // of masks of bools
   std::vector<bool> is_banned_;                                // by call: from being computed again
   std::vector<std::pair<int32_t, int32_t>> gates_;             // node and value
   std::map<int32_t, NameId> gate_names_;                       // by value
@@ -395,8 +424,9 @@ std::vector<bool> AreFused(const Program& program, size_t model_end) {
   return are_fused;
 }
 
-Partition PartitionForward(const Program& program, size_t model_end, const Holders& holders) {
-  return Partitioner(program, model_end).Run(holders);
+Partition PartitionForward(const Program& program, const TrainingSettings& settings,
+                           size_t model_end, const Holders& holders) {
+  return Partitioner(program, settings, model_end).Run(holders);
 }
 
 }  // namespace onnxfit

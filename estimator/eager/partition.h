@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/holders.h"
 #include "estimator/program/program.h"
@@ -48,6 +49,7 @@ std::vector<bool> AreFused(const Program& program, size_t model_end);
 
 // `holders` are of a run of `program` in which nothing is written over its input; its calls from
 // `model_end` on are not compiled.  O(calls × log) beside the cut.
-Partition PartitionForward(const Program& program, size_t model_end, const Holders& holders);
+Partition PartitionForward(const Program& program, const TrainingSettings& settings,
+                           size_t model_end, const Holders& holders);
 
 }  // namespace onnxfit

@@ -399,7 +399,8 @@ Trace RunCompiled(const Program& program, TrainingSettings settings, Holders* ho
   settings.in_place = InPlaceUse::kNever;
   Holders own;
   Trace eager = RunEager(program, settings, &own);
-  Trace compiled = CompileTrace(program, FindOutputs(program).model_end, std::move(eager), own);
+  Trace compiled =
+      CompileTrace(program, settings, FindOutputs(program).model_end, std::move(eager), own);
   if (holders != nullptr) *holders = std::move(own);
   return compiled;
 }

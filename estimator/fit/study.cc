@@ -93,6 +93,8 @@ constexpr SettingRow kSettingRows[] = {
     // Calls that are written out, and statements that are known to work on copies.
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.attention); }},
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.out_of_place); }},
+    // Masks that libraries leave out, but not of compiled code.
+    {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.compile); }},
     // The loss is a part of the program, as are the tensors that need no gradient, and the names
     // that outlive it.
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss); }},
@@ -132,7 +134,6 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.accumulate); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.checkpoint_reentrant); }},
-    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.compile); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.cuda_graphs); }},
     {ReadBy::kRun,
      [](const TrainingSettings& s, Key& key) {

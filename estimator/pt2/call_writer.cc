@@ -170,7 +170,7 @@ void CallWriter::WriteCall(const Call& call) {
     row->write(*this, call, row->op);
   }
   place_.leaves_autocast = left;
-  Follow(first, BuildsLibraryMask(call));
+  Follow(first, LeavesOutMask(call));
   NoteVariables(call, first);
 }
 
@@ -282,13 +282,17 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
   }
 }
 
+bool CallWriter::LeavesOutMask(const Call& call) const {
+  return settings().compile == Compiling::kNone && BuildsLibraryMask(call);
+}
+
 // A mask that no layer reads is made all the same, unless the library leaves it out because of what
 // it shows: one of a sliding window, beside that of full attention.
 void CallWriter::KeepUnreadMasks() {
   std::set<NameId> read;
   for (const AtenCall& call : program_.calls) read.insert(call.inputs.begin(), call.inputs.end());
   for (const Call& call : exported_.graph.calls) {
-    if (!BuildsLibraryMask(call) || call.results.size() != 1) continue;
+    if (!LeavesOutMask(call) || call.results.size() != 1) continue;
     const std::string_view result = call.results[0].text;
     const auto name = names_.find(result);
     if (name == names_.end() || read.contains(name->second)) continue;

@@ -135,6 +135,9 @@ class CallWriter : public ProgramWriter {
   // (libraries.h); null of others.
   const Known* LibraryMaskAt(const Call& call, std::string_view name);
 
+  // Whether `call` builds a mask (libraries.h) that this run leaves out: Dynamo traces as
+  // torch.export does, so that compiled code has it.
+  bool LeavesOutMask(const Call& call) const;
   // Notes that `mask`, which is added to scores, masks nothing: the library makes none in a run.
   void NoteNoMask(NameId mask) { no_masks_.insert(mask); }
   bool IsNoMask(NameId name) const { return no_masks_.contains(name); }

@@ -28,7 +28,7 @@ void CastToWeight(CallWriter& writer, std::vector<NameId>& operands) {
 // What transformers adds to a mask while torch.export traces it, and leaves out of a run where a
 // row has one sequence: find_packed_sequence_indices of masking_utils.py, transformers 5.17.0.
 bool ShowsOneSequence(CallWriter& writer, const Call& call) {
-  const Known* shown = BuildsLibraryMask(call) ? writer.KnownResultOf(call) : nullptr;
+  const Known* shown = writer.LeavesOutMask(call) ? writer.KnownResultOf(call) : nullptr;
   return shown != nullptr && AreAllTrue(*shown);
 }
 
@@ -143,7 +143,7 @@ void WriteWhere(CallWriter& writer, const Call& call, std::string_view op) {
   }
   const NameId result = writer.Result(call);
   writer.Emit(op, std::move(operands), {result});
-  const Known* mask = BuildsLibraryMask(call) ? writer.KnownAt(call, "condition") : nullptr;
+  const Known* mask = writer.LeavesOutMask(call) ? writer.KnownAt(call, "condition") : nullptr;
   if (mask != nullptr && AreAllTrue(*mask)) writer.NoteNoMask(result);
 }
 

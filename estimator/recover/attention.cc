@@ -334,6 +334,11 @@ Rewritten MakeCall(const BoundGraph& bound, NodeId last, const Dims& scores, Att
                     .ints = {0, mask.causal && mask.tensor == kNoValue ? 1 : 0},
                     .dropout = parts.dropout};
   if (BroadcastsHeads(bound, last, call.inputs[0], call.inputs[2])) call.ints.push_back(1);
+  const bool has_mask = mask.tensor != kNoValue || mask.causal;
+  if (parts.mask != kNoValue && !has_mask) {
+    call.ints.resize(3);
+    call.ints.push_back(1);
+  }
   if (!parts.key_perm.empty()) call.before.push_back(KeyTranspose(bound, parts));
   if (!parts.key_view.empty()) call.before.push_back(KeyView(bound, parts));
   if (!said.has_value() && IsNamedByTorchScript(bound.At(last))) {
