@@ -4,7 +4,7 @@
     compare.py --check          # exit 1 where an estimate is not as estimates.csv has it
     compare.py --update         # writes estimates.csv
     compare.py --eager          # what compiled.csv says of eager, by network
-    compare.py --take FILE.jsonl...    # writes compiled.csv of what truths.py wrote
+    compare.py --take FILE.jsonl...    # takes what truths.py wrote into compiled.csv
 
 Errors are percent of the larger peak of the first and the third step, in allocated bytes; "kept" is
 what the forward pass of the third leaves, "step" its peak until the optimizer steps.  Exports are
@@ -47,12 +47,16 @@ def row_of(truth):
 
 
 def take(paths):
-    rows = [row_of(json.loads(line)) for path in paths for line in path.read_text().splitlines()]
-    rows.sort(key=lambda row: [str(row[name]) for name in KEY])
+    """In the place of the same runs, beside the others."""
+    rows = read()
+    for path in paths:
+        for line in path.read_text().splitlines():
+            row = row_of(json.loads(line))
+            rows[tuple(row[name] for name in KEY)] = row
     with TRUTHS.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(sorted(rows.values(), key=lambda row: [str(row[name]) for name in KEY]))
 
 
 def read():

@@ -8,6 +8,7 @@ import re
 
 import adapters
 import checkpoints
+import formats
 from networks import NotForThis, blocks
 
 WORLD = 8
@@ -51,6 +52,11 @@ def ddp_views(model):
 
 def ddp_static(model):
     return ddp(model, static_graph=True)
+
+
+def ddp_last(model):
+    """Kernels with their channels last, as timm's train.py has them before it wraps the model."""
+    return ddp(formats.channels_last(model))
 
 
 def no_sync(model, is_last):

@@ -246,6 +246,8 @@ WAYS = {
         "--persistence-threshold 10000", "deepspeeds:with_checkpoints",
         loop="deepspeeds:Zero3InBuckets", settings=LARGER_BF16, networks=FOR_RANKS),
     "channels-last": Way("--channels-last", "formats:channels_last", inputs="formats:pictures_last"),
+    "channels-last-ddp": Way(f"{RANKS} ddp --channels-last", "ranks:ddp_last",
+                             inputs="formats:pictures_last"),
     "label-smoothing": Way("--label-smoothing", loss="losses:smoothed", settings=LARGER),
     "trainer": Way("--loop trainer", loop="trainers:trainer", settings=LARGER),
     "trainer-smoothing": Way("--loop trainer --label-smoothing",
