@@ -201,6 +201,7 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
       {"--prefetch-bucket", is_given("--prefetch-bucket"), {kZero3}},
       {"--persistence-threshold", is_given("--persistence-threshold"), {kZero3}},
       {"--overlap-comm", ranks.overlap_comm, {kZero2}},
+      {"--zero-offload", ranks.zero_offload, {kZero2, kZero3}},
       {"--ddp-views", ranks.gradients_as_views, {kDdp, kZero1}},
       {"--ddp-static-graph", ranks.static_graph, {kDdp, kZero1}},
       {"--no-sync", ranks.no_sync, {kDdp, kZero1, kFsdp, kFsdpHybrid}},

@@ -486,6 +486,9 @@ std::vector<Flag> RunFlags() {
       {"--overlap-comm", "", "", kGroup,
        "two of DeepSpeed's buckets take turns, reduced on a stream of their own (zero2)", "",
        [](const Typed& t, Options& o) { o.request.settings.ranks.overlap_comm = ParseSwitch(t); }},
+      {"--zero-offload", "", "", kGroup,
+       "parameters in 32 bits and optimizer are the host's (offload_optimizer; zero2, zero3)", "",
+       [](const Typed& t, Options& o) { o.request.settings.ranks.zero_offload = ParseSwitch(t); }},
       {"--schedule", "", "S", kGroup,
        Choices(kSchedules) +
            ": in which order a stage of a pipeline runs its --accumulate micro-batches",

@@ -5,6 +5,8 @@ import os
 from ranks import WORLD
 from table import MICRO_BATCHES
 
+ON_HOST = {"device": "cpu", "pin_memory": True}
+
 
 def on_host(model):
     """deepspeed.initialize takes it to the device."""
@@ -41,7 +43,8 @@ class Engine:
         step_always()
         config = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": accumulate,
                   "bf16": {"enabled": precision == "bf16", "check_grad_overflow": False},
-                  "zero_allow_untested_optimizer": True, "zero_optimization": zero}
+                  "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
+                  "zero_optimization": zero}
         self.model, *_ = deepspeed.initialize(model=model, config=config, optimizer=optimizer)
         self.optimizer = self
 
@@ -76,6 +79,25 @@ class Zero3(Engine):
 
     def __init__(self, *args):
         super().__init__(*args, stage=3)
+
+
+class Zero2Offload(Engine):
+    """The optimizer's parts are on the host, pinned, as Trainer's examples have it."""
+
+    def __init__(self, *args):
+        super().__init__(*args, stage=2, reduce_bucket_size=5_000_000, offload_optimizer=ON_HOST)
+
+
+class Zero3Offload(Engine):
+    def __init__(self, *args):
+        super().__init__(*args, stage=3, offload_optimizer=ON_HOST)
+
+
+class Zero3OffloadAll(Engine):
+    """Parts of parameters, too."""
+
+    def __init__(self, *args):
+        super().__init__(*args, stage=3, offload_optimizer=ON_HOST, offload_param=ON_HOST)
 
 
 class Zero3InBuckets(Engine):

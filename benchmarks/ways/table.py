@@ -241,6 +241,11 @@ WAYS = {
         f"{RANKS} zero3 --reduce-bucket 1000000 --prefetch-bucket 900000 "
         "--persistence-threshold 10000", "deepspeeds:on_host", loop="deepspeeds:Zero3InBuckets",
         settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero2-offload": Way(f"{RANKS} zero2 --zero-offload --reduce-bucket 5000000",
+                         "deepspeeds:on_host", loop="deepspeeds:Zero2Offload",
+                         settings=LARGER_BF16, networks=FOR_RANKS),
+    "zero3-offload": Way(f"{RANKS} zero3 --zero-offload", "deepspeeds:on_host",
+                         loop="deepspeeds:Zero3Offload", settings=LARGER_BF16, networks=FOR_RANKS),
     "zero3-checkpoint": Way(
         f"{RANKS} zero3 --checkpoint auto --reduce-bucket 1000000 --prefetch-bucket 900000 "
         "--persistence-threshold 10000", "deepspeeds:with_checkpoints",

@@ -422,6 +422,7 @@ struct RankSettings {
   bool fsdp_policy = false;
   int64_t reduce_bucket = 500'000'000;  // elements: DeepSpeed's reduce_bucket_size
   bool overlap_comm = false;            // DeepSpeed's: two buckets take turns
+  bool zero_offload = false;            // DeepSpeed's: offload_optimizer is on the host
   PipelineSettings pipeline = {};
   int64_t tensor_parallel = 1;  // ranks that share linear layers of blocks
   bool shares_head = false;     // of tensor_parallel: the output embedding, too
@@ -434,6 +435,11 @@ struct RankSettings {
 // Whether DeepSpeed's engine trains.
 constexpr bool IsOfDeepSpeed(Strategy strategy) {
   return strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+}
+
+// Whether optimizer state is the host's.
+constexpr bool StepsOnHost(const RankSettings& ranks) {
+  return ranks.fsdp_offload || ranks.zero_offload;
 }
 
 constexpr bool IsFullySharded(Strategy strategy) {

@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
 #include "estimator/program/checkpointed_spans.h"
 
@@ -88,6 +89,13 @@ void ZeroPartition::Construct() {
     machine_.FreeStorage(forward_.Lookup(name));
   }
   const TensorId clone = New(type_, partition_, Kind::kTemporary);
+  if (calls_.settings().ranks.zero_offload) {
+    machine_.Release(clone);
+    int64_t largest = 0;
+    for (size_t i = 0; i < gradients_.size(); ++i) largest = std::max(largest, ElementsOf(i));
+    New(type_, largest, Kind::kGradient);  // temp_grad_buffer_for_gpu_offload
+    return;
+  }
   if (type_ != DType::kFloat32) {
     New(DType::kFloat32, partition_, Kind::kParameter);
     machine_.Release(clone);
@@ -99,7 +107,7 @@ void ZeroPartition::Construct() {
 
 std::vector<TensorType> ZeroPartition::ShardTypes() const {
   std::vector<TensorType> types(gradients_.size(), TensorType{DType::kFloat32, {0}});
-  types[kFirst] = {DType::kFloat32, {partition_}};
+  if (!calls_.settings().ranks.zero_offload) types[kFirst] = {DType::kFloat32, {partition_}};
   return types;
 }
 
@@ -164,13 +172,26 @@ void ZeroPartition::PassCopies() const {
   pass();
 }
 
+// copy_grads_in_partition of the step's last micro-batch: the norm of what is the rank's, and a
+// copy in 32 bits on its way to the host, where those before add up in
+// temp_grad_buffer_for_gpu_offload.
+void ZeroPartition::SendToHost(size_t parameter) {
+  if (micro_batch_ + 1 < calls_.settings().loop.accumulate) return;
+  const Dims own = {std::min(ElementsOf(parameter), partition_ - begins_[parameter])};
+  norms_.push_back(PassNorm(own));
+  if (type_ != DType::kFloat32) machine_.Release(New(DType::kFloat32, own[0], Kind::kTemporary));
+}
+
 // reduce_ipg_grads, copy_grads_in_partition.
 void ZeroPartition::Reduce() {
-  if (calls_.settings().ranks.overlap_comm) machine_.UseStream(kReductionStream);
+  const RankSettings& ranks = calls_.settings().ranks;
+  if (ranks.overlap_comm) machine_.UseStream(kReductionStream);
   PassCopies();
   for (const size_t parameter : std::exchange(reducing_, {})) {
     is_reducing_[parameter] = false;
-    if (begins_[parameter] >= partition_) {
+    const bool is_kept = begins_[parameter] < partition_;
+    if (is_kept && ranks.zero_offload) SendToHost(parameter);
+    if (!is_kept || ranks.zero_offload) {
       gradients_.Drop(parameter, machine_);
       continue;
     }
@@ -188,6 +209,7 @@ void ZeroPartition::EndBackward() {
   Reduce();
   for (const TensorId bucket : std::exchange(buckets_, {})) machine_.Release(bucket);
   gradients_.Clear(machine_);
+  micro_batch_ = (micro_batch_ + 1) % calls_.settings().loop.accumulate;
   if (kept_ == kNoTensor) return;
   if (added_up_ == kNoTensor) {
     std::swap(added_up_, kept_);
@@ -196,14 +218,20 @@ void ZeroPartition::EndBackward() {
   }
 }
 
-// get_grad_norm_direct: of each gradient in 64 bits (get_norm_dtype of zero/utils.py).
+// Of a gradient in 64 bits (get_norm_dtype of zero/utils.py).
+TensorId ZeroPartition::PassNorm(const Dims& dims) const {
+  const TensorId cast = machine_.New({DType::kFloat64, dims}, label_);
+  const TensorId norm = machine_.New({DType::kFloat64, {}}, label_);
+  PassScratch(machine_, SumOver(DType::kFloat64, dims, {1}, 0), calls_.settings().device, label_);
+  machine_.Release(cast);
+  return norm;
+}
+
+// get_grad_norm_direct.
 void ZeroPartition::PassNorms() const {
   std::vector<TensorId> norms;
   for (size_t i = 0; i < begins_.size() && begins_[i] < partition_; ++i) {
-    const int64_t elements = std::min(ElementsOf(i), partition_ - begins_[i]);
-    const TensorId cast = machine_.New({DType::kFloat64, {elements}}, label_);
-    norms.push_back(machine_.New({DType::kFloat64, {}}, label_));
-    machine_.Release(cast);
+    norms.push_back(PassNorm({std::min(ElementsOf(i), partition_ - begins_[i])}));
   }
   for (const TensorId norm : norms) machine_.Release(norm);
 }
@@ -227,6 +255,7 @@ void ZeroPartition::BeginStep() {
 }
 
 void ZeroPartition::EndStep() {
+  for (const TensorId norm : std::exchange(norms_, {})) machine_.Release(norm);
   gradients_.Drop(kFirst, machine_);
   if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
 }

@@ -43,9 +43,11 @@ class ZeroPartition {
   void GiveView(TensorId of, size_t parameter);
   int64_t RankOf(int64_t element) const { return element / partition_; }
   void PassCopies() const;
+  TensorId PassNorm(const Dims& dims) const;
   void PassNorms() const;
   void SetUpBuckets();
   void Reduce();
+  void SendToHost(size_t parameter);
 
   CallTable& calls_;
   Machine& machine_;
@@ -62,6 +64,8 @@ class ZeroPartition {
   std::vector<bool> is_reducing_;     // the same, by parameter
   TensorId kept_ = kNoTensor;         // grads_in_partition
   TensorId added_up_ = kNoTensor;     // all_grad_tensors: that of the step's first micro-batch
+  std::vector<TensorId> norms_;       // norm_for_param_grads, of what went to the host
+  int64_t micro_batch_ = 0;           // of the step
   TensorId norm_ = kNoTensor;         // _global_grad_norm
   TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
   LabelId label_;

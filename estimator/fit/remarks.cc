@@ -256,6 +256,11 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
           "shards, gradients and optimizer state are in the host's memory, which is not counted "
           "(--fsdp-offload)");
     }
+    if (ranks.zero_offload) {
+      assumptions.emplace_back(
+          "parameters in 32 bits, their gradients and optimizer state are in the host's memory, "
+          "which is not counted (--zero-offload)");
+    }
   }
   return assumptions;
 }
@@ -319,7 +324,7 @@ std::string LargerShare(const Program& program, const TrainingSettings& settings
 
 // "" where the allocator has all states.
 std::string PagedStates(const Program& program, const TrainingSettings& settings) {
-  if (settings.mode != Mode::kTrain || settings.ranks.fsdp_offload) return "";
+  if (settings.mode != Mode::kTrain || StepsOnHost(settings.ranks)) return "";
   const OptimizerRule& rule =
       FindOptimizerRule(settings.optimizer, settings.optimizer_impl, settings.framework);
   const std::vector<bool> in_32_bits = AreStatesIn32Bits(program, settings);

@@ -149,6 +149,7 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.fsdp_offload);
        key.Add(s.ranks.reduce_bucket);
        key.Add(s.ranks.overlap_comm);
+       key.Add(s.ranks.zero_offload);
        key.Add(s.ranks.pipeline.schedule);
        key.Add(s.ranks.pipeline.stage.value_or(-1));
        key.Add(s.ranks.pipeline.begins);

@@ -106,6 +106,7 @@ void PutRanks(Json& json, const RankSettings& ranks) {
     json["persistence_threshold"] = ranks.persistence_threshold;
   }
   if (ranks.overlap_comm) json["overlap_comm"] = true;
+  if (ranks.zero_offload) json["zero_offload"] = true;
   if (ranks.strategy == Strategy::kPipeline) {
     json["schedule"] = ToString(ranks.pipeline.schedule);
     if (ranks.pipeline.stage.has_value()) json["stage"] = *ranks.pipeline.stage;

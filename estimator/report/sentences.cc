@@ -85,6 +85,7 @@ void AddRanks(const RankSettings& ranks, Items& items) {
     items.push_back(fmt::format("persistence-threshold {}", ranks.persistence_threshold));
   }
   if (ranks.overlap_comm) items.emplace_back("overlap-comm");
+  if (ranks.zero_offload) items.emplace_back("zero-offload");
   if (ranks.fsdp_keep) items.emplace_back("fsdp-keep");
   if (ranks.fsdp_reshard > 0) {
     items.push_back(fmt::format("fsdp-reshard {}", ranks.fsdp_reshard));
