@@ -269,6 +269,8 @@ TEST_CASE("meshes of ranks reach their places") {
             .request.settings.ranks.static_graph);
   CHECK(
       Parse({"m.onnx", "--strategy=zero2", "--overlap-comm"}).request.settings.ranks.overlap_comm);
+  CHECK(
+      Parse({"m.onnx", "--strategy=zero3", "--zero-offload"}).request.settings.ranks.zero_offload);
 }
 
 TEST_CASE("ranks that share layers reach their place, and refuse what is not known beside them") {

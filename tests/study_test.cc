@@ -135,6 +135,8 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .reduce_bucket = 1000}; }},
     {"ranks.overlap_comm", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .overlap_comm = true}; }},
+    {"ranks.zero_offload", "gpt2.dynamo.onnx",
+     [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kZero2, .zero_offload = true}; }},
     {"ranks.prefetch_bucket", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) {
        s.ranks = {.strategy = Strategy::kZero3, .prefetch_bucket = 1000};
@@ -220,7 +222,7 @@ TEST_CASE("every field has a row above") {
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, is_static, no_sync, sharing, sharded, keep, reshard, offload,
-               policy, bucket, overlap, pipeline, parallel, head, ahead, persists] = ranks;
+               policy, bucket, overlap, on_host, pipeline, parallel, head, ahead, persists] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
   CHECK_FALSE(is_evaluation);
@@ -228,6 +230,7 @@ TEST_CASE("every field has a row above") {
   CHECK(world > steps);
   CHECK(parallel == 1);
   CHECK_FALSE(head);
+  CHECK_FALSE(on_host);
   CHECK_FALSE(pipeline.stage.has_value());
   CHECK(bucket > ahead);
   CHECK(ahead > persists);

@@ -192,6 +192,34 @@ TEST_CASE("DeepSpeed's stage 3: (2 + 2 + 12) Psi / N") {
   }
 }
 
+// On the host are 12 Psi / N, and what a step has of gradients: stage 2 has a buffer of the largest
+// parameter beside the model, stage 3 its bucket beside the parts.
+TEST_CASE("DeepSpeed's optimizer on the host: 2 Psi of stage 2, 2 Psi / N of stage 3") {
+  const Form form = {Precision::kBf16, Optimizer::kAdamW, 2, 2, 12};
+  constexpr int64_t kWorld = 8;
+  for (const char* model : kModels) {
+    CAPTURE(model);
+    const Graph file = FileOf(model);
+    RankSettings ranks = {.strategy = Strategy::kZero2, .world = kWorld, .zero_offload = true};
+    const Ranked zero2 = RunOf(file, form, ranks);
+    const int64_t part = (zero2.Psi() + 2 * kWorld - 1) / (2 * kWorld) * 2;
+    int64_t largest = 0;
+    for (const Dims& dims : zero2.parameters) largest = std::max(largest, Numel(dims));
+    CHECK(zero2.held.parameters == 2 * part * kWorld);
+    CHECK(zero2.held.states == 0);
+    CHECK(zero2.held.gradients == 2 * largest);
+    ranks.strategy = Strategy::kZero3;
+    ranks.reduce_bucket = 1000;
+    ranks.persistence_threshold = 0;
+    const Ranked zero3 = RunOf(file, form, ranks);
+    int64_t parts = 0;
+    for (const Dims& dims : zero3.parameters) parts += (Numel(dims) + kWorld - 1) / kWorld;
+    CHECK(zero3.held.parameters == 2 * parts);
+    CHECK(zero3.held.states == 0);
+    CHECK(zero3.held.gradients == 2 * 1000);
+  }
+}
+
 // fully_shard gives rows away, the first rank as many as any has.
 TEST_CASE("stage 3: (2 + 2 + K) Psi / N") {
   ForEachForm([](const Graph& file, const Form& form) {

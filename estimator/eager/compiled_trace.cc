@@ -59,11 +59,15 @@ class Compiler {
       : program_(program),
         partition_(PartitionForward(program, settings, model_end, holders)),
         eager_(eager),
-        value_of_(ValuesOfBuffers(partition_, eager, holders)) {
+        value_of_(ValuesOfBuffers(partition_, eager, holders)),
+        lower_(AutocastType(settings.precision)) {
     for (size_t i = 0; i < eager.labels.size(); ++i) labels_.try_emplace(eager.labels[i], i);
     for (size_t i = 0; i < program.calls.size(); ++i)
       call_labels_.push_back(LabelOf(static_cast<int32_t>(i)));
     FindScratch(program, model_end);
+    for (size_t i = 0; i < model_end; ++i) {
+      if (partition_.casts_in_backward[i]) lowered_.insert(call_labels_[i]);
+    }
     for (const NameId name : program.outputs) outputs_.insert(partition_.value_of[Index(name)]);
   }
 
@@ -76,6 +80,7 @@ class Compiler {
       if (!IsDropped(event)) events.push_back(event);
       if (event.type == Event::Type::kAt) Pass(event.id, events);
       if (event.type == Event::Type::kAlloc) Note(event.id);
+      if (event.type == Event::Type::kAlloc && is_lowered_) Lower(event.id);
     }
     places.push_back(static_cast<int64_t>(events.size()));
     return places;
@@ -142,6 +147,14 @@ class Compiler {
       passing_.emplace(value->last_read, buffer);
   }
 
+  // Where backward's products are of the lower type, kernels between them write what these read.
+  void Lower(BufferId id) {
+    Buffer& buffer = eager_.buffers[Index(id)];
+    if (buffer.dtype != DType::kFloat32) return;
+    buffer.bytes = BytesOf(TensorType{lower_, buffer.dims});
+    buffer.dtype = lower_;
+  }
+
   int32_t LabelOf(int32_t call) const {
     const auto found = labels_.find(program_.calls[Index(call)].where);
     return found == labels_.end() ? -1 : static_cast<int32_t>(found->second);
@@ -155,6 +168,7 @@ class Compiler {
   // An operator begins, whose name a tensor may have, too.
   void Pass(int32_t id, std::vector<Event>& events) {
     const auto label = static_cast<int32_t>(labels_.at(eager_.labels[Index(id)]));
+    is_lowered_ = phase_ == Phase::kBackward && lowered_.contains(label);
     if (phase_ == Phase::kBackward) {
       const auto [first, last] = waiting_.equal_range(label);
       for (auto at = first; at != last; ++at) Free(at->second, events);
@@ -197,6 +211,7 @@ class Compiler {
       waiting_.clear();
     }
     passing_.clear();
+    is_lowered_ = false;
     fresh_.clear();
     has_extras_.clear();
     phase_ = event.phase;
@@ -210,6 +225,9 @@ class Compiler {
   std::unordered_map<std::string_view, size_t> labels_;
   std::vector<int32_t> call_labels_;
   std::vector<bool> is_scratch_;  // by label
+  const DType lower_;             // autocast's
+  std::set<int32_t> lowered_;     // labels of what backward runs in it, though forward does not
+  bool is_lowered_ = false;
   std::set<int32_t> outputs_;     // values
   std::set<BufferId> fresh_;      // of the forward pass that runs
   std::set<int32_t> has_extras_;  // calls of the same

@@ -83,6 +83,8 @@ class Partitioner {
     for (size_t i = 0; i < made_.values.size(); ++i) BanUsedFarApart(i);
     Cut();
     CopyForConvolutions();
+    for (size_t i = 0; i < end_; ++i)
+      made_.casts_in_backward.push_back(CastsInBackward(static_cast<int32_t>(i)));
     return std::move(made_);
   }
 

@@ -41,6 +41,7 @@ struct Partition {
   std::vector<ForwardValue> values;
   std::vector<bool> is_again;  // by name: what another call has made before, which is not made
   std::multimap<int32_t, ExtraTensor> extras;  // by call
+  std::vector<bool> casts_in_backward;         // by call: whose gradients are of autocast's type
 };
 
 // By call: whether Inductor has it in kernels with its neighbours, in backward too.  Those from

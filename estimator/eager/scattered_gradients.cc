@@ -47,6 +47,7 @@ TensorId ScatteredGradients::New(DType type, int64_t elements, Kind kind) const 
 void ScatteredGradients::Construct() {
   if (gradients_.size() == 0) return;
   bucket_ = New(type_, calls_.settings().ranks.reduce_bucket, Kind::kGradient);
+  if (calls_.settings().ranks.zero_offload) return;
   int64_t elements = 0;
   for (size_t i = 0; i < gradients_.size(); ++i) elements += PartOf(i);
   parts_ = New(type_, elements, Kind::kGradient);
@@ -73,7 +74,11 @@ void ScatteredGradients::Take(size_t parameter) {
 void ScatteredGradients::Reduce() {
   if (reducing_.empty()) return;
   machine_.UseStream(kScatterStream);
-  Scatter();
+  const TensorId together = Scatter();
+  if (calls_.settings().ranks.zero_offload) {
+    for (const size_t i : reducing_) SendToHost(i);
+  }
+  if (together != kNoTensor) machine_.Release(together);
   machine_.UseStream(kMainStream);
   for (const size_t i : std::exchange(reducing_, {})) gradients_.Drop(i, machine_);
   in_bucket_ = 0;
@@ -81,12 +86,39 @@ void ScatteredGradients::Reduce() {
 
 // reduce_scatter_coalesced: the ranks' parts in a row; one gradient that ranks share evenly is sent
 // as it is.
-void ScatteredGradients::Scatter() const {
-  if (reducing_.size() == 1 && ElementsOf(reducing_[0]) % world_ == 0) return;
+TensorId ScatteredGradients::Scatter() const {
+  if (reducing_.size() == 1 && ElementsOf(reducing_[0]) % world_ == 0) return kNoTensor;
   const std::vector<TensorId> paddings = NewPaddings();
   const TensorId together = New(type_, Parts(reducing_) * world_, Kind::kTemporary);
   for (const TensorId padding : paddings) machine_.Release(padding);
-  machine_.Release(together);
+  return together;
+}
+
+// partition_grads: what the host has is read back, to add to it; of the step's last micro-batch,
+// its norm (_constant_buffered_norm2), and a copy in 32 bits on its way.
+void ScatteredGradients::SendToHost(size_t parameter) {
+  constexpr int64_t kAtOnce = 250'000'000;  // elements
+  const int64_t elements = PartOf(parameter);
+  const TensorId back = New(type_, elements, Kind::kTemporary);
+  if (micro_batch_ + 1 == calls_.settings().loop.accumulate) {
+    const TensorId norm = NormOf(std::min(elements, kAtOnce));
+    const TensorId square = machine_.New({DType::kFloat64, {}}, label_);
+    machine_.Release(norm);
+    norms_.push_back(machine_.New({DType::kFloat64, {}}, label_));
+    machine_.Release(square);
+    if (type_ != DType::kFloat32)
+      machine_.Release(New(DType::kFloat32, elements, Kind::kTemporary));
+  }
+  machine_.Release(back);
+}
+
+void ScatteredGradients::EndBackward() {
+  Reduce();
+  micro_batch_ = (micro_batch_ + 1) % calls_.settings().loop.accumulate;
+}
+
+void ScatteredGradients::DropNorms() {
+  for (const TensorId norm : std::exchange(norms_, {})) machine_.Release(norm);
 }
 
 // Rank by rank, in the order of parameters.
@@ -104,21 +136,25 @@ std::vector<TensorId> ScatteredGradients::NewPaddings() const {
   return paddings;
 }
 
-// Of each in 64 bits (get_norm_dtype of zero/utils.py).
+// In 64 bits (get_norm_dtype of zero/utils.py).
+TensorId ScatteredGradients::NormOf(int64_t elements) const {
+  const Dims dims = {elements};
+  const TensorId cast = machine_.New({DType::kFloat64, dims}, label_);
+  const TensorId norm = machine_.New({DType::kFloat64, {}}, label_);
+  PassScratch(machine_, SumOver(DType::kFloat64, dims, {1}, 0), calls_.settings().device, label_);
+  machine_.Release(cast);
+  return norm;
+}
+
 void ScatteredGradients::PassNorms(const std::vector<size_t>& parameters) const {
   std::vector<TensorId> norms;
-  for (const size_t i : parameters) {
-    const Dims dims = {PartOf(i)};
-    const TensorId cast = machine_.New({DType::kFloat64, dims}, label_);
-    norms.push_back(machine_.New({DType::kFloat64, {}}, label_));
-    PassScratch(machine_, SumOver(DType::kFloat64, dims, {1}, 0), calls_.settings().device, label_);
-    machine_.Release(cast);
-  }
+  for (const size_t i : parameters) norms.push_back(NormOf(PartOf(i)));
   for (const TensorId norm : norms) machine_.Release(norm);
 }
 
 // One alone is no copy; in 32 bits is none, either.
 void ScatteredGradients::Flatten(const std::vector<size_t>& parameters) {
+  if (calls_.settings().ranks.zero_offload) return;
   TensorId flat = kNoTensor;
   if (parameters.size() == 1) {
     const Dims dims = {PartOf(parameters[0])};

@@ -25,18 +25,23 @@ class ScatteredGradients {
 
   // When backward has made the gradient of that parameter, and all of them.
   void Take(size_t parameter);
-  void Reduce();
+  void EndBackward();
 
   // get_grad_norm_direct
   void PassNorms(const std::vector<size_t>& parameters) const;
   // _prepare_fp32_grad_for_sub_group: the gradient of the first stands for those of all.
   void Flatten(const std::vector<size_t>& parameters);
+  // norm_for_param_grads, behind a step on the host.
+  void DropNorms();
 
  private:
   int64_t ElementsOf(size_t parameter) const;
   TensorId New(DType type, int64_t elements, Kind kind) const;
   std::vector<TensorId> NewPaddings() const;
-  void Scatter() const;
+  void Reduce();
+  TensorId Scatter() const;  // what is sent together; kNoTensor: nothing is
+  void SendToHost(size_t parameter);
+  TensorId NormOf(int64_t elements) const;
 
   CallTable& calls_;
   Machine& machine_;
@@ -47,6 +52,8 @@ class ScatteredGradients {
   int64_t in_bucket_ = 0;         // elements
   std::vector<size_t> reducing_;  // parameters whose gradients are there, or too large for it
   TensorId parts_ = kNoTensor;    // grad_partitions_flat_buffer
+  std::vector<TensorId> norms_;   // of what went to the host
+  int64_t micro_batch_ = 0;       // of the step
   LabelId label_;
 };
 

@@ -177,9 +177,10 @@ void ZeroPartition::PassCopies() const {
 // temp_grad_buffer_for_gpu_offload.
 void ZeroPartition::SendToHost(size_t parameter) {
   if (micro_batch_ + 1 < calls_.settings().loop.accumulate) return;
-  const Dims own = {std::min(ElementsOf(parameter), partition_ - begins_[parameter])};
-  norms_.push_back(PassNorm(own));
-  if (type_ != DType::kFloat32) machine_.Release(New(DType::kFloat32, own[0], Kind::kTemporary));
+  norms_.push_back(NormOf(parameter, /*has_scratch=*/true));
+  if (type_ == DType::kFloat32) return;
+  const int64_t own = std::min(ElementsOf(parameter), partition_ - begins_[parameter]);
+  machine_.Release(New(DType::kFloat32, own, Kind::kTemporary));
 }
 
 // reduce_ipg_grads, copy_grads_in_partition.
@@ -218,20 +219,22 @@ void ZeroPartition::EndBackward() {
   }
 }
 
-// Of a gradient in 64 bits (get_norm_dtype of zero/utils.py).
-TensorId ZeroPartition::PassNorm(const Dims& dims) const {
-  const TensorId cast = machine_.New({DType::kFloat64, dims}, label_);
+// Of the rank's part of a gradient, in 64 bits (get_norm_dtype of zero/utils.py).
+TensorId ZeroPartition::NormOf(size_t parameter, bool has_scratch) const {
+  const Dims own = {std::min(ElementsOf(parameter), partition_ - begins_[parameter])};
+  const TensorId cast = machine_.New({DType::kFloat64, own}, label_);
   const TensorId norm = machine_.New({DType::kFloat64, {}}, label_);
-  PassScratch(machine_, SumOver(DType::kFloat64, dims, {1}, 0), calls_.settings().device, label_);
+  const SumShape sum = SumOver(DType::kFloat64, own, {1}, 0);
+  if (has_scratch) PassScratch(machine_, sum, calls_.settings().device, label_);
   machine_.Release(cast);
   return norm;
 }
 
-// get_grad_norm_direct.
+// get_grad_norm_direct, whose runs show no scratch.
 void ZeroPartition::PassNorms() const {
   std::vector<TensorId> norms;
   for (size_t i = 0; i < begins_.size() && begins_[i] < partition_; ++i) {
-    norms.push_back(PassNorm({std::min(ElementsOf(i), partition_ - begins_[i])}));
+    norms.push_back(NormOf(i, /*has_scratch=*/false));
   }
   for (const TensorId norm : norms) machine_.Release(norm);
 }

@@ -43,7 +43,7 @@ class ZeroPartition {
   void GiveView(TensorId of, size_t parameter);
   int64_t RankOf(int64_t element) const { return element / partition_; }
   void PassCopies() const;
-  TensorId PassNorm(const Dims& dims) const;
+  TensorId NormOf(size_t parameter, bool has_scratch) const;
   void PassNorms() const;
   void SetUpBuckets();
   void Reduce();

@@ -86,6 +86,7 @@ void ZeroStage3::SetGroups() {
 
 std::vector<TensorType> ZeroStage3::ShardTypes() const {
   std::vector<TensorType> types(gradients_.size(), TensorType{DType::kFloat32, {0}});
+  if (calls_.settings().ranks.zero_offload) return types;
   for (const std::vector<size_t>& group : groups_) {
     types[group[0]] = {DType::kFloat32, {scattered_.Parts(group)}};
   }
@@ -95,9 +96,23 @@ std::vector<TensorType> ZeroStage3::ShardTypes() const {
 // Parts in 32 bits are copies of what they were cast to, if they were; a gradient is made for a
 // moment.
 void ZeroStage3::Construct() {
+  const bool is_on_host = calls_.settings().ranks.zero_offload;
   gathered_.Partition();
-  machine_.New({DType::kBool, {1}}, label_);  // inf_or_nan_tracker
+  if (!is_on_host) machine_.New({DType::kBool, {1}}, label_);  // inf_or_nan_tracker
   gathered_.Defragment();
+  if (!is_on_host) ConstructShards();
+  scattered_.Construct();
+  for (const NameId name : calls_.program().parameters) {
+    const auto& names = gathered_.names();
+    const auto at = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+    gathered_.GatherApart({at});
+    gathered_.Free(at);
+  }
+  Hook();
+}
+
+// _create_fp32_partitions, initialize_optimizer_states
+void ZeroStage3::ConstructShards() {
   const std::vector<TensorType> types = ShardTypes();
   TensorType largest = {DType::kFloat32, {0}};
   for (const std::vector<size_t>& group : groups_) {
@@ -109,14 +124,6 @@ void ZeroStage3::Construct() {
     if (is_cast) machine_.Release(cast);
   }
   machine_.Release(machine_.New(largest, label_));
-  scattered_.Construct();
-  for (const NameId name : calls_.program().parameters) {
-    const auto& names = gathered_.names();
-    const auto at = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
-    gathered_.GatherApart({at});
-    gathered_.Free(at);
-  }
-  Hook();
 }
 
 void ZeroStage3::Hook() {
@@ -214,17 +221,19 @@ void ZeroStage3::AfterBackward(int32_t module) {
 }
 
 void ZeroStage3::EndBackward() {
-  scattered_.Reduce();
+  scattered_.EndBackward();
   coordinator_.ReleaseLeftovers();
 }
 
 void ZeroStage3::BeginStep() {
   coordinator_.ReleaseAll();
+  if (calls_.settings().ranks.zero_offload) return;
   for (const std::vector<size_t>& group : groups_) scattered_.PassNorms(group);
   norm_before_ = std::exchange(norm_, machine_.New({DType::kFloat64, {}}, label_));
 }
 
 void ZeroStage3::EndStep() {
+  scattered_.DropNorms();
   coordinator_.GatherPersistent();
   if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
 }

@@ -52,6 +52,7 @@ class ZeroStage3 {
   // What a module is given, as its caller has it.
   using Arguments = std::vector<std::pair<NameId, TensorId>>;
 
+  void ConstructShards();
   void SetGroups();
   void FindLeaves();
   void TakeGradientsOf(int32_t module);

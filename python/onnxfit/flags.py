@@ -44,6 +44,7 @@ class RunFlags(TypedDict, total=False):
     prefetch_bucket: Optional[int]  # the same that are gathered ahead, with zero3
     persistence_threshold: Optional[int]  # the same of what stays whole, with zero3
     overlap_comm: bool  # of DeepSpeed's zero2
+    zero_offload: bool  # of zero2 and zero3: the optimizer is the host's
     schedule: Optional[str]  # 1f1b or gpipe, of a pipeline
     stage: Optional[int]  # of a pipeline; all, of which the largest is taken
     split_at: Names  # modules with which stages begin
@@ -185,7 +186,7 @@ _WRITERS: Dict[str, Write] = {
                      "ddp_static_graph", "ddp_views", "dora", "drop_outputs", "ema", "fsdp_keep",
                      "fsdp_offload", "hold_outputs", "label_smoothing", "mixup", "no_sync",
                      "optimizer_in_backward", "overlap_comm", "strict", "all_gpus", "verbose",
-                     "ascii", "update"), _switch),
+                     "ascii", "update", "zero_offload"), _switch),
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,

@@ -67,6 +67,8 @@ class Flags(unittest.TestCase):
               "1000"]),
             ({"strategy": "zero2", "overlap_comm": True, "ddp_static_graph": False},
              ["--strategy", "zero2", "--overlap-comm"]),
+            ({"strategy": "zero3", "zero_offload": True},
+             ["--strategy", "zero3", "--zero-offload"]),
             ({"strategy": "fsdp", "fsdp_modules": ["h.*"], "fsdp_keep": True},
              ["--strategy", "fsdp", "--fsdp-modules", "h.*", "--fsdp-keep"]),
             ({"lora": 8, "lora_dropout": 0.05}, ["--lora", "8", "--lora-dropout", "0.05"]),
