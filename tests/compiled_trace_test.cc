@@ -134,6 +134,24 @@ TEST_CASE("a mask that libraries leave out of a run takes fused attention from c
   CHECK(added(Precision::kAmpBf16, Compiling::kInductor) == kWeights - kSums - kResult - kSeeds);
 }
 
+TEST_CASE("gradients between products that run in autocast's type are of that, too") {
+  TrainingSettings settings = With(Compiling::kInductor);
+  settings.precision = Precision::kAmpBf16;
+  const Trace trace = Train(Build(AttentionWith(kMask), settings).program, settings);
+  bool is_backward = false;
+  int found = 0;
+  for (const Event& event : trace.events) {
+    if (event.type == Event::Type::kPhase) is_backward = event.phase == Phase::kBackward;
+    if (!is_backward || event.type != Event::Type::kAlloc) continue;
+    const Buffer& buffer = trace.buffers[static_cast<size_t>(event.id)];
+    if (buffer.dims != Dims{1, 2, 64, 64}) continue;
+    CHECK(buffer.dtype == DType::kBFloat16);
+    CHECK(buffer.bytes == 2 * 64 * 64 * 2);
+    ++found;
+  }
+  CHECK(found > 0);
+}
+
 // Two layers of attention to what bool masks show; `second` is that of the second one.
 std::string AttentionTwice(const std::string& second) {
   return R"(
