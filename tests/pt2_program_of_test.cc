@@ -591,6 +591,25 @@ TEST_CASE("what an attribute of a module holds lives until the next step binds i
   CHECK(frees("self.state = cos(x)") == 1);
 }
 
+// "part = x[:, :n]" of all of x is an alias, with a node of its own in backward; not where the next
+// step of the same index reads it, or is written into it.
+TEST_CASE("a slice of all of a tensor is an alias at the end of an index") {
+  const auto calls = [](const char* target, int line) {
+    ExportedBuilder net;
+    net.Input("x", {4, 8}).At("net.py", 3, "part = x[:, :n]");
+    net.Make("torch.ops.aten.slice.Tensor", "part",
+             {{"self", Ref("x")}, {"dim", Number(0)}, {"start", Number(0)}, {"end", Number(4)}},
+             {4, 8});
+    net.At("net.py", line, "y = part[:, :n]");
+    net.Make(target, "y", {{"self", Ref("part")}, {"dim", Number(1)}, {"end", Number(2)}}, {4, 2});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("torch.ops.aten.slice.Tensor", 4).starts_with("expand(x) slice(part)"));
+  CHECK(calls("torch.ops.aten.sin.default", 3).starts_with("expand(x)"));
+  CHECK(calls("torch.ops.aten.slice.Tensor", 3).starts_with("slice(x) slice(part)"));
+  CHECK(calls("torch.ops.aten.copy_.default", 4).starts_with("slice(x)"));
+}
+
 // Masks that no layer reads.
 TEST_CASE("a mask that nobody reads is made unless it would be left out") {
   const auto calls = [](const char* compares) {
