@@ -3,13 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onnxfit::helper_frames_test {
 namespace {
 
 // "name: operator until call; " of the names in a line that makes `ops`, one after the other.
-std::string Names(const char* line, const std::vector<const char*>& ops) {
+std::string Names(const char* line, const std::vector<const char*>& ops,
+                  std::string_view file = {}) {
   Program program;
   program.values.resize(ops.size() + 1);
   for (const char* op : ops) {
@@ -18,7 +20,7 @@ std::string Names(const char* line, const std::vector<const char*>& ops) {
   }
   const Statement statement = {.first = 0,
                                .last = static_cast<int64_t>(ops.size()) - 1,
-                               .source = program.source.Read(3, line)};
+                               .source = program.source.Read(3, line, file)};
   std::string text;
   for (const KnownName& known : FindHelperNames(program, ModuleRuns(program), statement).locals) {
     text += known.name + ": " + ops[static_cast<size_t>(known.value) - 1] + " until " +
@@ -275,6 +277,16 @@ TEST_CASE("halves of queries that rotate have names of their own") {
             {"cat", "cat", "cat", "mul", "mul", "add", "cat", "mul", "mul", "add"});
   CHECK(names.find("rotate_half_query_layer: cat until 9; ") != std::string::npos);
   CHECK(names.find("rotate_half_key_layer: cat until 9; ") != std::string::npos);
+}
+
+TEST_CASE("a function that several files have is known in those of its row") {
+  const std::vector<const char*> ops = {"to",  "to",  "mul", "neg", "cat", "mul",
+                                        "add", "mul", "cat", "mul", "add", "to"};
+  const char* line = "query_states, key_states = apply_rotary_pos_emb(";
+  const std::string names = Names(line, ops, "transformers/models/cohere2/modeling_cohere2.py");
+  CHECK(names.find("q: to until 11; ") != std::string::npos);
+  CHECK(names.find("q_embed: add until 11; ") != std::string::npos);
+  CHECK(Names(line, ops, "transformers/models/glm/modeling_glm.py").empty());
 }
 
 TEST_CASE("a product in an expression has no name") {

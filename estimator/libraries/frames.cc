@@ -158,6 +158,14 @@ constexpr HelperFrame kHelperFrames[] = {
      "rotate_half_key_layer = cat\n"
      "key_layer = add\n",
      kRotatedHalves},
+    // CohereAttention and Cohere2Attention, in fp32.
+    {"apply_rotary_pos_emb(",
+     "q = to\n"
+     "k = to\n"
+     "q_embed = add\n"
+     "k_embed = add\n",
+     {kTransformers, "models/cohere/modeling_cohere.py", "k = k.float()"},
+     "models/cohere"},
     // XLNetRelativeAttention.
     {"self.rel_attn_core(",
      "ac = bmm\n"

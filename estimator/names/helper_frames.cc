@@ -201,8 +201,9 @@ class HelperRun {
 HelperNames FindHelperNames(const Program& program, const ModuleRuns& runs,
                             const Statement& statement) {
   if (statement.source == kNoStatement) return {};
+  const SourceStatement& line = program.source.At(statement.source);
   for (const HelperFrame& frame : HelperFrames()) {
-    if (!program.source.At(statement.source).Mentions(frame.call)) continue;
+    if (!line.Mentions(frame.call) || line.file.find(frame.file) == std::string::npos) continue;
     HelperNames names = HelperRun(program, runs, statement, LinesOf(frame)).Run();
     if (!names.locals.empty()) return names;
   }

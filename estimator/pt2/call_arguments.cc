@@ -350,6 +350,11 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
   return kNoName;
 }
 
+NameId CallWriter::ReadFirstOnLine(const Call& cast) {
+  const Call* first = FirstOfCastLine(graphs_.back()->calls, cast);
+  return first == nullptr ? kNoName : UncastAt(*first, first->arguments[0].first);
+}
+
 NameId CallWriter::FactorOfResult(const Call& call) const {
   const auto reader = readers_.find(call.results[0].text);
   const bool is_product =
