@@ -3,13 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onnxfit::helper_frames_test {
 namespace {
 
 // "name: operator until call; " of the names in a line that makes `ops`, one after the other.
-std::string Names(const char* line, const std::vector<const char*>& ops) {
+std::string Names(const char* line, const std::vector<const char*>& ops,
+                  std::string_view file = {}) {
   Program program;
   program.values.resize(ops.size() + 1);
   for (const char* op : ops) {
@@ -18,7 +20,7 @@ std::string Names(const char* line, const std::vector<const char*>& ops) {
   }
   const Statement statement = {.first = 0,
                                .last = static_cast<int64_t>(ops.size()) - 1,
-                               .source = program.source.Read(3, line)};
+                               .source = program.source.Read(3, line, file)};
   std::string text;
   for (const KnownName& known : FindHelperNames(program, ModuleRuns(program), statement).locals) {
     text += known.name + ": " + ops[static_cast<size_t>(known.value) - 1] + " until " +
@@ -241,6 +243,61 @@ TEST_CASE("a cast that did nothing, and zeros that are a number, are found witho
   CHECK(Names("x, w = self._attn(query, key, value, attention_mask)",
               {"constant", "baddbmm", "softmax", "matmul"})
             .empty());
+}
+
+TEST_CASE("names of an attention hold its scores until a line binds them anew") {
+  const char* line = "attn_output, attn_weights = self._attn(query, key, value, attention_mask)";
+  const auto holds = [&](const std::vector<const char*>& ops, const char* name) {
+    return Names(line, ops).find(name) != std::string::npos;
+  };
+  const std::vector<const char*> gptj = {"to",  "to",      "matmul", "mul.Scalar",
+                                         "add", "softmax", "to",     "matmul"};
+  CHECK(holds(gptj, "query: to until 7; "));
+  CHECK(holds(gptj, "attn_weights: mul.Scalar until 4; "));
+  CHECK(holds(gptj, "attn_weights: softmax until 6; "));
+  // Without casts, and without a dropout behind them.
+  CHECK(holds({"matmul", "mul.Scalar", "add", "softmax", "matmul"},
+              "attn_weights: softmax until 4; "));
+  line = "attn_outputs = self._attn(query, key, value, attention_mask, output_attentions)";
+  CHECK(holds(
+      {"matmul", "mul.Scalar", "slice", "mul", "neg", "mul.Scalar", "add", "softmax", "matmul"},
+      "w: mul.Scalar until 6; "));
+  line = "attn_output, attn_weights = attention_interface(";
+  const std::vector<const char*> sinks = {"expand",     "view",  "expand", "view",   "matmul",
+                                          "mul.Scalar", "add",   "cat",    "max",    "sub",
+                                          "softmax",    "slice", "to",     "matmul", "contiguous"};
+  CHECK(holds(sinks, "attn_weights: add until 12; "));
+  CHECK(holds(sinks, "combined_logits: cat until 9; "));
+  CHECK(holds(sinks, "attn_output: matmul until 14; "));
+}
+
+TEST_CASE("halves of queries that rotate have names of their own") {
+  const std::string names =
+      Names("query_layer, key_layer = self.apply_rotary_position_embeddings(",
+            {"cat", "cat", "cat", "mul", "mul", "add", "cat", "mul", "mul", "add"});
+  CHECK(names.find("rotate_half_query_layer: cat until 9; ") != std::string::npos);
+  CHECK(names.find("rotate_half_key_layer: cat until 9; ") != std::string::npos);
+}
+
+TEST_CASE("a function that several files have is known in those of its row") {
+  const std::vector<const char*> ops = {"to",  "to",  "mul", "neg", "cat", "mul",
+                                        "add", "mul", "cat", "mul", "add", "to"};
+  const char* line = "query_states, key_states = apply_rotary_pos_emb(";
+  const std::string names = Names(line, ops, "transformers/models/cohere2/modeling_cohere2.py");
+  CHECK(names.find("q: to until 11; ") != std::string::npos);
+  CHECK(names.find("q_embed: add until 11; ") != std::string::npos);
+  CHECK(Names(line, ops, "transformers/models/glm/modeling_glm.py").empty());
+}
+
+TEST_CASE("a product in an expression has no name") {
+  const std::vector<const char*> limited = {
+      "sort",        "index",       "index",       "to",          "histc",     "cumsum",
+      "ge",          "index",       "_grouped_mm", "masked_fill", "clamp_max", "clamp",
+      "mul.Scalar",  "sigmoid",     "mul",         "add",         "mul",       "index",
+      "_grouped_mm", "masked_fill", "mul",         "index",       "sum"};
+  const std::string names = Names("return experts_forward(self, *args, **kwargs)", limited);
+  CHECK(names.find("glu: mul until 16; ") != std::string::npos);
+  CHECK(names.find("mul.Scalar") == std::string::npos);
 }
 
 }  // namespace onnxfit::helper_frames_test

@@ -595,6 +595,46 @@ TEST_CASE("what an attribute of a module holds lives until the next step binds i
   CHECK(frees("self.state = cos(x)") == 1);
 }
 
+// "part = x[:, :n]" of all of x is an alias, with a node of its own in backward; not where the next
+// step of the same index reads it, or is written into it.
+TEST_CASE("a slice of all of a tensor is an alias at the end of an index") {
+  const auto calls = [](const char* target, int line) {
+    ExportedBuilder net;
+    net.Input("x", {4, 8}).At("net.py", 3, "part = x[:, :n]");
+    net.Make("torch.ops.aten.slice.Tensor", "part",
+             {{"self", Ref("x")}, {"dim", Number(0)}, {"start", Number(0)}, {"end", Number(4)}},
+             {4, 8});
+    net.At("net.py", line, "y = part[:, :n]");
+    net.Make(target, "y", {{"self", Ref("part")}, {"dim", Number(1)}, {"end", Number(2)}}, {4, 2});
+    return CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program);
+  };
+  CHECK(calls("torch.ops.aten.slice.Tensor", 4).starts_with("expand(x) slice(part)"));
+  CHECK(calls("torch.ops.aten.sin.default", 3).starts_with("expand(x)"));
+  CHECK(calls("torch.ops.aten.slice.Tensor", 3).starts_with("slice(x) slice(part)"));
+  CHECK(calls("torch.ops.aten.copy_.default", 4).starts_with("slice(x)"));
+}
+
+// "rot, rest = (", "x[..., :4],": the second line is all that a file has of the two names.
+TEST_CASE("an element that a line below reads lives as long as its forward") {
+  const auto outlives = [](const char* line, int reader) {
+    ExportedBuilder net;
+    net.Input("x", {8}).At("net.py", 3, "h = cos(x)");
+    net.Make("torch.ops.aten.cos.default", "h", {{"self", Ref("x")}}, {8});
+    net.At("net.py", 5, line);
+    net.Make("torch.ops.aten.sin.default", "part", {{"self", Ref("h")}}, {8});
+    net.At("net.py", reader, "y = exp(rest)");
+    net.Make("torch.ops.aten.exp.default", "y", {{"self", Ref("part")}}, {8});
+    net.At("net.py", 9, "z = tan(y)");
+    net.Make("torch.ops.aten.tan.default", "z", {{"self", Ref("y")}}, {8});
+    const TrainingSettings settings = {.mode = Mode::kEval, .steps = 1};
+    const std::string trace = ToString(Train(Made(net.Return("z"), settings).program, settings));
+    return trace.find("-part") > trace.find("+z");
+  };
+  CHECK(outlives("sin(h),", 8));
+  CHECK_FALSE(outlives("sin(h),", 4));  // of a call around it
+  CHECK_FALSE(outlives("return sin(h)", 8));
+}
+
 // Masks that no layer reads.
 TEST_CASE("a mask that nobody reads is made unless it would be left out") {
   const auto calls = [](const char* compares) {

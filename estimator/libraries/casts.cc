@@ -331,6 +331,7 @@ constexpr CastRow kCasts[] = {
      To::kFloat,
      0,
      {kDiffusers, kAttentionProcessor, "original_dtype = hidden_states.dtype"}},
+    {kAttentionProcessor, kSana, "movedim", Of::kParameters, To::kFloat, 0, {}},
     {kAttentionProcessor,
      kSana,
      "view",

@@ -9,6 +9,8 @@ constexpr SeenIn kGroupedExperts = {kTransformers, "integrations/moe.py",
                                     "def grouped_mm_experts_forward("};
 constexpr SeenIn kShiftedWindows = {kTimm, "models/swin_transformer_v2_cr.py",
                                     "def _shifted_window_attn(self, x):"};
+constexpr SeenIn kRotatedHalves = {kTransformers, "models/roformer/modeling_roformer.py",
+                                   "def apply_rotary_position_embeddings("};
 constexpr HelperFrame kHelperFrames[] = {
     // With biases, and with the limits of GPT-OSS's _apply_gate.
     {"experts_forward(",
@@ -24,8 +26,7 @@ constexpr HelperFrame kHelperFrames[] = {
      "proj_out = masked_fill\n"
      "gate = clamp_max\n"
      "up = clamp\n"
-     "scaled = mul.Scalar\n"
-     "glu, -scaled = mul\n"
+     "glu = mul\n"
      "proj_out, -gate, -up, -glu = mul\n"
      "selected_biases = index\n"
      "proj_out = _grouped_mm\n"
@@ -96,6 +97,75 @@ constexpr HelperFrame kHelperFrames[] = {
      "return attn_output, attn_weights",
      {kTransformers, "models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
       "attn_scores = torch.zeros("}},
+    // GPTJAttention.
+    {"self._attn(query, key, value, attention_mask)",
+     "query = to\n"
+     "key = to\n"
+     "attn_weights = matmul\n"
+     "attn_weights = mul.Scalar\n"
+     "attn_weights = add\n"
+     "attn_weights = softmax\n"
+     "attn_weights = to\n"
+     "attn_weights = self.attn_dropout?\n"
+     "attn_output = matmul\n"
+     "return attn_output, attn_weights",
+     {kTransformers, "models/gptj/modeling_gptj.py",
+      "attn_weights = attn_weights / self.scale_attn"}},
+    // Attention of OpenAIGPT's.
+    {"self._attn(query, key, value, attention_mask, output_attentions)",
+     "w = matmul\n"
+     "w = mul.Scalar?\n"
+     "w = add\n"
+     "w = add?\n"
+     "w = softmax\n"
+     "w = self.attn_dropout?\n"
+     "outputs[] = matmul\n",
+     {kTransformers, "models/openai/modeling_openai.py", "w = w * b + -1e4 * (1 - b)"}},
+    // GptOssAttention, whose softmax has a column of sinks.
+    {"attention_interface(",
+     "key_states = expand\n"
+     "key_states = view\n"
+     "value_states = expand\n"
+     "value_states = view\n"
+     "attn_weights = matmul\n"
+     "attn_weights = mul.Scalar\n"
+     "attn_weights = add\n"
+     "combined_logits = cat\n"
+     "combined_logits = sub\n"
+     "probs = softmax\n"
+     "scores = slice\n"
+     "attn_weights = to\n"
+     "attn_output = matmul\n"
+     "attn_output = contiguous\n"
+     "return attn_output, attn_weights",
+     {kTransformers, "models/gpt_oss/modeling_gpt_oss.py", "scores = probs[..., :-1]"}},
+    // RoFormerSelfAttention, with values that are rotated and without.
+    {"self.apply_rotary_position_embeddings(",
+     "sin_pos = cat\n"
+     "cos_pos = cat\n"
+     "rotate_half_query_layer = cat\n"
+     "query_layer = add\n"
+     "rotate_half_key_layer = cat\n"
+     "key_layer = add\n"
+     "rotate_half_value_layer = cat\n"
+     "value_layer = add\n",
+     kRotatedHalves},
+    {"self.apply_rotary_position_embeddings(",
+     "sin_pos = cat\n"
+     "cos_pos = cat\n"
+     "rotate_half_query_layer = cat\n"
+     "query_layer = add\n"
+     "rotate_half_key_layer = cat\n"
+     "key_layer = add\n",
+     kRotatedHalves},
+    // CohereAttention and Cohere2Attention, in fp32.
+    {"apply_rotary_pos_emb(",
+     "q = to\n"
+     "k = to\n"
+     "q_embed = add\n"
+     "k_embed = add\n",
+     {kTransformers, "models/cohere/modeling_cohere.py", "k = k.float()"},
+     "models/cohere"},
     // XLNetRelativeAttention.
     {"self.rel_attn_core(",
      "ac = bmm\n"

@@ -370,11 +370,13 @@ std::span<const HelperLocal> HelperLocals();
 // bound to "xs[]" is added to a list.  "cast" is a cast to whatever type; "operator?" is not in
 // exports that leave out what nothing reads.  Lines that begin with two spaces are a loop's.
 // "return a, b" is the last one, where the caller's names hold more than what is read later,
-// "return a+b" what an object holds.
+// "return a+b" what an object holds.  `file` is part of the line's, where functions of other files
+// are called so, too.
 struct HelperFrame {
   std::string_view call;
   std::string_view text;
   SeenIn seen;
+  std::string_view file = {};
 };
 std::span<const HelperFrame> HelperFrames();
 

@@ -141,13 +141,14 @@ class HelperRun {
   // That of a line that makes a call, "" of others.
   std::string_view OpOf(size_t line) const { return line < lines_.size() ? lines_[line].op : ""; }
 
-  // The next line, if it is `op`, or the one behind it, if that may be missing, or the first of the
-  // loop that ends before it; behind all where neither is.
+  // The next line, if it is `op`, or the one behind its casts, or behind one that may be missing,
+  // or the first of the loop that ends before it; behind all where none is.
   size_t LineAt(std::string_view op) const {
     if (IsCalled(OpOf(next_), op)) return next_;
-    if (IsCalled(OpOf(AfterCasts()), op)) return AfterCasts();
-    const bool may_skip = next_ < lines_.size() && lines_[next_].is_optional;
-    if (may_skip && IsCalled(OpOf(next_ + 1), op)) return next_ + 1;
+    const size_t behind = AfterCasts();
+    if (IsCalled(OpOf(behind), op)) return behind;
+    const bool may_skip = behind < lines_.size() && lines_[behind].is_optional;
+    if (may_skip && IsCalled(OpOf(behind + 1), op)) return behind + 1;
     const bool goes_on = next_ < lines_.size() && lines_[next_].in_loop;
     size_t line = next_;
     while (!goes_on && line > 0 && lines_[line - 1].in_loop) --line;
@@ -200,8 +201,9 @@ class HelperRun {
 HelperNames FindHelperNames(const Program& program, const ModuleRuns& runs,
                             const Statement& statement) {
   if (statement.source == kNoStatement) return {};
+  const SourceStatement& line = program.source.At(statement.source);
   for (const HelperFrame& frame : HelperFrames()) {
-    if (!program.source.At(statement.source).Mentions(frame.call)) continue;
+    if (!line.Mentions(frame.call) || line.file.find(frame.file) == std::string::npos) continue;
     HelperNames names = HelperRun(program, runs, statement, LinesOf(frame)).Run();
     if (!names.locals.empty()) return names;
   }

@@ -67,6 +67,7 @@ class Lifetimes {
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
       FollowAliases(program_, bindings_, module, lives_);
+      FollowElements(program_, module, lives_);
       FollowPassedResults(program_, runs_, module, lives_);
     }
     const std::vector<HeldWeights> weights = FindHeldWeights(program_, runs_, modules);

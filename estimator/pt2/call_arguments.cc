@@ -350,6 +350,11 @@ NameId CallWriter::PartnerOfResult(const Call& call) {
   return kNoName;
 }
 
+NameId CallWriter::ReadFirstOnLine(const Call& cast) {
+  const Call* first = FirstOfCastLine(graphs_.back()->calls, cast);
+  return first == nullptr ? kNoName : UncastAt(*first, first->arguments[0].first);
+}
+
 NameId CallWriter::FactorOfResult(const Call& call) const {
   const auto reader = readers_.find(call.results[0].text);
   const bool is_product =
@@ -362,6 +367,18 @@ NameId CallWriter::FactorOfResult(const Call& call) const {
     return other == names_.end() ? kNoName : other->second;
   }
   return kNoName;
+}
+
+bool CallWriter::EndsIndexing(const Call& call) const {
+  constexpr std::string_view kSteps[] = {"torch.ops.aten.slice.Tensor", "torch.ops.aten.select.int",
+                                         "torch.ops.aten.unsqueeze.default",
+                                         "torch.ops.aten.index.Tensor"};
+  const auto reader = readers_.find(call.results[0].text);
+  if (reader == readers_.end() || reader->second->lines.empty() || call.lines.empty()) return false;
+  const Call& next = *reader->second;
+  const bool is_written = next.target == "torch.ops.aten.copy_.default";
+  const bool is_step = std::ranges::find(kSteps, next.target) != std::end(kSteps);
+  return !is_written && (!is_step || next.lines.back().line != call.lines.back().line);
 }
 
 bool CallWriter::IsOfLine(NameId name) const {

@@ -167,8 +167,13 @@ class CallWriter : public ProgramWriter {
   // What the first call that reads the result, through views and what writes over it, joins it
   // with, of floats; kNoName where that is not there yet.
   NameId PartnerOfResult(const Call& call);
+  // What a cast goes back to the type of, as rows of CastRows say; kNoName of others.
+  NameId ReadFirstOnLine(const Call& cast);
   // What the first call that reads the result multiplies it with; kNoName of other calls.
   NameId FactorOfResult(const Call& call) const;
+  // Whether the slice `call` is the last step of an index that is read, x[:, a:b]: no step of
+  // another dimension follows on its line, and nothing is written into it, x[:, a:b] = y.
+  bool EndsIndexing(const Call& call) const;
   // Whether the last call has made `name`, on the line of the running one.
   bool IsOfLine(NameId name) const;
   // Whether a gradient may flow through it.

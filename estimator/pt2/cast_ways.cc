@@ -58,6 +58,29 @@ bool IsView(const Call& call) { return IsAmong(call.target, kViews); }
 // A view, or a check, which makes nothing.
 bool MakesNoTensor(const Call& call) { return IsView(call) || call.results.empty(); }
 
+bool IsAround(const CastRow& row, const Call& call) {
+  return std::ranges::any_of(call.lines, [&](const SourceLine& line) {
+    return line.file.find(row.file) != line.file.npos && line.text.find(row.line) != line.text.npos;
+  });
+}
+
+// Whether a row says that of the call: of its result, that it goes back to the type that was read.
+bool IsInRows(const Call& call, bool is_result) {
+  return std::ranges::any_of(CastRows(), [&](const CastRow& row) {
+    const bool is_back = row.of == CastRow::Of::kResult && row.to == CastRow::To::kRead;
+    const bool is_asked = is_result ? is_back : row.of != CastRow::Of::kResult;
+    return is_asked && NameOf(call) == row.op && IsAround(row, call);
+  });
+}
+
+// Whether `call` runs in the module of `cast`, or in one that the line of `cast` calls.
+bool IsInsideLine(const Call& call, const Call& cast) {
+  const size_t depth = cast.modules.size();
+  if (cast.lines.size() != depth || depth == 0 || call.modules.size() < depth) return false;
+  return call.lines.size() >= depth && call.modules[depth - 1].path == cast.modules.back().path &&
+         call.lines[depth - 1].line == cast.lines.back().line;
+}
+
 class CastWayFinder {
  public:
   explicit CastWayFinder(const Graph& graph) : graph_(graph) {
@@ -145,13 +168,6 @@ class CastWayFinder {
   }
 
   // --- What libraries are known for ---
-
-  static bool IsAround(const CastRow& row, const Call& call) {
-    return std::ranges::any_of(call.lines, [&](const SourceLine& line) {
-      return line.file.find(row.file) != line.file.npos &&
-             line.text.find(row.line) != line.text.npos;
-    });
-  }
 
   void ReadRows(const Call& cast) {
     const Call* maker = MakerOf(cast.arguments[0].second.text);
@@ -279,6 +295,20 @@ class CastWayFinder {
 };
 
 }  // namespace
+
+const Call* FirstOfCastLine(const std::vector<Call>& calls, const Call& cast) {
+  const bool is_own = &cast >= calls.data() && &cast < calls.data() + calls.size();
+  if (!is_own || cast.arguments.empty()) return nullptr;
+  const Call* first = nullptr;
+  bool goes_back = false;
+  for (const Call* call = &cast; call != calls.data() && IsInsideLine(*(call - 1), cast);) {
+    --call;
+    if (call->arguments.empty() || call->results.empty()) continue;
+    if (call->results[0].text == cast.arguments[0].second.text) goes_back = IsInRows(*call, true);
+    if (IsInRows(*call, false)) first = call;
+  }
+  return goes_back ? first : nullptr;
+}
 
 bool SpellsCastBack(const Call& call) {
   if (call.lines.empty()) return false;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "estimator/pt2/exported_program.h"
 
@@ -30,6 +31,11 @@ enum class CastWay : uint8_t {
 // cast behind it, a cast of what the line has made is the latter.  What a row of CastRows
 // (libraries.h) says of the call before or behind a cast comes first.  O(calls × rows).
 std::map<const Call*, CastWay> FindCastWays(const Graph& graph);
+
+// The call whose first operand has the type that `cast`, one of `calls`, goes back to, as rows of
+// CastRows say of its line: "return q_embed.to(q_type)"; null of others.  O(calls of the line ×
+// rows).
+const Call* FirstOfCastLine(const std::vector<Call>& calls, const Call& cast);
 
 // Whether the call's line has a cast behind one to float32: "norm(x.float()).to(dtype)",
 // "softmax(x, dtype=torch.float32).type_as(x)".

@@ -204,6 +204,7 @@ NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   if (partner == kNoName && (IsOfUnknownType(call) || !other.empty()))
     partner = writer.FactorOfResult(call);
   if (partner != kNoName && !other.empty()) writer.Bind(call, other, partner);
+  if (partner == kNoName) partner = writer.ReadFirstOnLine(call);
   if (partner != kNoName) return partner;
   if (CastsAllLikeArgument(call)) return writer.GivenToNextModule(call);
   const std::string_view variable = TypedLike(call);

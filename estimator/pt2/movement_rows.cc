@@ -69,7 +69,9 @@ void WriteRoll(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {writer.TensorAt(call, "self")}, {writer.Result(call)}, {count});
 }
 
-// The axis and the step go along where the step is not 1.
+// The axis and the step go along where the step is not 1.  All of x, "x[:, a:b]", is an alias (a
+// node that passes its gradient on): THPVariable_getitem of torch/csrc/autograd/
+// python_variable_indexing.cpp, pytorch v2.11.0.
 void WriteSlice(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   const int64_t step = writer.IntAt(call, "step", 1);
@@ -83,7 +85,8 @@ void WriteSlice(CallWriter& writer, const Call& call, std::string_view op) {
   }
   std::vector<int64_t> ints;
   if (step != 1) ints = {writer.AxisAt(call, "dim", self, 0), step};
-  writer.Emit(op, {self}, {writer.Result(call)}, std::move(ints));
+  const bool is_whole = taken == dims && step == 1 && writer.EndsIndexing(call);
+  writer.Emit(is_whole ? "expand" : op, {self}, {writer.Result(call)}, std::move(ints));
 }
 
 void WriteSelect(CallWriter& writer, const Call& call, std::string_view op) {
