@@ -15,6 +15,7 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/given_casts.h"
 #include "estimator/program/sharded_modules.h"
+#include "estimator/program/ties.h"
 
 namespace onnxfit {
 namespace {
@@ -459,6 +460,9 @@ Program Dispatch(Program program, const TrainingSettings& settings) {
         std::make_shared<const Program>(Dispatch(*program.evaluation, EvaluationOf(settings)));
   }
   const RankSettings& ranks = settings.ranks;
+  const bool has_backward = settings.mode == Mode::kTrain && HasBackward(program);
+  has_backward ? JoinTiesWithinShards(program, ShardedGlobs(ranks))
+               : JoinTies(program);
   if (ranks.fsdp_policy && settings.mode == Mode::kTrain) {
     program = CastGivenToModules(std::move(program), ShardedGlobs(ranks),
                                  ParameterType(settings.precision));

@@ -116,8 +116,17 @@ std::vector<TensorType> FullySharded::ShardTypes() const {
   return types;
 }
 
+NameId FullySharded::FirstNameOf(NameId name) const {
+  const auto& ties = calls_.program().ties;
+  const auto tie = std::ranges::find(ties, name, &Tie::name);
+  return tie == ties.end() ? name : tie->first;
+}
+
 void FullySharded::Construct() {
   forward_.BeginPlacement();
+  for (const ShardedModule& module : modules_) {
+    for (const NameId name : module.parameters) ++wholes_[FirstNameOf(name)].modules;
+  }
   for (size_t i = 1; i < modules_.size(); ++i) Place(static_cast<int32_t>(i));
   Place(kWholeModel);
 }
@@ -127,9 +136,9 @@ void FullySharded::Place(int32_t module) {
   const auto make = [&](NameId name, const TensorType& type, Kind kind) {
     return machine_.New(type, calls_.NameLabel(name), kind);
   };
-  std::vector<TensorId> whole;
   for (const NameId name : ModuleOf(module).parameters) {
-    whole.push_back(make(name, StoredType(name), Kind::kParameter));
+    Whole& whole = wholes_.at(FirstNameOf(name));
+    if (whole.tensor == kNoTensor) whole.tensor = make(name, StoredType(name), Kind::kParameter);
   }
   for (const NameId name : ModuleOf(module).buffers) {
     forward_.BindOfModel(name, make(name, TypeOf(name), Kind::kBuffer));
@@ -138,7 +147,13 @@ void FullySharded::Place(int32_t module) {
     const TensorId shard = make(name, ShardOf(name), Kind::kParameter);
     if (ranks_.fsdp_offload) machine_.Release(shard);
   }
-  for (const TensorId tensor : whole) machine_.Release(tensor);
+  for (const NameId name : ModuleOf(module).parameters) LeaveWhole(name);
+}
+
+// A module that comes later may have it, too.
+void FullySharded::LeaveWhole(NameId name) {
+  Whole& whole = wholes_.at(FirstNameOf(name));
+  if (--whole.modules == 0) machine_.Release(whole.tensor);
 }
 
 // --- Forward --------------------------------------------------------------------------------

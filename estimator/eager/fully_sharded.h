@@ -79,6 +79,12 @@ class FullySharded {
     Sharded sharded = Sharded::kAll;
   };
 
+  // A parameter on the device, before it is sharded.
+  struct Whole {
+    TensorId tensor = kNoTensor;
+    int64_t modules = 0;  // which have it under some name, and have not sharded it yet
+  };
+
   const ShardedModule& ModuleOf(int32_t module) const { return modules_[Index(module)]; }
   Group& GroupOf(int32_t module) { return groups_[Index(module)]; }
   void FindValues();
@@ -89,7 +95,9 @@ class FullySharded {
   std::vector<TensorType> TypesOf(const std::vector<NameId>& names) const;
   std::vector<TensorType> StoredTypes(const std::vector<NameId>& names) const;
 
+  NameId FirstNameOf(NameId name) const;
   void Place(int32_t module);
+  void LeaveWhole(NameId name);
   void Enter(int32_t module);
   void Leave(int32_t module);
   void Unshard(int32_t module);
@@ -122,6 +130,7 @@ class FullySharded {
   std::vector<Group> groups_;  // by module
   std::vector<Run> runs_;
   std::map<NameId, size_t> parameter_of_;               // of those that are trained: their index
+  std::map<NameId, Whole> wholes_;                      // by first name
   int64_t world_;                                       // ranks that share each parameter
   bool reduces_ = true;                                 // reduce_grads
   bool has_unreduced_ = false;                          // gradients that no backward has scattered

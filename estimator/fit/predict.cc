@@ -28,6 +28,7 @@
 #include "estimator/program/loss.h"
 #include "estimator/program/quantized_layers.h"
 #include "estimator/program/tensor_parallel.h"
+#include "estimator/program/ties.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
 #include "estimator/pt2/exported_program.h"
@@ -214,6 +215,7 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
     QuantizeLayers(run.program, settings, ModelTypeOf(*run.file), run.file->graph.path);
   }
   if (settings.lora.rank > 0) AdaptModel(settings, run);
+  if (!IsFullySharded(settings.ranks.strategy)) JoinTies(run.program);
   if (settings.ranks.tensor_parallel > 1) {
     ShareLayers(run.program, settings.ranks, run.file->graph.path);
   }

@@ -158,6 +158,9 @@ constexpr SettingRow kSettingRows[] = {
        key.Add(s.ranks.persistence_threshold);
      }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.ranks.fsdp_policy); }},
+    // Names of tied parameters are joined by the modules that are sharded.
+    {ReadBy::kProgram,
+     [](const TrainingSettings& s, Key& key) { key.Add(IsFullySharded(s.ranks.strategy)); }},
     // Layers and what is between them have the sizes of one rank's part.
     {ReadBy::kProgram,
      [](const TrainingSettings& s, Key& key) {

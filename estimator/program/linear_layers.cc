@@ -92,6 +92,12 @@ class Finder {
       const Dims& dims = DimsOf(call.inputs[0]);
       if (vocabulary_.empty() || dims[0] > vocabulary_[0]) vocabulary_ = dims;
     }
+    for (const Tie& tie : program_.ties) {  // the first of its names may be read by nobody
+      if (tables_.contains(tie.name)) tables_.insert(tie.first);
+    }
+    for (const Tie& tie : program_.ties) {
+      if (tables_.contains(tie.first)) tables_.insert(tie.name);
+    }
   }
 
   bool IsOutput(int64_t out_features, int64_t in_features) const {

@@ -122,6 +122,14 @@ struct LabelCount {
   bool operator==(const LabelCount&) const = default;
 };
 
+// Another name of a parameter, which is one of its own until ties.h joins it.
+struct Tie {
+  NameId name = kNoName;
+  NameId first = kNoName;  // of the same parameter
+
+  bool operator==(const Tie&) const = default;
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   ModuleTree modules;
@@ -133,6 +141,7 @@ struct Program {
   std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
   std::vector<QuantizedWeight> quantized;
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
+  std::vector<Tie> ties = {};
   std::vector<NameId> copy_order;         // all three, in the order of copy.deepcopy(model)
   std::vector<NameId> inputs;             // a new batch each step, labels last
   std::vector<NameId> sized;              // whose sizes the file's own nodes ask for, in order

@@ -92,7 +92,7 @@ void CallWriter::FollowLayers() {
   }
 }
 
-// A tied one once, under its first name.
+// A tied one once, under its first name, unless its names are kept apart.
 void CallWriter::AddTensors(InputSpec::Kind kind, std::vector<NameId>& to) {
   for (const InputSpec& spec : exported_.inputs) {
     if (spec.kind != kind || first_names_.contains(spec.name)) continue;
@@ -105,9 +105,13 @@ void CallWriter::AddTensors(InputSpec::Kind kind, std::vector<NameId>& to) {
     names_[spec.name] = name;
     if (tensor->device == "cpu") moved_.insert(spec.name);
     to.push_back(name);
+    if (is_parameter) is_frozen_.push_back(!tensor->requires_grad);
+    if (!spec.first_name.empty()) {
+      program_.ties.push_back({.name = name, .first = names_.at(spec.first_name)});
+      continue;
+    }
     auto& listed = is_parameter ? tensors_of_module_.parameters : tensors_of_module_.buffers;
     listed.push_back({.name = std::string(spec.target), .type = type});
-    if (is_parameter) is_frozen_.push_back(!tensor->requires_grad);
   }
   for (const auto& [name, first] : first_names_) {
     if (names_.contains(first)) names_[name] = names_[first];

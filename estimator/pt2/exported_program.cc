@@ -160,7 +160,9 @@ class TieFinder {
  public:
   explicit TieFinder(const ExportedProgram& exported) : exported_(exported) {
     for (const InputSpec& spec : exported.inputs) {
-      if (spec.kind == InputSpec::Kind::kParameter) parameters_.emplace(spec.name, &spec);
+      if (spec.kind != InputSpec::Kind::kParameter) continue;
+      parameters_.emplace(spec.name, &spec);
+      by_target_.emplace(spec.target, spec.name);
     }
     AddReads(exported.graph);
   }
@@ -169,6 +171,7 @@ class TieFinder {
     for (const InputSpec& spec : exported_.inputs) {
       if (parameters_.contains(spec.name)) Tie(spec);
     }
+    for (const InputSpec* spec : idle_) TieIdle(*spec);
     std::map<std::string_view, std::string_view> firsts;  // of a group: its first name
     std::map<std::string_view, std::string_view> names;
     for (const InputSpec& spec : exported_.inputs) {
@@ -205,26 +208,55 @@ class TieFinder {
       const auto [first, is_new] = stored_.emplace(spec.storage, spec.name);
       if (!is_new) Join(spec.name, first->second);
     } else if (!read_.contains(spec.name)) {
-      const std::string_view kept = ReadInsteadOf(spec);
-      if (!kept.empty()) Join(spec.name, kept);
+      TieUnread(spec);
     }
+  }
+
+  // To what the calls of its module read in its place.
+  void TieUnread(const InputSpec& spec) {
+    const auto [begin, end] = read_in_.equal_range(ParentOf(spec.target));
+    if (begin == end) idle_.push_back(&spec);
+    for (auto read = begin; read != end; ++read) {
+      if (MayBe(read->second, spec)) return Join(spec.name, read->second);
+    }
+  }
+
+  void TieIdle(const InputSpec& spec) {
+    std::string_view kept = NamesakeOf(spec.target);
+    if (kept.empty() || !MayBe(kept, spec)) kept = ReadElsewhere(spec);
+    if (!kept.empty()) Join(spec.name, kept);
   }
 
   void Join(std::string_view name, std::string_view kept) {
     group_of_[name] = kept;
     group_of_[kept] = kept;
+    AddTwins(parameters_.at(name)->target, parameters_.at(kept)->target);
   }
 
-  // What the calls of its module read in its place; of a module without calls that read any, what
-  // other modules read so that has its sizes (T5's `shared`), or a child its own: "lm_head.bias" is
-  // that of "lm_head.decoder".
-  std::string_view ReadInsteadOf(const InputSpec& spec) const {
-    const std::string_view module = ParentOf(spec.target);
-    const auto [begin, end] = read_in_.equal_range(module);
-    for (auto read = begin; read != end; ++read) {
-      if (MayBe(read->second, spec)) return read->second;
+  // "layers.3" and "layers.1" of "layers.3.fc.weight" and "layers.1.fc.weight", which are tied.
+  void AddTwins(std::string_view module, std::string_view other) {
+    while (ChildOf(module) == ChildOf(other) && ParentOf(module) != module &&
+           ParentOf(other) != other) {
+      module = ParentOf(module);
+      other = ParentOf(other);
     }
-    if (begin != end) return "";
+    twins_.emplace(module, other);
+  }
+
+  // The parameter that a module whose others are tied to those around has by the same name.
+  std::string_view NamesakeOf(std::string_view target) const {
+    for (const auto& [module, other] : twins_) {
+      if (!IsAround(module, target)) continue;
+      const auto found = by_target_.find(std::string(other) + std::string(target.substr(module.size())));
+      if (found != by_target_.end()) return found->second;
+    }
+    return "";
+  }
+
+  // What other modules read so that has its sizes (T5's `shared`), or a child its own:
+  // "lm_head.bias" is that of "lm_head.decoder".
+  std::string_view ReadElsewhere(const InputSpec& spec) const {
+    const std::string_view module = ParentOf(spec.target);
     for (const auto& [place, name] : read_in_) {
       const std::string_view owner = ParentOf(parameters_.at(name)->target);
       const bool is_of_child = ParentOf(owner) == module && owner != module;
@@ -249,7 +281,10 @@ class TieFinder {
 
   const ExportedProgram& exported_;
   std::unordered_map<std::string_view, const InputSpec*> parameters_;  // by name
+  std::map<std::string, std::string_view, std::less<>> by_target_;
   std::set<std::string_view> read_;
+  std::vector<const InputSpec*> idle_;                 // that no call reads, of modules without any
+  std::map<std::string_view, std::string_view> twins_;  // modules whose parameters are tied
   std::multimap<std::string_view, std::string_view> read_in_;  // module -> parameter
   std::map<std::string_view, std::string_view> stored_;        // member -> first name
   std::map<std::string_view, std::string_view> group_of_;      // by name: what stands for it
@@ -258,6 +293,8 @@ class TieFinder {
 }  // namespace
 
 std::map<std::string_view, std::string_view> FindFirstNames(const ExportedProgram& exported) {
+  const auto is_apart = [](const InputSpec& spec) { return !spec.first_name.empty(); };
+  if (std::ranges::any_of(exported.inputs, is_apart)) return {};
   return TieFinder(exported).Find();
 }
 

@@ -115,6 +115,8 @@ struct InputSpec {
   // The member that holds its values ("weight_3"): what names the same one is tied.  "" where the
   // file does not say, as older ones, and exports without weights (from the meta device).
   std::string_view storage = {};
+  // Of a tied parameter that is kept apart (ties_apart.h): the first of its names.
+  std::string_view first_name = {};
 };
 
 // What a graph output is to the module's caller.
@@ -172,7 +174,8 @@ std::string ToString(const ExportedProgram& program);
 // torch.export lists a tied parameter under each of its names, in the order of
 // named_parameters(remove_duplicate=False): the names of graph inputs that are not the first of
 // theirs, and that first one.  Tied are those that the file stores once; where it stores nothing,
-// one that no call reads is the one that a call of its module reads instead.
+// one that no call reads is the one that a call of its module reads instead.  None where they are
+// kept apart.
 // O(calls × log calls).
 std::map<std::string_view, std::string_view> FindFirstNames(const ExportedProgram& exported);
 

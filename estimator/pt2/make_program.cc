@@ -14,9 +14,11 @@
 #include "estimator/onnx/named_sizes.h"
 #include "estimator/program/loss.h"
 #include "estimator/program/stored_type.h"
+#include "estimator/program/ties.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
 #include "estimator/pt2/sizes_of_data.h"
+#include "estimator/pt2/ties_apart.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -275,7 +277,9 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   RefuseOtherSizes(exported, file, shapes);
   SymbolValues symbols = SymbolsOf(exported, file, shapes);
   BindSizesOfData(file, sizes_of_data, symbols);
-  CallWriter writer(exported, symbols, settings);
+  std::optional<ExportedProgram> apart;
+  if (KeepsTiesApart(settings)) apart = WithTiesApart(exported);
+  CallWriter writer(apart ? *apart : exported, symbols, settings);
   writer.WriteForward();
   const std::vector<NameId> inputs = writer.program().inputs;
   FinishProgram(writer, LossOutput(writer, settings), ModelOf(exported),
