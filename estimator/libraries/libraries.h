@@ -430,6 +430,14 @@ const StoredNames& NamesStoredByKind();
 bool PassesEmbeddings(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
 std::string_view CallOfEagerAttention();
+// Forwards of a class whose name ends so return, beside their value, what the last item of that list
+// in them has made, whoever reads it: a stage's states before it samples them down.
+struct ReturnedItemRow {
+  std::string_view in_class;
+  std::string_view list;
+  SeenIn seen;
+};
+std::span<const ReturnedItemRow> ReturnedItems();
 // Whether that of a model in `file` leaves the softmax's type to autocast, and casts the weights to
 // the values' then.
 bool CastsWeightsToValues(std::string_view file);

@@ -220,6 +220,27 @@ constexpr NameFact kPassedToLayers[] = {
      {kTransformers, "models/qwen3_vl/modeling_qwen3_vl.py", "position_ids=text_position_ids,"}},
 };
 
+constexpr std::string_view kStageOutputs =
+    "stage_outputs = (hidden_states, hidden_states_before_downsampling, output_dimensions)";
+constexpr ReturnedItemRow kReturnedItems[] = {
+    {".FocalNetStage",
+     "layers",
+     {kTransformers, "models/focalnet/modeling_focalnet.py", kStageOutputs}},
+    {".DonutSwinStage",
+     "blocks",
+     {kTransformers, "models/donut/modeling_donut_swin.py", kStageOutputs}},
+    {".Swinv2Stage",
+     "blocks",
+     {kTransformers, "models/swinv2/modeling_swinv2.py", kStageOutputs}},
+    {".ClapAudioStage",
+     "blocks",
+     {kTransformers, "models/clap/modeling_clap.py", kStageOutputs}},
+    {".DinatStage",
+     "layers",
+     {kTransformers, "models/dinat/modeling_dinat.py",
+      "stage_outputs = (hidden_states, hidden_states_before_downsampling)"}},
+};
+
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
   return std::ranges::any_of(
       rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
@@ -276,6 +297,8 @@ bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbedd
 bool ReturnsWeights(std::string_view line, std::string_view file) {
   return MentionsAny(kReturningWeights, line) && !MentionsAny(kReturningIfAsked, file);
 }
+
+std::span<const ReturnedItemRow> ReturnedItems() { return kReturnedItems; }
 
 std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
 
