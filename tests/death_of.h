@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,9 @@ struct Line {
 };
 inline constexpr char kLineFile[] = "transformers/models/gemma4/modeling_gemma4.py";
 
-// The call with which `name` dies.
-inline int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
+// The call with which `name` dies; `class_name` is that of the module at `path`.
+inline int64_t DeathOf(NameId name, const std::vector<Line>& lines, std::string_view path = "",
+                       std::string_view class_name = "") {
   Program program;
   program.values.resize(lines.size() + 1);
   program.inputs = {0};
@@ -33,6 +35,13 @@ inline int64_t DeathOf(NameId name, const std::vector<Line>& lines) {
                              .outputs = {static_cast<NameId>(i + 1)},
                              .module = program.modules.Enter(lines[i].scopes),
                              .frames = std::move(frames)});
+  }
+  for (size_t i = 0; !path.empty() && i < lines.size(); ++i) {
+    const ModuleId module = program.calls[i].module;
+    for (size_t level = 0; level < program.modules.DepthOf(module); ++level) {
+      const ModuleId around = program.modules.AtLevel(module, level);
+      if (program.modules.PathOf(around) == path) program.modules.SetClass(around, class_name);
+    }
   }
   program.outputs = {static_cast<NameId>(lines.size())};
   PlaceDeaths(program, {});

@@ -106,6 +106,22 @@ TEST_CASE("a line that returns several values shows which") {
   CHECK(pair("return f(cos.to(t), sin.to(t))") == 0);
 }
 
+TEST_CASE("a stage of a known class returns what its last block has made, too") {
+  const auto death = [](std::string_view class_name) {
+    constexpr char kCall[] = "stage_outputs = stage_module(hidden_states)";
+    constexpr char kLayer[] = "hidden_states = layer_module(hidden_states)";
+    return DeathOf(
+        1,
+        {{{0}, {"m", "m.stage", "m.stage.layers.0"}, {{9, kCall}, {3, kLayer}}},
+         {{1}, {"m", "m.stage"}, {{9, kCall}, {5, "hidden_states = fold(hidden_states)"}}},
+         {{2}, {"m"}, {{10, "y = relu(x)"}}},
+         {{3}, {"m"}, {{11, "return y.relu()"}}}},
+        "m.stage", class_name);
+  };
+  CHECK(death("transformers.models.focalnet.modeling_focalnet.FocalNetStage") == 3);
+  CHECK(death("transformers.models.focalnet.modeling_focalnet.FocalNetLayer") == 1);
+}
+
 TEST_CASE("lines of one chain of calls are a statement, whose name is in a line above") {
   const auto death = [](const std::string& below, const std::string& reader) {
     return DeathOf(2, {{{0}, {"m", "m.key"}, {{14, "self.key(x)"}, {1, kConv}}},

@@ -175,6 +175,10 @@ TEST_CASE("results keep memory formats, and kernels copy what lies otherwise") {
        "1536 384",
        "1536",
        "1536 384"},
+      // A mean, in the format that its strides say.
+      {"adaptive_avg_pool2d", kLast, {2, 6, 4, 8}, {2, 6, 1, 1}, "48", "48 1536", "48 1536"},
+      {"adaptive_avg_pool2d", kReversed, {2, 6, 4, 8}, {2, 6, 1, 1}, "48", "1536", "1536"},
+      {"adaptive_avg_pool1d", kLast, {2, 6, 8}, {2, 6, 1}, "48", "48 384", "48 384"},
       {"adaptive_avg_pool3d",
        kLast,
        {2, 6, 4, 6, 8},

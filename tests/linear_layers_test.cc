@@ -47,6 +47,7 @@ TEST_CASE("matrices that nobody reads are of layers that never run") {
   AddParameter(program, "visual.blocks.0.qkv.bias", {192});
   AddParameter(program, "visual.pos_embed.weight", {100, 64});
   AddParameter(program, "visual.relative_attention_bias.weight", {32, 8});
+  AddParameter(program, "audio.bias_layer.bias_values.weight", {32, 8});
   AddParameter(program, "visual.point_embed.0.weight", {1, 64});
   AddParameter(program, "visual.kernel.weight", {64, 3, 4, 4});
   CHECK(LayersOf(program) == std::string(kLayers) + "head 2x64 1\nvisual.blocks.0.qkv 192x64 0\n");

@@ -222,9 +222,14 @@ TEST_CASE("what a library asks gradients for keeps its own as long as it lives")
     return Replay(Train(program, settings)).steps[0].after_backward.requested_bytes;
   };
   const int64_t plain = after_backward({"auto"});
-  const StatementId line = program.source.Read(1, "position_bias = torch.zeros(");
   AtenCall& sigmoid = program.calls[0];
-  sigmoid.frames.assign(program.modules.DepthOf(sigmoid.module), line);
+  const auto write = [&](int64_t line, const char* file) {
+    const StatementId id = program.source.Read(line, "position_bias = torch.zeros(", file);
+    sigmoid.frames.assign(program.modules.DepthOf(sigmoid.module), id);
+  };
+  write(1, "transformers/models/umt5/modeling_umt5.py");  // that one does not ask
+  CHECK(after_backward({"auto"}) == plain);
+  write(2, "transformers/models/t5/modeling_t5.py");
   CHECK(after_backward({"auto"}) == plain + 2 * kValue);  // what asks, and its gradient
   CHECK(after_backward({"h.*"}) == plain);                // the library is not asked
 }

@@ -33,11 +33,12 @@ struct Lines {
   bool made_once = false;
   const char* outer = nullptr;      // of a forward around, which makes p in place of "m"
   const char* stored_by = nullptr;  // a, in a dict of that module's
+  const char* file = "";            // of all lines
 };
 
 class Net {
  public:
-  explicit Net(const Lines& lines) {
+  explicit Net(const Lines& lines) : file_(lines.file) {
     for (const char* name : {"x", "p", "a", "y"}) program_.values.emplace_back().name = name;
     program_.inputs = {0};
     program_.outputs = {3};
@@ -66,10 +67,11 @@ class Net {
     if (!lines.attention_lives) program_.calls[2].dies = {2};
   }
 
-  SpanValues Values() const {
-    const CallSpan layer = {1, 2};
+  SpanValues Values(ModuleId module = kOutside) const {
+    const CallSpan layer = {1, 2, module};
     return ValuesAcross(program_, {&layer, 1})[0];
   }
+  SpanValues ValuesOfLayer() const { return Values(program_.calls[1].module); }
   bool ByPosition() const { return Values().by_position; }
   std::string Given() const { return NamesText(program_, Values().given); }
   std::string Returned() const { return NamesText(program_, Values().returned); }
@@ -77,7 +79,9 @@ class Net {
   std::string Attributes() const { return NamesText(program_, Values().attributes); }
 
  private:
-  StatementId Line(int64_t number, const char* text) { return program_.source.Read(number, text); }
+  StatementId Line(int64_t number, const char* text) {
+    return program_.source.Read(number, text, file_);
+  }
 
   void Add(NameId input, const std::vector<std::string>& modules, std::vector<StatementId> frames) {
     const auto output = static_cast<NameId>(program_.calls.size() + 1);
@@ -89,11 +93,13 @@ class Net {
                               .frames = std::move(frames)});
   }
 
+  const char* file_;
   Program program_;
 };
 
 TEST_CASE("a span is given what its caller's line passes, whether it reads it or not") {
   CHECK(Net({}).Given() == " x p");  // a library's layers, in lines that the file does not show
+  CHECK(Net({.file = "transformers/models/ctrl/modeling_ctrl.py"}).Given() == " x");
   CHECK(Net({.positions = "mask = x > 0"}).Given() == " x");
   CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x, mask)"}).Given() == " x p");
   CHECK(Net({.positions = "mask = x > 0", .called = "x = layer(x)"}).Given() == " x");
@@ -102,6 +108,12 @@ TEST_CASE("a span is given what its caller's line passes, whether it reads it or
   CHECK(Net({.positions = "mask = x > 0", .called = joined}).Given() == " x");
   const char* both = "x = self.layers[i](torch.cat((x, mask), -1), mask)";
   CHECK(Net({.positions = "mask = x > 0", .called = both}).Given() == " x p");
+}
+
+TEST_CASE("the only layer of a forward is given what that one's line passes") {
+  const Net net({.called = "x = layer(x, mask)", .outer = "y = self.encoder("});
+  CHECK(!net.Values().by_position);  // the outermost module that runs the span's calls alone
+  CHECK(net.ValuesOfLayer().by_position);
 }
 
 TEST_CASE("forwards further out pass on what libraries are known to") {

@@ -150,11 +150,12 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "mul.Scalar", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
     {.name = "add.Scalar", .strides = AsOperands, .gradients = {PassThrough()}},
 
-    // Kept: the result.
+    // Kept: the result.  Its backward reads that first, then the gradient, as that of leaky_relu
+    // does: it lies as the input (aten/src/ATen/native/Activation.cpp, pytorch v2.11.0).
     {.name = "relu",
      .strides = AsOperands,
      .in_place = InPlace::kResult,
-     .gradients = {ReadsElementwise(Out(0))},
+     .gradients = {ReadsAsInput(Out(0))},
      .backward = kInPlace},
     {.name = "sigmoid",
      .strides = AsOperands,
@@ -208,7 +209,7 @@ constexpr OpRule kElementwiseRules[] = {
     {.name = "leaky_relu",
      .strides = AsOperands,
      .in_place = InPlace::kResult,
-     .gradients = {ReadsElementwise(In(0))},
+     .gradients = {ReadsAsInput(In(0))},
      .backward = kInPlace},
     {.name = "elu",
      .strides = AsOperands,

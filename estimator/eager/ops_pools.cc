@@ -16,16 +16,56 @@ bool SuggestsChannelsLast(const StridedType& type) {
 
 // --- Pools ---
 
-// A pool along one dimension is one of [N, C, 1, L].
+// What a line is to a pool of planes: [N, C, 1, L].
+TensorType AsPlane(const Dispatcher& d, NameId line) {
+  TensorType type = d.TypeOf(line);
+  type.dims.insert(type.dims.end() - 1, 1);
+  return type;
+}
+
 void TakeLinePoolApart(Dispatcher& d, const AtenCall& call, std::string_view op) {
-  const auto as_plane = [&](NameId name) {
-    TensorType type = d.TypeOf(name);
-    type.dims.insert(type.dims.end() - 1, 1);
-    return type;
-  };
-  const NameId plane = d.Make("view", {call.inputs[0]}, as_plane(call.inputs[0]));
-  const NameId pooled = d.Make(op, {plane}, as_plane(call.outputs[0]), call.ints);
+  const NameId plane = d.Make("view", {call.inputs[0]}, AsPlane(d, call.inputs[0]));
+  const NameId pooled = d.Make(op, {plane}, AsPlane(d, call.outputs[0]), call.ints);
   d.MakeResult("view", {pooled});
+}
+
+// Whether one element of each channel is left, of `spatial` dimensions behind it.
+bool LeavesOne(const Dims& dims, size_t spatial) {
+  return dims.size() > spatial && std::all_of(dims.end() - static_cast<std::ptrdiff_t>(spatial),
+                                              dims.end(), [](int64_t side) { return side == 1; });
+}
+
+// The mean, whose strides then say channels last again, where pictures have that format.
+// Source: adaptive_avg_pool2d of aten/src/ATen/native/AdaptiveAveragePooling.cpp and its like in
+// AdaptiveAveragePooling3d.cpp, pytorch v2.11.0.
+Dims StridesOfMean(const StridedType& picture, const Dims& dims) {
+  if (!SuggestsChannelsLast(picture)) return {};
+  Dims strides(dims.size(), dims[1]);
+  strides[1] = 1;
+  return strides;
+}
+
+void TakePoolApart(Dispatcher& d, const AtenCall& call, std::string_view kernel) {
+  const Dims& dims = d.TypeOf(call.outputs[0]).dims;
+  if (!LeavesOne(dims, kernel.ends_with("3d") ? 3 : 2)) {
+    d.MakeResult(kernel, {call.inputs[0]}, call.ints);
+    return;
+  }
+  const Dims strides = StridesOfMean(d.TypeOf(call.inputs[0]), dims);
+  if (strides.empty()) return d.MakeResult("mean", {call.inputs[0]});
+  const NameId mean = d.Make("mean", {call.inputs[0]}, d.TypeOf(call.outputs[0]));
+  d.MakeResult("as_strided", {mean}, strides);
+}
+
+void TakeAdaptiveLinePoolApart(Dispatcher& d, const AtenCall& call) {
+  const Dims& dims = d.TypeOf(call.outputs[0]).dims;
+  if (dims.empty() || dims.back() != 1) return TakeLinePoolApart(d, call, "_adaptive_avg_pool2d");
+  const NameId plane = d.Make("view", {call.inputs[0]}, AsPlane(d, call.inputs[0]));
+  const TensorType pooled = AsPlane(d, call.outputs[0]);
+  NameId mean = d.Make("mean", {plane}, pooled);
+  const Dims strides = StridesOfMean(d.TypeOf(plane), pooled.dims);
+  if (!strides.empty()) mean = d.Make("as_strided", {mean}, pooled, strides);
+  d.MakeResult("view", {mean});
 }
 
 // Pictures alone keep their format, unbatched ones of three dimensions do not.
@@ -167,15 +207,19 @@ constexpr OpRule kPoolRules[] = {
      .gradients = {Reads(In(0))},
      .forward = {MakeOut(0), Scratch(DenseInput<0>)},
      .backward = kDenseBackward},
-    {.name = "adaptive_avg_pool1d",
-     .take_apart = [](Dispatcher& d,
-                      const AtenCall& c) { TakeLinePoolApart(d, c, "adaptive_avg_pool2d"); }},
+    {.name = "adaptive_avg_pool1d", .take_apart = TakeAdaptiveLinePoolApart},
     {.name = "adaptive_avg_pool2d",
+     .take_apart = [](Dispatcher& d,
+                      const AtenCall& c) { TakePoolApart(d, c, "_adaptive_avg_pool2d"); }},
+    {.name = "adaptive_avg_pool3d",
+     .take_apart = [](Dispatcher& d,
+                      const AtenCall& c) { TakePoolApart(d, c, "_adaptive_avg_pool3d"); }},
+    {.name = "_adaptive_avg_pool2d",
      .strides = InFormat,
      .gradients = {ReadsInFormat(In(0))},
      .forward = {Scratch(BatchUnlessChannelsLast), MakeOut(0)},
      .backward = {MakeGrad(0), Scratch(GradientUnlessChannelsLast)}},
-    {.name = "adaptive_avg_pool3d",
+    {.name = "_adaptive_avg_pool3d",
      .gradients = {Reads(In(0))},
      .forward = {Scratch(BatchOfVolumes), MakeOut(0)},
      .backward = kDenseBackward},

@@ -109,8 +109,9 @@ void Forward::AskAsLibraries() {
   is_asked_.clear();
   for (const AtenCall& call : program.calls) {
     const bool is_known = !call.frames.empty() && call.frames.back() != kNoStatement;
-    is_asked_.push_back(is_known &&
-                        AsksUnderCheckpoints(program.source.At(call.frames.back()).text));
+    const SourceStatement line =
+        is_known ? program.source.At(call.frames.back()) : SourceStatement();
+    is_asked_.push_back(AsksUnderCheckpoints(line.text, line.file));
   }
 }
 
@@ -356,11 +357,13 @@ void Forward::StandFor(const Activation& activation) {
   const std::vector<NameId>& results = values_[Index(activation.span)].returned;
   node.outputs = static_cast<int32_t>(results.size());
   const GradNodeId made = machine_.NewNode(std::move(node));
+  machine_.RetainNode(made);
   for (size_t i = 0; i < results.size(); ++i) {
     const TensorId result = names_[Index(results[i])];
     if (result == kNoTensor || !HasGradients(machine_.tensor(result).dtype)) continue;
     machine_.SetGradFn(result, {made, static_cast<int32_t>(i)});
   }
+  machine_.ReleaseNode(made);  // with its arguments, where it has made nothing that lives
 }
 
 // In place of arguments that ask for gradients, leaves of their storage, one reference each.

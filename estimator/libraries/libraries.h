@@ -404,11 +404,13 @@ bool CallsForFeatures(std::string_view line);
 // Whether a forward with that line returns the list that it was given before.
 bool PassesListOn(std::string_view line);
 
-// Whether what that line binds asks for gradients where checkpoints are around the layers.
-bool AsksUnderCheckpoints(std::string_view line);
+// Whether what that line of that file binds asks for gradients where checkpoints are around the
+// layers.
+bool AsksUnderCheckpoints(std::string_view line, std::string_view file);
 
-// Whether the forward that has that line passes what it binds to all of its layers by keyword.
-bool IsPassedToLayers(std::string_view line);
+// Whether the forward that has that line in that file passes what it binds to all of its layers by
+// keyword.
+bool IsPassedToLayers(std::string_view line, std::string_view file);
 
 // Whether a line of that file calls self-attention whose forward returns weights, too, whoever asks
 // for them.
@@ -432,6 +434,14 @@ const StoredNames& NamesStoredByKind();
 bool PassesEmbeddings(std::string_view line);
 // How a line calls eager attention: its products, scale, mask, softmax and dropout run there.
 std::string_view CallOfEagerAttention();
+// Forwards of a class whose name ends so return, beside their value, what the last item of that
+// list in them has made, whoever reads it: a stage's states before it samples them down.
+struct ReturnedItemRow {
+  std::string_view in_class;
+  std::string_view list;
+  SeenIn seen;
+};
+std::span<const ReturnedItemRow> ReturnedItems();
 // Whether that of a model in `file` leaves the softmax's type to autocast, and casts the weights to
 // the values' then.
 bool CastsWeightsToValues(std::string_view file);

@@ -212,12 +212,47 @@ constexpr NameFact kAskingUnderCheckpoints[] = {
       "if self.gradient_checkpointing and self.training:"}},
 };
 
+// Which make such zeros, and do not ask.
+constexpr NameFact kNotAsking[] = {
+    {"models/umt5/",
+     {kTransformers, "models/umt5/modeling_umt5.py", "position_bias = torch.zeros("}},
+};
+
 // To decoder layers and blocks that take their positions from elsewhere, too, rotated by the model.
 constexpr NameFact kPassedToLayers[] = {
     {"position_ids = position_ids.unsqueeze(0)",
      {kTransformers, "models/llama/modeling_llama.py", "position_ids=position_ids,"}},
     {"text_position_ids = position_ids[0]",
      {kTransformers, "models/qwen3_vl/modeling_qwen3_vl.py", "position_ids=text_position_ids,"}},
+};
+
+// Which embed positions, and pass them no further.
+constexpr std::string_view kOwnPositions = "position_ids = position_ids.unsqueeze(0)";
+constexpr NameFact kKeepingPositions[] = {
+    {"models/ctrl/", {kTransformers, "models/ctrl/modeling_ctrl.py", kOwnPositions}},
+    {"models/gpt_bigcode/",
+     {kTransformers, "models/gpt_bigcode/modeling_gpt_bigcode.py", kOwnPositions}},
+    {"models/imagegpt/", {kTransformers, "models/imagegpt/modeling_imagegpt.py", kOwnPositions}},
+    {"models/decision_transformer/",
+     {kTransformers, "models/decision_transformer/modeling_decision_transformer.py",
+      kOwnPositions}},
+};
+
+constexpr std::string_view kStageOutputs =
+    "stage_outputs = (hidden_states, hidden_states_before_downsampling, output_dimensions)";
+constexpr ReturnedItemRow kReturnedItems[] = {
+    {".FocalNetStage",
+     "layers",
+     {kTransformers, "models/focalnet/modeling_focalnet.py", kStageOutputs}},
+    {".DonutSwinStage",
+     "blocks",
+     {kTransformers, "models/donut/modeling_donut_swin.py", kStageOutputs}},
+    {".Swinv2Stage", "blocks", {kTransformers, "models/swinv2/modeling_swinv2.py", kStageOutputs}},
+    {".ClapAudioStage", "blocks", {kTransformers, "models/clap/modeling_clap.py", kStageOutputs}},
+    {".DinatStage",
+     "layers",
+     {kTransformers, "models/dinat/modeling_dinat.py",
+      "stage_outputs = (hidden_states, hidden_states_before_downsampling)"}},
 };
 
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
@@ -259,11 +294,13 @@ std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
 
 bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
 
-bool AsksUnderCheckpoints(std::string_view line) {
-  return MentionsAny(kAskingUnderCheckpoints, line);
+bool AsksUnderCheckpoints(std::string_view line, std::string_view file) {
+  return MentionsAny(kAskingUnderCheckpoints, line) && !MentionsAny(kNotAsking, file);
 }
 
-bool IsPassedToLayers(std::string_view line) { return MentionsAny(kPassedToLayers, line); }
+bool IsPassedToLayers(std::string_view line, std::string_view file) {
+  return MentionsAny(kPassedToLayers, line) && !MentionsAny(kKeepingPositions, file);
+}
 
 bool ReplacesWhatItHolds(std::string_view line) { return MentionsAny(kReplacing, line); }
 
@@ -276,6 +313,8 @@ bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbedd
 bool ReturnsWeights(std::string_view line, std::string_view file) {
   return MentionsAny(kReturningWeights, line) && !MentionsAny(kReturningIfAsked, file);
 }
+
+std::span<const ReturnedItemRow> ReturnedItems() { return kReturnedItems; }
 
 std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
 

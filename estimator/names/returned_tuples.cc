@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/module_names.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -41,6 +43,7 @@ class TupleFinder {
 
   std::vector<ReturnedValue> Find() {
     for (size_t run = 0; run < modules_.size(); ++run) {
+      FollowItem(run);
       const std::vector<Statement>& statements = modules_[run].statements;
       if (statements.empty() || statements.back().source == kNoStatement) continue;
       const std::vector<std::string_view> parts =
@@ -51,6 +54,34 @@ class TupleFinder {
   }
 
  private:
+  // What the last item of a list makes, where the class of the forward is known to return it.
+  void FollowItem(size_t run) {
+    const std::string& class_name = program_.modules.ClassOf(runs_.all()[run].module);
+    const auto row = std::ranges::find_if(ReturnedItems(), [&](const ReturnedItemRow& known) {
+      return class_name.ends_with(known.in_class);
+    });
+    if (row == ReturnedItems().end()) return;
+    const NameId value = MadeByLastOf(run, row->list);
+    const int32_t caller = runs_.all()[run].caller;
+    if (value == kNoName || caller < 0) return;
+    const std::vector<Statement>& statements = modules_[Index(caller)].statements;
+    const auto at = std::ranges::find(statements, modules_[run].last, &Statement::last);
+    if (at == statements.end() || at->in_helper || at->targets.size() != 1) return;
+    found_.push_back({value, Index(caller), static_cast<size_t>(at - statements.begin()), 0});
+  }
+
+  NameId MadeByLastOf(size_t run, std::string_view list) const {
+    NameId value = kNoName;
+    for (size_t i = run + 1; i < runs_.all().size(); ++i) {
+      const ModuleRun& item = runs_.all()[i];
+      if (item.first > runs_.all()[run].last) break;
+      if (Index(item.caller) != run) continue;
+      const std::string_view parent = ParentOf(program_.modules.PathOf(item.module));
+      if (ChildOf(parent) == list) value = program_.calls[Index(item.last)].outputs[0];
+    }
+    return value;
+  }
+
   void Follow(size_t run, const std::vector<std::string_view>& parts) {
     const int32_t caller = runs_.all()[run].caller;
     if (caller < 0) return;

@@ -1,5 +1,6 @@
-// What forwards return beside their value in a line that shows it: "return self.gamma * x,
-// attention" and "return cos.to(x.dtype), sin.to(x.dtype)".  Internal to the room names/.
+// What forwards return beside their value: in a line that shows it, "return self.gamma * x,
+// attention" and "return cos.to(x.dtype), sin.to(x.dtype)", or known of their class (ReturnedItems
+// in libraries.h).  Internal to the room names/.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct ReturnedValue {
   size_t place = 0;
 };
 
-// Of the forwards whose callers bind all of it to one name, or each to one.  `modules` are those of
+// Of the forwards whose callers bind all of it to one name, or, of what lines show, each to one.  `modules` are those of
 // `runs`, in that order.  O(statements).
 std::vector<ReturnedValue> FindReturnedTuples(const Program& program, const ModuleRuns& runs,
                                               const std::vector<ModuleCall>& modules);

@@ -195,7 +195,7 @@ std::vector<CallSpan> CheckpointedSpans(const Program& program,
   }
   std::vector<CallSpan> spans;
   for (const ModuleRun& run : OutermostRuns(program, named, "--checkpoint")) {
-    spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last)});
+    spans.push_back({static_cast<int32_t>(run.first), static_cast<int32_t>(run.last), run.module});
   }
   return spans;
 }

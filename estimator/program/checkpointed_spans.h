@@ -12,12 +12,16 @@
 
 namespace onnxfit {
 
-// Calls `first` to `last`, both included, of one run of a module.
+// Calls `first` to `last`, both included, of one run of a module: of `module`, where modules around
+// it run no others and it is known which.
 struct CallSpan {
   int32_t first = 0;
   int32_t last = 0;
+  ModuleId module = kOutside;
 
-  bool operator==(const CallSpan&) const = default;
+  bool operator==(const CallSpan& other) const {
+    return first == other.first && last == other.last;
+  }
 };
 
 // What stands for the blocks that repeat, as a glob does for names.

@@ -206,8 +206,8 @@ class Finder {
     return packed == program_.quantized.end() ? DimsOf(weight) : packed->full.dims;
   }
 
-  // "embed_tokens", "point_embed.0", "relative_attention_bias", "iou_token": of nn.Embedding, which
-  // has no bias, by how they or their lists are called, or who reads them.
+  // "embed_tokens", "point_embed.0", "relative_attention_bias", "bias_values", "iou_token": of
+  // nn.Embedding, which has no bias, by how they or their lists are called, or who reads them.
   bool IsTable(const LinearLayer& layer) const {
     if (tables_.contains(layer.weight)) return true;
     if (layer.bias != kNoName) return false;
@@ -215,7 +215,7 @@ class Finder {
     while (IsNumbered(ChildOf(path)) && path.find('.') != path.npos) path = ParentOf(path);
     const std::string_view name = ChildOf(path);
     if (name.find("embed") != name.npos) return true;
-    return layer.is_read_alone ? name.find("token") != name.npos : name.ends_with("_bias");
+    return layer.is_read_alone ? name.find("token") != name.npos : name.find("bias") != name.npos;
   }
 
   // What is given may lie otherwise: modules make rows of it.

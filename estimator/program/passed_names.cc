@@ -54,14 +54,15 @@ bool IsReadByFunctions(std::string_view line, std::string_view name) {
   return value != line.npos;
 }
 
+bool IsPassedDown(const SourceStatement& line) { return IsPassedToLayers(line.text, line.file); }
+
 // Whether the line of `call` passes what `bound` binds.
 bool PassesOn(const Program& program, const Statement& call, const Statement& bound) {
   if (!BindsOne(program, bound)) return false;
   const SourceStatement& line = program.source.At(call.source);
   const std::string& name = bound.targets[0];
-  return line.is_open
-             ? line.Mentions(name) || IsPassedToLayers(program.source.At(bound.source).text)
-             : line.MayPassOn(name) && !IsReadByFunctions(line.text, name);
+  return line.is_open ? line.Mentions(name) || IsPassedDown(program.source.At(bound.source))
+                      : line.MayPassOn(name) && !IsReadByFunctions(line.text, name);
 }
 
 // Of a call in `line`, which the file shows to its end: "x = layer(x, mask)".
@@ -106,7 +107,7 @@ std::vector<NameId> PassedDown(const Program& program, const ModuleCall& outer, 
   std::vector<NameId> names;
   for (size_t i = 0; i < call; ++i) {
     if (!BindsOne(program, statements[i])) continue;
-    if (!IsPassedToLayers(program.source.At(statements[i].source).text)) continue;
+    if (!IsPassedDown(program.source.At(statements[i].source))) continue;
     const NameId name = program.calls[Index(statements[i].last)].outputs[0];
     if (name != kNoName) names.push_back(name);
   }

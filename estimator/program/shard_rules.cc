@@ -245,6 +245,8 @@ constexpr ShardRule kShardRules[] = {
     {"layer_norm", PassRows},
     {"rms_norm", PassRows},
     {"mean", PassReduction},
+    {"adaptive_avg_pool1d", PassReduction},
+    {"adaptive_avg_pool2d", PassReduction},
     {"sum", PassReduction},
 };
 

@@ -77,8 +77,7 @@ class ValueReader {
   // Those in the dicts of the forwards around it.
   std::vector<int32_t> ItemsGivenTo(const CallSpan& span) const {
     std::vector<int32_t> items;
-    for (int32_t run = runs_.RunOf(span.first); run >= 0; run = runs_.all()[Index(run)].caller) {
-      if (IsWithin(runs_.all()[Index(run)], span)) continue;
+    for (int32_t run = CallerOf(span); run >= 0; run = runs_.all()[Index(run)].caller) {
       for (size_t i = 0; i < program_.stored.size(); ++i) {
         const bool is_given = program_.stored[i].owner == runs_.all()[Index(run)].module;
         if (is_given) items.push_back(static_cast<int32_t>(i));
@@ -89,10 +88,7 @@ class ValueReader {
 
   // By the forward around the span's module.
   Passed PassedTo(const CallSpan& span) const {
-    int32_t run = runs_.RunOf(span.first);
-    while (run >= 0 && IsWithin(runs_.all()[Index(run)], span)) {
-      run = runs_.all()[Index(run)].caller;
-    }
+    int32_t run = CallerOf(span);
     if (run < 0) return {};
     Passed passed = PassedNames(program_, forwards_[Index(run)], span.first);
     for (run = runs_.all()[Index(run)].caller; run >= 0; run = runs_.all()[Index(run)].caller) {
@@ -100,6 +96,17 @@ class ValueReader {
       passed.names.insert(passed.names.end(), more.begin(), more.end());
     }
     return passed;
+  }
+
+  // The run of the forward around the span's module, -1 without one.
+  int32_t CallerOf(const CallSpan& span) const {
+    int32_t run = runs_.RunOf(span.first);
+    bool is_own = false;
+    while (run >= 0 && !is_own && IsWithin(runs_.all()[Index(run)], span)) {
+      is_own = span.module != kOutside && runs_.all()[Index(run)].module == span.module;
+      run = runs_.all()[Index(run)].caller;
+    }
+    return run;
   }
 
   static bool IsWithin(const ModuleRun& run, const CallSpan& span) {

@@ -286,14 +286,6 @@ void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {cast}, {writer.Result(call, type)});
 }
 
-// A mean where one pixel is left.
-// Source: adaptive_avg_pool2d of aten/src/ATen/native/AdaptiveAveragePooling.cpp, pytorch v2.11.0.
-void WriteAdaptivePool(CallWriter& writer, const Call& call, std::string_view op) {
-  const std::vector<int64_t> size = writer.IntsAt(call, "output_size");
-  const bool is_mean = std::ranges::all_of(size, [](int64_t side) { return side == 1; });
-  WriteUnary(writer, call, is_mean ? "mean" : op);
-}
-
 constexpr CallRow kLayerRows[] = {
     // Convolutions and products.
     {"conv1d.default", "convolution", WriteConvolution},
@@ -409,9 +401,9 @@ constexpr CallRow kLayerRows[] = {
     {"adaptive_max_pool1d.default", "adaptive_max_pool1d", WritePoolWithPlaces},
     {"adaptive_max_pool2d.default", "adaptive_max_pool2d", WritePoolWithPlaces},
     {"adaptive_max_pool3d.default", "adaptive_max_pool3d", WritePoolWithPlaces},
-    {"adaptive_avg_pool1d.default", "adaptive_avg_pool1d", WriteAdaptivePool},
-    {"adaptive_avg_pool2d.default", "adaptive_avg_pool2d", WriteAdaptivePool},
-    {"adaptive_avg_pool3d.default", "adaptive_avg_pool3d", WriteAdaptivePool},
+    {"adaptive_avg_pool1d.default", "adaptive_avg_pool1d", WriteUnary},
+    {"adaptive_avg_pool2d.default", "adaptive_avg_pool2d", WriteUnary},
+    {"adaptive_avg_pool3d.default", "adaptive_avg_pool3d", WriteUnary},
 };
 
 }  // namespace
