@@ -62,6 +62,8 @@ FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradient
       label_(machine_.AddLabel("FSDP")) {
   const std::vector<NameId>& parameters = calls.program().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) parameter_of_[parameters[i]] = i;
+  const std::vector<NameId>& shared = calls.program().shared;
+  shared_.insert(shared.begin(), shared.end());
   for (size_t i = 1; i < modules_.size(); ++i) {
     for (const CallSpan& span : modules_[i].runs) {
       runs_.push_back({.module = static_cast<int32_t>(i), .span = span});
@@ -120,6 +122,19 @@ void FullySharded::Construct() {
   forward_.BeginPlacement();
   for (size_t i = 1; i < modules_.size(); ++i) Place(static_cast<int32_t>(i));
   Place(kWholeModel);
+  PlaceShared();
+}
+
+// Parts of layers that ranks share are on no device until all modules are sharded.
+void FullySharded::PlaceShared() {
+  for (const NameId name : calls_.program().placement) {
+    if (IsShared(name)) PlaceShard(name);
+  }
+}
+
+void FullySharded::PlaceShard(NameId name) {
+  const TensorId shard = machine_.New(ShardOf(name), calls_.NameLabel(name), Kind::kParameter);
+  if (ranks_.fsdp_offload) machine_.Release(shard);
 }
 
 // _move_states_to_device, then FSDPParam for each, which may take its shard to the host.
@@ -129,14 +144,14 @@ void FullySharded::Place(int32_t module) {
   };
   std::vector<TensorId> whole;
   for (const NameId name : ModuleOf(module).parameters) {
+    if (IsShared(name)) continue;
     whole.push_back(make(name, StoredType(name), Kind::kParameter));
   }
   for (const NameId name : ModuleOf(module).buffers) {
     forward_.BindOfModel(name, make(name, TypeOf(name), Kind::kBuffer));
   }
   for (const NameId name : ModuleOf(module).parameters) {
-    const TensorId shard = make(name, ShardOf(name), Kind::kParameter);
-    if (ranks_.fsdp_offload) machine_.Release(shard);
+    if (!IsShared(name)) PlaceShard(name);
   }
   for (const TensorId tensor : whole) machine_.Release(tensor);
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -89,7 +90,10 @@ class FullySharded {
   std::vector<TensorType> TypesOf(const std::vector<NameId>& names) const;
   std::vector<TensorType> StoredTypes(const std::vector<NameId>& names) const;
 
+  bool IsShared(NameId name) const { return shared_.contains(name); }
   void Place(int32_t module);
+  void PlaceShared();
+  void PlaceShard(NameId name);
   void Enter(int32_t module);
   void Leave(int32_t module);
   void Unshard(int32_t module);
@@ -122,6 +126,7 @@ class FullySharded {
   std::vector<Group> groups_;  // by module
   std::vector<Run> runs_;
   std::map<NameId, size_t> parameter_of_;               // of those that are trained: their index
+  std::set<NameId> shared_;                             // Program::shared
   int64_t world_;                                       // ranks that share each parameter
   bool reduces_ = true;                                 // reduce_grads
   bool has_unreduced_ = false;                          // gradients that no backward has scattered
