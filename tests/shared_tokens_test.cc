@@ -99,8 +99,15 @@ TEST_CASE("what is gathered and scattered is put in order in a tensor of its own
              "+/h.0/mlp/fc1/MatMul.scratch:65536 +n0.all:65536 "
              "-/h.0/mlp/fc1/MatMul.scratch"));
   CHECK(Says(trace,
-             "+c0.partial:65536 +/h.0/mlp/fc2/MatMul.scratch:65536 +c0:32768 "
+             "+c0.partial.mm:65536 +/h.0/mlp/fc2/MatMul.scratch:65536 +c0:32768 "
              "-/h.0/mlp/fc2/MatMul.scratch"));
+}
+
+// What a rank takes of all tokens lies as they do, in dense memory: norms need no copy of it.
+TEST_CASE("a rank's own tokens are a copy, whose gradient is gathered") {
+  const std::string trace = TraceText(kBlocksWithNorms, Shared(2));
+  CHECK(Says(trace, "+s.tokens:32768 +n0:32768"));
+  CHECK(Says(trace, "+/h.0/norm/LayerNormalization.scratch:65536 +s.grad:65536"));
 }
 
 TEST_CASE("a batch of one comes in order") {
@@ -160,13 +167,13 @@ TEST_CASE("tokens that ranks do not share evenly are refused") {
         "--tensor-parallel alone)");
 }
 
-// A softmax of tokens needs those of all ranks.
+// A mean over tokens needs those of all ranks.
 TEST_CASE("blocks that need all tokens elsewhere are refused") {
   const std::string text = Replaced(kBlocksWithNorms, R"(["/h.0/Add"] r0 = Add (s, c0))",
-                                    R"(["/h.0/Softmax"] q0 = Softmax <axis = 1> (c0)
+                                    R"(["/h.0/ReduceMean"] q0 = ReduceMean <axes = [1]> (c0)
     ["/h.0/Add"] r0 = Add (s, q0))");
   CHECK(RefusalOf(text, Shared(2))
-            .find("expected blocks that leave tokens to ranks, but softmax at /h.0/Softmax needs "
+            .find("expected blocks that leave tokens to ranks, but mean at /h.0/ReduceMean needs "
                   "all of them") != std::string::npos);
 }
 

@@ -105,6 +105,9 @@ TensorType PlacesOfElements(const CallTypes& call) {
 }
 
 // x, what is written over a part of it
+// A clone of a part of the input: in the order of its dimensions.
+Dims AsWhole(const CallTypes& call) { return StridesAs(call.out(0).dims, call.in(0).strides); }
+
 // What ranks have, one rank's behind the other's, before it is put in order: not of one sample,
 // which is in order then (_maybe_view_chunk_cat of torch/_utils.py, pytorch v2.11.0).
 TensorType RankByRank(const StridedType& tokens) {
@@ -282,7 +285,7 @@ constexpr OpRule kViewRules[] = {
      .backward = {Scratch(LikeOutput), MakeGrad(0)}},
     // A copy of the rank's part of what all have; its gradient is that of all.
     {.name = "take_tokens",
-     .strides = AsInput,
+     .strides = AsWhole,
      .gradients = {Reads({})},
      .backward = {Scratch(GatheredGradient), MakeGrad(0)}},
     // The rank's part of the sum of what all have, and the gradient of that.
