@@ -92,6 +92,14 @@ TEST_CASE("ranks take tokens at the first block and have all of them behind the 
   CHECK(OpsOf(program, "head") == "matmul ");
 }
 
+TEST_CASE("what the model returns is of all tokens, gathered once") {
+  const std::string text =
+      Replaced(kBlocksWithNorms, "(float[8, 32, 2] y)", "(float[8, 32, 64] z, float[8, 32, 2] y)");
+  const Program program = Shared(text, Shared(2));
+  CHECK(OpsOf(program, "norm") == "as_distributed layer_norm gather_tokens ");
+  CHECK(NamesText(program, program.outputs) == " z.all y");
+}
+
 // Forward: what ranks send comes rank by rank, then in order.  Backward: the reverse.
 TEST_CASE("what is gathered and scattered is put in order in a tensor of its own") {
   const std::string trace = TraceText(kBlocksWithNorms, Shared(2));

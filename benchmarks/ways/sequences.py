@@ -10,6 +10,9 @@ import re
 
 from networks import NotForThis, blocks
 
+# Whose norm behind the blocks is of one token.
+POOLING = ["CLIPVisionModel", "CLIPVisionTransformer"]
+
 
 class Prepare:
     """PrepareModuleInput of the argument that has hidden states, whatever its name and place."""
@@ -45,6 +48,8 @@ def redistributed(tensor, mesh, style):
     from torch.distributed.tensor import DTensor
     if not isinstance(tensor, DTensor):
         tensor = DTensor.from_local(tensor, mesh, (style.given,), run_check=False)
+    if tensor.shape[1] % mesh.size():
+        raise NotForThis("tokens that are not shared evenly")
     tensor = tensor.redistribute(placements=(style.wanted,))
     return tensor.to_local() if style.is_local else tensor
 
@@ -58,9 +63,11 @@ def share_tokens(model, mesh, columns, gathers=True):
     takers = list(dict.fromkeys(path.rpartition(".")[0] for path in columns))
     for path in takers:
         Prepare(Shard(1), Replicate(), is_local=False).apply(model.get_submodule(path), mesh)
-    for begin, inside, end in regions(model, path_of):
-        if not any(path.startswith(f"{begin}.") for path in takers):
-            raise NotForThis("blocks that share no layers")
+    found = [region for region in regions(model, path_of)
+             if any(path.startswith(f"{region[0]}.") for path in takers)]
+    if not found:
+        raise NotForThis("no blocks that share layers")
+    for begin, inside, end in found:
         plan = {path: SequenceParallel(use_local_output=True) for path in inside
                 if path.rpartition(".")[0] not in takers}
         for path in plan:
@@ -97,7 +104,8 @@ def children_behind(model, parent):
     children = list(model.get_submodule(above).named_children())
     at = [child for child, _ in children].index(name)
     found = []
-    for child, module in children[at + 1:]:
+    is_of_one = type(model.get_submodule(above)).__name__ in POOLING
+    for child, module in [] if is_of_one else children[at + 1:]:
         if is_norm(module) or (found and re.search("Dropout", type(module).__name__)):
             found.append(f"{above}.{child}")
     if not found and len(children) == 1:

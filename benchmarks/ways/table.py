@@ -34,7 +34,8 @@ FOR_TENSOR_PARALLEL = ["bert_base", *(f"transformers.{name}" for name in [
 FOR_SHARDS_OF_LAYERS = ["bert_base", *(f"transformers.{name}" for name in [
     "llama", "qwen3", "t5", "distilbert", "vit", "siglip", "qwen2_moe"])]
 FOR_SHARED_TOKENS = ["bert_base", *(f"transformers.{name}" for name in [
-    "llama", "qwen3", "gemma2", "smollm3", "distilbert", "xlm-roberta", "electra", "siglip"])]
+    "llama", "qwen3", "gemma2", "smollm3", "distilbert", "xlm-roberta", "electra", "siglip",
+    "tipsv2_dpt", "clip", "qwen3_vl", "audio-spectrogram-transformer"])]
 MICRO_BATCHES = 2
 
 

@@ -47,7 +47,7 @@ class TokenFollower {
       }
     }
     for (const NameId output : program_.outputs) {
-      if (found_.shards.contains(output)) Gather(output);
+      if (IsShared(output)) Gather(output);
     }
     if (found_.calls.empty()) Refuse("expected blocks that repeat, found none that share layers");
     std::ranges::stable_sort(found_.calls, {}, &TokenCall::before);
