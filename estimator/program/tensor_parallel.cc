@@ -69,8 +69,8 @@ void SayShared(Program& program, const SharedLayers& found, const SharedTokens& 
   const auto first = std::ranges::find_if(found.layers, is_shared);
   std::vector<std::string> said = {fmt::format(
       "{} ranks share {} linear layers, the first {}, as ColwiseParallel and RowwiseParallel do; "
-      "all other parameters are on each rank, and the model counts heads and features of its rank "
-      "alone",
+      "all other parameters are the same for each of them, and the model counts heads and features "
+      "of its rank alone",
       ranks, std::ranges::count_if(found.layers, is_shared), first->layer.path)};
   if (!tokens.calls.empty()) {
     said.push_back(fmt::format(
