@@ -221,19 +221,24 @@ class TokenFollower {
     if (call.op != "to" || call.inputs[0] != given) return;
     const NameId cast = call.outputs[0];
     if (program_.values[Index(cast)].type != program_.values[Index(given)].type) return;
+    bool is_read_on = false;
     for (auto later = Index(last) + 1; later < program_.calls.size(); ++later)
-      Rename(program_.calls[later], cast, given);
+      is_read_on = Rename(program_.calls[later], cast, given) || is_read_on;
+    if (!is_read_on) return;
     const int64_t end = std::max({TakeDeath(given), TakeDeath(cast), last});
     program_.calls[Index(end)].dies.push_back(given);
     program_.calls[Index(last)].dies.push_back(cast);
   }
 
-  static void Rename(AtenCall& call, NameId from, NameId to) {
+  // Whether the call reads it.
+  static bool Rename(AtenCall& call, NameId from, NameId to) {
+    const bool is_read = std::ranges::find(call.inputs, from) != call.inputs.end();
     std::ranges::replace(call.inputs, from, to);
     std::ranges::replace(call.last_reads, from, to);
     for (HeldValue& held : call.held) {
       if (held.value == from) held.value = to;
     }
+    return is_read;
   }
 
   // The call behind which it died.
