@@ -31,6 +31,7 @@ constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
                                   {"--checkpoint-reentrant", "--checkpoint"},
                                   {"--world", "--strategy"},
                                   {"--devices", "--strategy"},
+                                  {"--sequence-parallel", "--tensor-parallel"},
                                   {"--ddp-views", "--strategy"},
                                   {"--ddp-static-graph", "--strategy"},
                                   {"--no-sync", "--strategy"},
@@ -237,6 +238,8 @@ void CheckMeshes(const RankSettings& ranks, bool finds_world,
   };
   if (is_given("--devices") && is_given("--world"))
     refuse("--devices", "expected no --world: it counts the ranks");
+  if (is_given("--devices") && ranks.tensor_parallel > 1)
+    refuse("--devices", "expected no --tensor-parallel, whose ranks are more than --world's");
   if (ranks.strategy == Strategy::kPipeline && ranks.pipeline.stage.value_or(0) >= ranks.world)
     refuse("--stage", fmt::format("expected a stage below --world {}, found {}", ranks.world,
                                   *ranks.pipeline.stage));

@@ -428,6 +428,12 @@ std::vector<Flag> RunFlags() {
        "rows of the next (ColwiseParallel and RowwiseParallel); head: and lm_head, whose features "
        "are gathered, as plans of transformers have it",
        "1", SetTensorParallel},
+      {"--sequence-parallel", "", "", kGroup,
+       "those ranks have a part of the tokens each where layers are whole: norms, dropouts and "
+       "sums "
+       "between them (SequenceParallel)",
+       "",
+       [](const Typed& t, Options& o) { o.request.settings.ranks.shares_tokens = ParseSwitch(t); }},
       {"--ddp-views", "", "", kGroup,
        "gradients are parts of DDP's buckets (gradient_as_bucket_view)", "",
        [](const Typed& t, Options& o) {

@@ -192,6 +192,11 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"zero3_addmm", In(0), In(0) | In(1) | In(2)},  // of Python's: all that it is given
       {"zero3_linear", In(0), In(0) | In(1) | In(2)},
       {"all_gather", In(0), {}},
+      {"gather_tokens", In(0), {}},
+      {"gather_tokens_of_all", In(0), {}},
+      {"take_tokens", In(0), {}},
+      {"reduce_scatter", In(0), {}},
+      {"as_distributed", In(0), {}},
       {"contiguous", {}, {}},  // taken apart, as the next six
       {"linear", {}, {}},
       {"linear_of_columns", {}, {}},
@@ -547,6 +552,7 @@ TEST_CASE("the incoming gradient itself is that of sums and copies alone") {
                                                                {"baddbmm", 0},
                                                                {"clone", 0},
                                                                {"all_reduce", 0},
+                                                               {"as_distributed", 0},
                                                                {"addmm_of_rows", 0},
                                                                {"expand", 0},
                                                                {"add.Scalar", 0},

@@ -282,6 +282,11 @@ TEST_CASE("ranks that share layers reach their place, and refuse what is not kno
             .starts_with("--tensor-parallel: expected an optimizer of PyTorch's"));
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=0"}).starts_with("--tensor-parallel: "));
   CHECK(Parse({"m.onnx", "--tensor-parallel=4:head"}).request.settings.ranks.shares_head);
+  CHECK(Parse({"m.onnx", "--tensor-parallel=4", "--sequence-parallel"})
+            .request.settings.ranks.shares_tokens);
+  CHECK(ErrorOf({"m.onnx", "--sequence-parallel"}).find("--tensor-parallel") != std::string::npos);
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=2", "--strategy=fsdp", "--devices=4xt4"})
+            .starts_with("--devices: expected no --tensor-parallel"));
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=4:all"}) ==
         "--tensor-parallel: expected a number of ranks, or N:head, found '4:all'");
 }

@@ -10,6 +10,7 @@
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/loader.h"
+#include "tests/blocks_with_norms.h"
 #include "tests/paths.h"
 
 namespace onnxfit::study_test {
@@ -169,6 +170,8 @@ const Row kRows[] = {
        s.ranks = {.tensor_parallel = 2, .shares_head = true};
        s.assumed.tied_head = false;
      }},
+    {"ranks.shares_tokens", kBlocksWithNorms,
+     [](TrainingSettings& s) { s.ranks = {.tensor_parallel = 2, .shares_tokens = true}; }},
     {"ranks.fsdp_reshard", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.ranks = {.strategy = Strategy::kFsdp, .fsdp_reshard = 4}; }},
     {"ranks.fsdp_offload", "gpt2.dynamo.onnx",
@@ -222,7 +225,8 @@ TEST_CASE("every field has a row above") {
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
   const auto& [strategy, world, views, is_static, no_sync, sharing, sharded, keep, reshard, offload,
-               policy, bucket, overlap, on_host, pipeline, parallel, head, ahead, persists] = ranks;
+               policy, bucket, overlap, on_host, pipeline, parallel, head, tokens, ahead,
+               persists] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
   CHECK_FALSE(is_evaluation);
@@ -230,21 +234,22 @@ TEST_CASE("every field has a row above") {
   CHECK(world > steps);
   CHECK(parallel == 1);
   CHECK_FALSE(head);
-  CHECK_FALSE(on_host);
-  CHECK_FALSE(pipeline.stage.has_value());
-  CHECK(bucket > ahead);
-  CHECK(ahead > persists);
-  CHECK(persists > world);
-  CHECK_FALSE(conv_bias);
-  CHECK(groups == ParamGroups::kOfLoop);
-  CHECK(rank == 0);
-  CHECK_FALSE(dora);
-  CHECK_FALSE(reentrant);
-  CHECK(compile == Compiling::kNone);
-  CHECK_FALSE(graphs);
-  CHECK_FALSE(channels_last);
-  CHECK(quantization == Quantization::kNone);
-  CHECK(library == LoopLibrary::kPlain);
+               policy, bucket, overlap, on_host, pipeline, parallel, head, tokens, ahead, persists] =
+      ranks;
+               CHECK_FALSE(pipeline.stage.has_value());
+               CHECK(bucket > ahead);
+               CHECK(ahead > persists);
+               CHECK(persists > world);
+               CHECK_FALSE(conv_bias);
+               CHECK(groups == ParamGroups::kOfLoop);
+               CHECK(rank == 0);
+               CHECK_FALSE(dora);
+               CHECK_FALSE(reentrant);
+               CHECK(compile == Compiling::kNone);
+               CHECK_FALSE(graphs);
+               CHECK_FALSE(channels_last);
+               CHECK(quantization == Quantization::kNone);
+               CHECK(library == LoopLibrary::kPlain);
 }
 
 TEST_CASE("what a stage does not read is not asked for again") {

@@ -208,6 +208,23 @@ TEST_CASE("a head that is shared is put together behind its product") {
   CHECK(RefusalOf(kFeedForward, settings).find("head: expected") != std::string::npos);
 }
 
+// Two dimensions of a mesh: rows of what a rank has of the layers that it shares, which come to the
+// device last.
+TEST_CASE("FSDP2 shards what is left of shared layers") {
+  TrainingSettings settings = Shared(2);
+  settings.ranks.strategy = Strategy::kFsdp;
+  settings.ranks.world = 4;
+  const std::string trace = TraceText(kFeedForward, settings);
+  CAPTURE(trace);
+  const auto place = [&](std::string_view events) { return trace.find(events); };
+  const size_t whole = place("+head.weight:512");
+  const size_t fc1 = place("+mlp.fc1.weight:4096 ");
+  REQUIRE(fc1 != trace.npos);
+  CHECK(whole < fc1);
+  CHECK(place("+mlp.fc2.weight:4096 ") > fc1);
+  CHECK(place("+mlp.fc1.weight:16384 ") > place("forward"));
+}
+
 TEST_CASE("plans know layers by the ends of their paths") {
   CHECK(ParallelStyleOf("model.layers.0.self_attn.q_proj") == ParallelStyle::kColumns);
   CHECK(ParallelStyleOf("bert.encoder.layer.0.attention.output.dense") == ParallelStyle::kRows);
@@ -224,8 +241,12 @@ TEST_CASE("what is not known beside it is refused") {
   CHECK(refusal([](TrainingSettings& s) { s.clip_grad = true; }) ==
         "--tensor-parallel: expected without --clip-grad, beside which it is not known here");
   CHECK(refusal([](TrainingSettings& s) {
-          s.ranks.strategy = Strategy::kFsdp;
+          s.ranks.strategy = Strategy::kDdp;
         }).starts_with("--tensor-parallel: expected without --strategy"));
+  CHECK(refusal([](TrainingSettings& s) {
+          s.ranks.strategy = Strategy::kFsdp;
+          s.ranks.fsdp_reshard = 2;
+        }).starts_with("--tensor-parallel: expected without --fsdp-reshard"));
   CHECK(refusal([](TrainingSettings& s) {
           s.optimizer = Optimizer::kLion8bit;
         }).starts_with("--tensor-parallel: expected an optimizer of PyTorch's"));

@@ -9,6 +9,7 @@ import re
 import adapters
 import checkpoints
 import formats
+import sequences
 from networks import NotForThis, blocks
 
 WORLD = 8
@@ -156,26 +157,49 @@ def is_named(path, names):
     return any(re.search(rf"(^|\.){name}$", path) for name in names)
 
 
-def tensor_parallel(world, shares_head=False):
+def share_layers(model, mesh, shares_head=False, shares_tokens=False):
     """Layers as parallelize_module has them, on no device until they are shared, as torchtitan does."""
-    def made(model):
-        import torch
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.tensor import Replicate
-        from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
-                                                       parallelize_module)
-        join(world)
-        plan = {path: ColwiseParallel() if is_named(path, COLUMNS) else RowwiseParallel()
-                for path, module in model.named_modules()
-                if type(module) is torch.nn.Linear and is_named(path, COLUMNS + ROWS)}
-        if shares_head:
-            plan[head_of(model)] = ColwiseParallel(output_layouts=Replicate())
-        for path in plan:
-            model.get_submodule(path).to("meta")
-            count_own_heads(model.get_submodule(path.rpartition(".")[0]), world)
-        parallelize_module(model, init_device_mesh("cuda", (world,)), plan)
-        return model._apply(on_device).train()
-    return made
+    import torch
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                   parallelize_module)
+    rows_to = Shard(1) if shares_tokens else Replicate()
+    plan = {path: ColwiseParallel() if is_named(path, COLUMNS)
+            else RowwiseParallel(output_layouts=rows_to)
+            for path, module in model.named_modules()
+            if type(module) is torch.nn.Linear and is_named(path, COLUMNS + ROWS)}
+    if shares_head:
+        given = Shard(1) if shares_tokens else Replicate()
+        plan[head_of(model)] = ColwiseParallel(input_layouts=given, output_layouts=Replicate())
+    for path in plan:
+        model.get_submodule(path).to("meta")
+        count_own_heads(model.get_submodule(path.rpartition(".")[0]), mesh.size())
+    parallelize_module(model, mesh, plan)
+    if shares_tokens:
+        columns = [path for path in plan if is_named(path, COLUMNS)]
+        sequences.share_tokens(model, mesh, columns, gathers=not shares_head)
+
+
+def tensor_parallel(model, world, **shares):
+    from torch.distributed.device_mesh import init_device_mesh
+    join(world)
+    share_layers(model, init_device_mesh("cuda", (world,)), **shares)
+    return model._apply(on_device).train()
+
+
+def tensor_parallel_fsdp(model, shared, *shape, shares_tokens=False, **options):
+    """A mesh of more dimensions, as torchtitan has it: layers are shared first, then all parameters."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    join()
+    shape = shape or (WORLD // shared,)
+    names = ("replicate", "shard")[-len(shape):]
+    mesh = init_device_mesh("cuda", (*shape, shared), mesh_dim_names=(*names, "shared"))
+    share_layers(model, mesh["shared"], shares_tokens=shares_tokens)
+    for block in blocks(model):
+        fully_shard(block, mesh=mesh[names], **options)
+    fully_shard(model, mesh=mesh[names], **options)
+    return model._apply(on_device).train()
 
 
 def head_of(model):
@@ -205,11 +229,11 @@ def on_device(tensor):
 
 
 def tp2(model):
-    return tensor_parallel(2)(model)
+    return tensor_parallel(model, 2)
 
 
 def tp2_head(model):
-    return tensor_parallel(2, shares_head=True)(model)
+    return tensor_parallel(model, 2, shares_head=True)
 
 
 def tp2_checkpoint(model):
@@ -218,4 +242,46 @@ def tp2_checkpoint(model):
 
 
 def tp4(model):
-    return tensor_parallel(4)(model)
+    return tensor_parallel(model, 4)
+
+
+def tp2_fsdp(model):
+    return tensor_parallel_fsdp(model, 2)
+
+
+def tp4_fsdp_bf16(model):
+    return tensor_parallel_fsdp(model, 4, mp_policy=bf16_policy())
+
+
+def tp2_fsdp_checkpoint(model):
+    checkpoints.put_around_blocks(model)
+    return tp2_fsdp(model)
+
+
+def tp2_fsdp_keeping(model):
+    return tensor_parallel_fsdp(model, 2, reshard_after_forward=False)
+
+
+def tp2_fsdp_hybrid(model):
+    return tensor_parallel_fsdp(model, 2, 2, 2)
+
+
+def tp2_sequence(model):
+    return tensor_parallel(model, 2, shares_tokens=True)
+
+
+def tp4_sequence(model):
+    return tensor_parallel(model, 4, shares_tokens=True)
+
+
+def tp2_sequence_head(model):
+    return tensor_parallel(model, 2, shares_tokens=True, shares_head=True)
+
+
+def tp2_sequence_checkpoint(model):
+    checkpoints.put_around_blocks(model)
+    return tp2_sequence(model)
+
+
+def tp2_sequence_fsdp(model):
+    return tensor_parallel_fsdp(model, 2, shares_tokens=True)

@@ -31,6 +31,11 @@ FOR_TENSOR_PARALLEL = ["bert_base", *(f"transformers.{name}" for name in [
     "distilbert", "xlm-roberta", "electra", "canine", "mobilebert", "vit", "dinov2", "beit",
     "yolos", "focalnet", "mobilevit", "depth_anything", "tipsv2_dpt", "clip", "siglip", "qwen3_vl",
     "audio-spectrogram-transformer"]), "timm.swinv2_cr_tiny_224", "timm.mixer_s32_224"]
+FOR_SHARDS_OF_LAYERS = ["bert_base", *(f"transformers.{name}" for name in [
+    "llama", "qwen3", "t5", "distilbert", "vit", "siglip", "qwen2_moe"])]
+FOR_SHARED_TOKENS = ["bert_base", *(f"transformers.{name}" for name in [
+    "llama", "qwen3", "gemma2", "smollm3", "distilbert", "xlm-roberta", "electra", "siglip",
+    "tipsv2_dpt", "clip", "qwen3_vl", "audio-spectrogram-transformer"])]
 MICRO_BATCHES = 2
 
 
@@ -63,6 +68,14 @@ def in_pipeline(stage, schedule, flags="", keeps="", stages=2, networks=FOR_STAG
     return Way(f"--strategy pipeline --world {stages} --stage {stage} --accumulate 4 "
                f"--schedule {schedule} {flags}",
                loop=f"stages:pipeline:{stages}:{stage}:{schedule}{keeps}", networks=networks)
+
+
+def beside_shards(made, flags="", ranks=2, strategy="fsdp", settings=BOTH,
+                  networks=FOR_TENSOR_PARALLEL):
+    """Of 8 ranks, `ranks` that share layers."""
+    return Way(f"--tensor-parallel {ranks} --strategy {strategy} --world {8 // ranks} {flags}",
+               f"ranks:{made}", "optimizers:among_shards:AdamW", settings=settings,
+               networks=networks)
 
 
 # LoRA's layers are peft's own for the type, or LINEAR where peft has none for it.
@@ -233,6 +246,31 @@ WAYS = {
     "tp4-sgdm": Way("--tensor-parallel 4 --optimizer-args weight_decay", "ranks:tp4",
                     "optimizers:among_shards:SGD:momentum:weight_decay", optimizer_flag="sgdm",
                     settings=[AMP], networks=["bert_base", "transformers.llama", "transformers.vit"]),
+    "tp2-sequence": Way("--tensor-parallel 2 --sequence-parallel", "ranks:tp2_sequence",
+                        "optimizers:among_shards:AdamW", settings=[FP32, *LARGER],
+                        networks=FOR_SHARED_TOKENS),
+    "tp4-sequence": Way("--tensor-parallel 4 --sequence-parallel", "ranks:tp4_sequence",
+                        "optimizers:among_shards:AdamW", networks=FOR_SHARED_TOKENS),
+    "tp2-sequence-head": Way("--tensor-parallel 2:head --sequence-parallel",
+                             "ranks:tp2_sequence_head", "optimizers:among_shards:AdamW",
+                             settings=[FP32, *LARGER], networks=FOR_SHARED_TOKENS),
+    "tp2-sequence-checkpoint": Way("--tensor-parallel 2 --sequence-parallel --checkpoint auto",
+                                   "ranks:tp2_sequence_checkpoint",
+                                   "optimizers:among_shards:AdamW", settings=LARGER,
+                                   networks=FOR_SHARED_TOKENS),
+    "tp2-sequence-fsdp2": beside_shards("tp2_sequence_fsdp", "--sequence-parallel",
+                                        settings=[FP32, *LARGER], networks=FOR_SHARED_TOKENS),
+    "tp2-fsdp2": beside_shards("tp2_fsdp", settings=[FP32, *LARGER]),
+    "tp4-fsdp2-bf16": beside_shards("tp4_fsdp_bf16", "--fsdp-policy bf16", ranks=4, settings=ONE),
+    "tp2-fsdp2-checkpoint": beside_shards("tp2_fsdp_checkpoint", "--checkpoint auto",
+                                          settings=LARGER),
+    "tp2-fsdp2-keeping": beside_shards("tp2_fsdp_keeping", "--fsdp-keep", settings=ONE,
+                                       networks=FOR_SHARDS_OF_LAYERS),
+    "tp2-fsdp2-hybrid": beside_shards("tp2_fsdp_hybrid", "--shard-world 2", strategy="fsdp-hybrid",
+                                      networks=FOR_SHARDS_OF_LAYERS),
+    "tp2-fsdp2-accumulate": beside_shards("tp2_fsdp", "--accumulate 2 --no-sync",
+                                          networks=FOR_SHARDS_OF_LAYERS
+                                          )._replace(micro_batches="ranks:set_sync"),
     "zero2": Way(f"{RANKS} zero2 --reduce-bucket 5000000", "deepspeeds:on_host",
                  loop="deepspeeds:Zero2", settings=LARGER_BF16, networks=FOR_RANKS),
     "zero3": Way(f"{RANKS} zero3", "deepspeeds:on_host", loop="deepspeeds:Zero3",

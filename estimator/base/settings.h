@@ -426,6 +426,7 @@ struct RankSettings {
   PipelineSettings pipeline = {};
   int64_t tensor_parallel = 1;  // ranks that share linear layers of blocks
   bool shares_head = false;     // of tensor_parallel: the output embedding, too
+  bool shares_tokens = false;   // of tensor_parallel: what is between those layers, by tokens
   // The same of its stage 3: elements that are gathered ahead of their use, and of the largest
   // parameter that stays whole between steps.
   int64_t prefetch_bucket = 50'000'000;

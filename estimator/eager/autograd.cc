@@ -95,25 +95,32 @@ class Engine {
   // One edge has delivered: `gradient` (taken over) or nothing.
   void Deliver(Edge edge, TensorId gradient) {
     Pending& pending = pending_[Index(edge.node)];
-    if (gradient != kNoTensor) Add(pending.gradients[Index(edge.output)], gradient);
+    if (gradient != kNoTensor) Add(edge, gradient);
     if (--pending.missing == 0) ready_.emplace(Priority(edge.node), edge.node);
   }
 
-  // InputBuffer::add: into the first gradient in place where nobody else can see it.
-  void Add(TensorId& held, TensorId gradient) {
+  // InputBuffer::add: into the first gradient in place where nobody else can see it, and it is no
+  // DTensor (isTensorSubclassLike).
+  void Add(Edge edge, TensorId gradient) {
+    TensorId& held = pending_[Index(edge.node)].gradients[Index(edge.output)];
     if (held == kNoTensor) {
       held = gradient;
       return;
     }
     const Tensor& first = machine_.tensor(held);
-    const bool in_place = !first.is_view && IsDense(first) && first.references == 1 &&
-                          machine_.StorageReferences(held) == 1;
+    const bool in_place = !IsDistributed(edge.node) && !first.is_view && IsDense(first) &&
+                          first.references == 1 && machine_.StorageReferences(held) == 1;
     if (!in_place) {
       const StridedType type = {first, StridesLike(first)};
       const TensorId sum = machine_.NewStrided(type, FanOutLabel());
       machine_.Release(std::exchange(held, sum));
     }
     machine_.Release(gradient);
+  }
+
+  bool IsDistributed(GradNodeId node) const {
+    const int32_t call = machine_.node(node).call;
+    return call >= 0 && calls_.program().calls[Index(call)].is_distributed;
   }
 
   LabelId FanOutLabel() {

@@ -216,6 +216,7 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .enters_autocast = running_->enters_autocast,
           .behind_autocast = running_->behind_autocast,
           .leaves_autograd = running_->leaves_autograd,
+          .is_distributed = running_->is_distributed,
           .checkpoint = running_->checkpoint,
           .made_once = running_->made_once,
           .frames = running_->frames};

@@ -62,6 +62,8 @@ FullySharded::FullySharded(CallTable& calls, Forward& forward, ParameterGradient
       label_(machine_.AddLabel("FSDP")) {
   const std::vector<NameId>& parameters = calls.program().parameters;
   for (size_t i = 0; i < parameters.size(); ++i) parameter_of_[parameters[i]] = i;
+  const std::vector<NameId>& shared = calls.program().shared;
+  shared_.insert(shared.begin(), shared.end());
   for (size_t i = 1; i < modules_.size(); ++i) {
     for (const CallSpan& span : modules_[i].runs) {
       runs_.push_back({.module = static_cast<int32_t>(i), .span = span});
@@ -129,6 +131,19 @@ void FullySharded::Construct() {
   }
   for (size_t i = 1; i < modules_.size(); ++i) Place(static_cast<int32_t>(i));
   Place(kWholeModel);
+  PlaceShared();
+}
+
+// Parts of layers that ranks share are on no device until all modules are sharded.
+void FullySharded::PlaceShared() {
+  for (const NameId name : calls_.program().placement) {
+    if (IsShared(name)) PlaceShard(name);
+  }
+}
+
+void FullySharded::PlaceShard(NameId name) {
+  const TensorId shard = machine_.New(ShardOf(name), calls_.NameLabel(name), Kind::kParameter);
+  if (ranks_.fsdp_offload) machine_.Release(shard);
 }
 
 // _move_states_to_device, then FSDPParam for each, which may take its shard to the host.
@@ -137,6 +152,7 @@ void FullySharded::Place(int32_t module) {
     return machine_.New(type, calls_.NameLabel(name), kind);
   };
   for (const NameId name : ModuleOf(module).parameters) {
+    if (IsShared(name)) continue;
     Whole& whole = wholes_.at(FirstNameOf(name));
     if (whole.tensor == kNoTensor) whole.tensor = make(name, StoredType(name), Kind::kParameter);
   }
@@ -144,10 +160,11 @@ void FullySharded::Place(int32_t module) {
     forward_.BindOfModel(name, make(name, TypeOf(name), Kind::kBuffer));
   }
   for (const NameId name : ModuleOf(module).parameters) {
-    const TensorId shard = make(name, ShardOf(name), Kind::kParameter);
-    if (ranks_.fsdp_offload) machine_.Release(shard);
+    if (!IsShared(name)) PlaceShard(name);
   }
-  for (const NameId name : ModuleOf(module).parameters) LeaveWhole(name);
+  for (const NameId name : ModuleOf(module).parameters) {
+    if (!IsShared(name)) LeaveWhole(name);
+  }
 }
 
 // A module that comes later may have it, too.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,10 @@ class FullySharded {
   std::vector<TensorType> StoredTypes(const std::vector<NameId>& names) const;
 
   NameId FirstNameOf(NameId name) const;
+  bool IsShared(NameId name) const { return shared_.contains(name); }
   void Place(int32_t module);
+  void PlaceShared();
+  void PlaceShard(NameId name);
   void LeaveWhole(NameId name);
   void Enter(int32_t module);
   void Leave(int32_t module);
@@ -131,6 +135,7 @@ class FullySharded {
   std::vector<Run> runs_;
   std::map<NameId, size_t> parameter_of_;               // of those that are trained: their index
   std::map<NameId, Whole> wholes_;                      // by first name
+  std::set<NameId> shared_;                             // Program::shared
   int64_t world_;                                       // ranks that share each parameter
   bool reduces_ = true;                                 // reduce_grads
   bool has_unreduced_ = false;                          // gradients that no backward has scattered

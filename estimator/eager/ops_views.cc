@@ -105,6 +105,16 @@ TensorType PlacesOfElements(const CallTypes& call) {
 }
 
 // x, what is written over a part of it
+// A clone of a part of the input: in the order of its dimensions.
+Dims AsWhole(const CallTypes& call) { return StridesAs(call.out(0).dims, call.in(0).strides); }
+
+// What ranks have, one rank's behind the other's, before it is put in order: not of one sample,
+// which is in order then (_maybe_view_chunk_cat of torch/_utils.py, pytorch v2.11.0).
+TensorType RankByRank(const StridedType& tokens) {
+  return tokens.dims[0] > 1 ? TensorType(tokens) : TensorType();
+}
+TensorType GatheredTokens(const CallTypes& call) { return RankByRank(call.out(0)); }
+TensorType GatheredGradient(const CallTypes& call) { return RankByRank(call.in(0)); }
 TensorType LikeWritten(const CallTypes& call) { return {call.in(1).dtype, call.in(1).dims}; }
 
 // One dimension after the other, of a tensor that is contiguous: the first time of a copy.
@@ -263,6 +273,28 @@ constexpr OpRule kViewRules[] = {
     // of the rank's own part (all_gather_tensor of torch/distributed/_functional_collectives.py,
     // Shard._replicate_to_shard).
     {.name = "all_gather", .gradients = {Reads({})}, .forward = {Scratch(LikeOutput), MakeOut(0)}},
+    // The same of tokens, where all ranks go on alike, and where each goes on with features of its
+    // own: then gradients are summed up, and each rank has its part of that, of which all parts are
+    // put in order before (reduce_scatter_tensor, the same file).
+    {.name = "gather_tokens",
+     .gradients = {Reads({})},
+     .forward = {Scratch(GatheredTokens), MakeOut(0)}},
+    {.name = "gather_tokens_of_all",
+     .gradients = {Reads({})},
+     .forward = {Scratch(GatheredTokens), MakeOut(0)},
+     .backward = {Scratch(LikeOutput), MakeGrad(0)}},
+    // A copy of the rank's part of what all have; its gradient is that of all.
+    {.name = "take_tokens",
+     .strides = AsWhole,
+     .gradients = {Reads({})},
+     .backward = {Scratch(GatheredGradient), MakeGrad(0)}},
+    // The rank's part of the sum of what all have, and the gradient of that.
+    {.name = "reduce_scatter",
+     .gradients = {Reads({})},
+     .forward = {Scratch(LikeInput), MakeOut(0)},
+     .backward = {Scratch(GatheredGradient), MakeGrad(0)}},
+    // DTensor.from_local and nothing else.
+    {.name = "as_distributed", .alias = Alias::kReshape, .gradients = {PassThrough()}},
     {.name = "clone", .strides = AsAsked, .gradients = {PassThrough()}},
     // Pairs of numbers in the last dimension, as complex ones, and back.
     {.name = "view_as_complex",

@@ -185,12 +185,17 @@ std::string_view SharesText(Strategy strategy) {
                                       : ", and none has more";
 }
 
+std::string RanksText(const RankSettings& ranks) {
+  if (ranks.tensor_parallel == 1) return fmt::format("{} ranks", ranks.world);
+  if (ranks.strategy == Strategy::kNone) return fmt::format("{} ranks", ranks.tensor_parallel);
+  return fmt::format("{} ranks, {} of which have a batch each, of {} that share layers",
+                     ranks.world * ranks.tensor_parallel, ranks.world, ranks.tensor_parallel);
+}
+
 std::string RanksAssumption(const EstimateRequest& request) {
   const RankSettings& ranks = request.settings.ranks;
-  const bool shares_layers = ranks.tensor_parallel > 1;
-  const std::string first =
-      fmt::format("the figures are those of the first of {} ranks{}; ",
-                  shares_layers ? ranks.tensor_parallel : ranks.world, SharesText(ranks.strategy));
+  const std::string first = fmt::format("the figures are those of the first of {}{}; ",
+                                        RanksText(ranks), SharesText(ranks.strategy));
   const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
   const std::string whose =
       (is_pipeline ? "" : first) + "what NCCL allocates is not PyTorch's and not among the figures";
@@ -248,9 +253,10 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
         (request.settings.cuda_graphs ? "; the pool of its CUDA graphs is not known here" : ""));
   }
   const RankSettings& ranks = request.settings.ranks;
-  if (ranks.tensor_parallel > 1) assumptions.push_back(RanksAssumption(request));
-  if (ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain) {
-    assumptions.push_back(RanksAssumption(request));
+  const bool has_replicas =
+      ranks.strategy != Strategy::kNone && request.settings.mode == Mode::kTrain;
+  if (ranks.tensor_parallel > 1 || has_replicas) assumptions.push_back(RanksAssumption(request));
+  if (has_replicas) {
     if (ranks.fsdp_offload) {
       assumptions.emplace_back(
           "shards, gradients and optimizer state are in the host's memory, which is not counted "

@@ -166,6 +166,7 @@ constexpr SettingRow kSettingRows[] = {
      [](const TrainingSettings& s, Key& key) {
        key.Add(s.ranks.tensor_parallel);
        key.Add(s.ranks.shares_head);
+       key.Add(s.ranks.shares_tokens);
      }},
     // Evaluation has a program of its own.
     {ReadBy::kProgram,

@@ -44,6 +44,7 @@ struct AtenCall {
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool behind_autocast = false;               // runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // runs under torch.no_grad()
+  bool is_distributed = false;                // of DTensors: gradients add up to a new one
   bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
   int32_t checkpoint =
       -1;  // under which of the model's own torch.utils.checkpoint it runs; -1: none
@@ -139,6 +140,7 @@ struct Program {
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
   std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
+  std::vector<NameId> shared;  // of these: of layers that ranks share, on no device until they do
   std::vector<QuantizedWeight> quantized;
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
   std::vector<Tie> ties = {};

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/program/rank_exchanges.h"
 #include "estimator/program/shared_layers.h"
+#include "estimator/program/shared_tokens.h"
 
 namespace onnxfit {
 namespace {
@@ -36,96 +36,20 @@ void Divide(Program& program, NameId name, size_t dim, int64_t ranks) {
   program.values[Index(name)].type.dims[dim] /= ranks;
 }
 
-void NarrowTensors(Program& program, const SharedLayers& found, int64_t ranks) {
+void NarrowTensors(Program& program, const SharedLayers& found, const SharedTokens& tokens,
+                   int64_t ranks) {
   for (const SharedLayer& shared : found.layers) {
     if (!shared.whole_for.empty()) continue;
     const LinearLayer& layer = shared.layer;
+    program.shared.push_back(layer.weight);
+    if (layer.bias != kNoName) program.shared.push_back(layer.bias);
     Divide(program, layer.weight, SharedDim(program, shared), ranks);
     if (!IsRows(shared) && layer.bias != kNoName) Divide(program, layer.bias, 0, ranks);
   }
   for (const auto& [name, shard] : found.shards) Divide(program, name, shard.dim, ranks);
+  program.shared.insert(program.shared.end(), tokens.replicated.begin(), tokens.replicated.end());
+  for (const auto& [name, shard] : tokens.shards) Divide(program, name, shard.dim, ranks);
 }
-
-// Writes what ranks send each other beside their products.
-class ExchangeWriter {
- public:
-  ExchangeWriter(Program& program, const SharedLayers& found, int64_t ranks)
-      : program_(program), ranks_(ranks) {
-    for (const SharedLayer& shared : found.layers) {
-      if (!shared.whole_for.empty()) continue;
-      for (const LinearRun& run : shared.layer.runs) layers_[run.product] = &shared;
-    }
-  }
-
-  void Write() && {
-    std::vector<AtenCall> before = std::exchange(program_.calls, {});
-    std::vector<int64_t> now_at;  // by call before: the last one in its place
-    for (size_t i = 0; i < before.size(); ++i) {
-      const auto found = layers_.find(static_cast<int64_t>(i));
-      const ParallelStyle style =
-          found == layers_.end() ? ParallelStyle::kNone : found->second->style;
-      if (style == ParallelStyle::kNone) program_.calls.push_back(std::move(before[i]));
-      if (style == ParallelStyle::kColumns) WriteColumns(std::move(before[i]));
-      if (style == ParallelStyle::kRows) WriteRows(before[i]);
-      if (style == ParallelStyle::kGathered) WriteGathered(before[i]);
-      now_at.push_back(std::ssize(program_.calls) - 1);
-    }
-    for (Rebinding& rebinding : program_.rebindings) {
-      if (rebinding.behind >= 0) rebinding.behind = now_at[Index(rebinding.behind)];
-    }
-  }
-
- private:
-  NameId Like(NameId name, std::string_view what) {
-    const ProgramValue& value = program_.values[Index(name)];
-    return AddValue(program_, fmt::format("{}.{}", value.name, what), TensorType(value.type));
-  }
-
-  // A call in the place of `at`, which no name's life ends with.
-  static AtenCall Beside(const AtenCall& at, std::string_view op, std::vector<NameId> inputs,
-                         NameId output) {
-    AtenCall call = CallAt(at, op, std::move(inputs), {output});
-    call.held.clear();
-    call.last_reads.clear();
-    call.dies.clear();
-    return call;
-  }
-
-  void WriteColumns(AtenCall product) {
-    const NameId given = Like(product.inputs[0], "replicated");
-    program_.calls.push_back(Beside(product, "from_local", {product.inputs[0]}, given));
-    if (product.op == "linear") product.op = "linear_of_columns";
-    product.inputs[0] = given;
-    product.dies.push_back(given);
-    program_.calls.push_back(std::move(product));
-  }
-
-  void WriteRows(const AtenCall& product) {
-    const NameId partial = Like(product.outputs[0], "partial");
-    const std::string_view op = product.op == "linear" ? "linear_of_rows" : product.op;
-    program_.calls.push_back(Beside(product, op, product.inputs, partial));
-    WriteEnd(product, "all_reduce", partial);
-  }
-
-  void WriteGathered(const AtenCall& product) {
-    const NameId part = Like(product.outputs[0], "part");
-    program_.values[Index(part)].type.dims.back() /= ranks_;
-    WriteColumns(Beside(product, product.op, product.inputs, part));
-    WriteEnd(product, "all_gather", part);
-  }
-
-  // What the module is given, and names that hold its result, live until it returns.
-  void WriteEnd(const AtenCall& product, std::string_view op, NameId own) {
-    AtenCall end = CallAt(product, op, {own}, product.outputs);
-    end.last_reads.push_back(own);
-    end.dies.push_back(own);
-    program_.calls.push_back(std::move(end));
-  }
-
-  Program& program_;
-  const int64_t ranks_;
-  std::unordered_map<int64_t, const SharedLayer*> layers_;  // by the call of their products
-};
 
 void WarnOfWhole(Program& program, const SharedLayers& found) {
   const auto is_whole = [](const SharedLayer& shared) { return !shared.whole_for.empty(); };
@@ -139,15 +63,22 @@ void WarnOfWhole(Program& program, const SharedLayers& found) {
                    first->layer.path, first->whole_for)});
 }
 
-void SayShared(Program& program, const SharedLayers& found, int64_t ranks) {
+void SayShared(Program& program, const SharedLayers& found, const SharedTokens& tokens,
+               int64_t ranks) {
   const auto is_shared = [](const SharedLayer& shared) { return shared.whole_for.empty(); };
   const auto first = std::ranges::find_if(found.layers, is_shared);
-  program.assumptions.insert(
-      program.assumptions.begin(),
-      fmt::format("{} ranks share {} linear layers, the first {}, as ColwiseParallel and "
-                  "RowwiseParallel do; all other parameters are on each rank, and the model counts "
-                  "heads and features of its rank alone",
-                  ranks, std::ranges::count_if(found.layers, is_shared), first->layer.path));
+  std::vector<std::string> said = {fmt::format(
+      "{} ranks share {} linear layers, the first {}, as ColwiseParallel and RowwiseParallel do; "
+      "all other parameters are the same for each of them, and the model counts heads and features "
+      "of its rank alone",
+      ranks, std::ranges::count_if(found.layers, is_shared), first->layer.path)};
+  if (!tokens.calls.empty()) {
+    said.push_back(fmt::format(
+        "between them a rank has 1/{} of the tokens from {} on, as SequenceParallel and "
+        "PrepareModuleInput have it; embeddings and what is before that are of all tokens",
+        ranks, program.modules.PathOf(tokens.calls[0].module)));
+  }
+  program.assumptions.insert(program.assumptions.begin(), said.begin(), said.end());
 }
 
 void CheckShared(const SharedLayers& found, const std::string& path) {
@@ -181,9 +112,14 @@ constexpr Optimizer kElementwise[] = {
     Optimizer::kAdamW, Optimizer::kRmsprop, Optimizer::kAdagrad,     Optimizer::kNAdam,
     Optimizer::kRAdam, Optimizer::kAdamax};
 
+constexpr Optimizer kAveraging[] = {Optimizer::kNone, Optimizer::kAdam, Optimizer::kAdamW};
+
 // The first flag that is not known beside it; "" where there is none.
 std::string_view UnknownBeside(const TrainingSettings& settings) {
-  if (settings.ranks.strategy != Strategy::kNone) return "--strategy";
+  const RankSettings& ranks = settings.ranks;
+  if (ranks.strategy != Strategy::kNone && !IsFullySharded(ranks.strategy)) return "--strategy";
+  if (ranks.fsdp_reshard > 0) return "--fsdp-reshard";  // NotImplementedError in FSDP2
+  if (ranks.fsdp_offload) return "--fsdp-offload";
   if (settings.lora.rank > 0) return "--lora";
   if (settings.quantize.kind != Quantization::kNone) return "--quantize";
   if (settings.compile != Compiling::kNone) return "--compile";
@@ -193,6 +129,18 @@ std::string_view UnknownBeside(const TrainingSettings& settings) {
   if (settings.optimizer_in_backward) return "--optimizer-in-backward";
   if (settings.channels_last) return "--channels-last";
   return settings.evaluation.batch > 0 ? "--eval-batch" : "";
+}
+
+// Gradients of replicated norms are parts of a sum until the optimizer asks for it, unless FSDP2
+// does: Adam's first and second averages do, one after the other, and let go of it before its step
+// takes most.
+void CheckPartialGradients(const TrainingSettings& settings) {
+  if (!settings.ranks.shares_tokens || IsFullySharded(settings.ranks.strategy)) return;
+  if (std::ranges::find(kAveraging, settings.optimizer) != std::end(kAveraging)) return;
+  throw Error({.where = "--sequence-parallel",
+               .text = fmt::format("expected adam or adamw, beside which it is known, found {}",
+                                   ToString(settings.optimizer)),
+               .hint = "-o adamw"});
 }
 
 }  // namespace
@@ -205,6 +153,7 @@ void CheckTensorParallel(const TrainingSettings& settings) {
         {.where = std::string(kTensorParallelFlag),
          .text = fmt::format("expected without {}, beside which it is not known here", flag)});
   }
+  CheckPartialGradients(settings);
   if (std::ranges::find(kElementwise, settings.optimizer) != std::end(kElementwise)) return;
   throw Error({.where = std::string(kTensorParallelFlag),
                .text = fmt::format("expected an optimizer of PyTorch's that steps each element by "
@@ -218,10 +167,12 @@ void ShareLayers(Program& program, const RankSettings& settings, const std::stri
   const SharedLayers found = FindSharedLayers(program, settings);
   CheckShared(found, path);
   if (settings.shares_head) CheckHead(found, path);
-  SayShared(program, found, ranks);
+  const SharedTokens tokens =
+      settings.shares_tokens ? FindSharedTokens(program, found, ranks, path) : SharedTokens();
+  SayShared(program, found, tokens, ranks);
   WarnOfWhole(program, found);
-  NarrowTensors(program, found, ranks);
-  ExchangeWriter(program, found, ranks).Write();
+  NarrowTensors(program, found, tokens, ranks);
+  WriteExchanges(program, found, tokens, ranks);
 }
 
 }  // namespace onnxfit

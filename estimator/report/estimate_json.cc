@@ -93,6 +93,7 @@ void PutCalibration(Json& object, const SharedCalibration& calibration) {
 void PutRanks(Json& json, const RankSettings& ranks) {
   if (ranks.tensor_parallel > 1) json["tensor_parallel"] = ranks.tensor_parallel;
   if (ranks.tensor_parallel > 1 && ranks.shares_head) json["tensor_parallel_head"] = true;
+  if (ranks.tensor_parallel > 1 && ranks.shares_tokens) json["sequence_parallel"] = true;
   if (ranks.strategy == Strategy::kNone) return;
   json["strategy"] = ToString(ranks.strategy);
   json["world"] = ranks.world;

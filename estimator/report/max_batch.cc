@@ -113,7 +113,8 @@ std::string SamplesText(const TrainingSettings& settings, int64_t batch) {
     return fmt::format("{} micro-batches through {} cards: {} samples a step", micro_batches, world,
                        batch * micro_batches);
   }
-  return fmt::format("on each of {} cards: {} samples a step together", world, batch * world);
+  return fmt::format("on each of {} cards: {} samples a step together",
+                     world * settings.ranks.tensor_parallel, batch * world);
 }
 
 // Why not one more, what runs all the same, how memory grows.

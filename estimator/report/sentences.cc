@@ -173,6 +173,7 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
   if (settings.ranks.tensor_parallel > 1) {
     items.push_back(fmt::format("tensor-parallel {}{}", settings.ranks.tensor_parallel,
                                 settings.ranks.shares_head ? ":head" : ""));
+    if (settings.ranks.shares_tokens) items.emplace_back("sequence-parallel");
   }
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
   if (settings.loop.prefetch > 0)

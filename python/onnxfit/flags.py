@@ -31,6 +31,7 @@ class RunFlags(TypedDict, total=False):
     strategy: Optional[str]  # single, ddp, zero1, zero2, zero3, fsdp, fsdp-hybrid or pipeline
     world: Union[int, str]  # ranks; "auto" in an estimate
     tensor_parallel: Union[None, int, str]  # ranks that share linear layers, or "4:head"
+    sequence_parallel: bool  # and tokens between them
     ddp_views: bool
     ddp_static_graph: bool
     no_sync: bool  # with accumulate
@@ -185,8 +186,8 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
                      "ddp_static_graph", "ddp_views", "dora", "drop_outputs", "ema", "fsdp_keep",
                      "fsdp_offload", "hold_outputs", "label_smoothing", "mixup", "no_sync",
-                     "optimizer_in_backward", "overlap_comm", "strict", "all_gpus", "verbose",
-                     "ascii", "update", "zero_offload"), _switch),
+                     "optimizer_in_backward", "overlap_comm", "sequence_parallel", "strict",
+                     "all_gpus", "verbose", "ascii", "update", "zero_offload"), _switch),
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,

@@ -60,6 +60,8 @@ class Flags(unittest.TestCase):
              ["--strategy", "pipeline", "--world", "4", "--schedule", "gpipe", "--stage", "0",
               "--split-at", "h.3", "--split-at", "h.6", "--drop-outputs"]),
             ({"tensor_parallel": "4:head"}, ["--tensor-parallel", "4:head"]),
+            ({"tensor_parallel": 2, "sequence_parallel": True},
+             ["--tensor-parallel", "2", "--sequence-parallel"]),
             ({"strategy": "ddp", "devices": ["4xt4", "a100-40gb"]},
              ["--strategy", "ddp", "--devices", "4xt4,a100-40gb"]),
             ({"strategy": "zero3", "prefetch_bucket": 0, "persistence_threshold": 1000},
