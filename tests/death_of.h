@@ -15,6 +15,7 @@ struct Line {
   std::vector<NameId> inputs;
   std::vector<std::string> scopes;
   std::vector<std::pair<int64_t, std::string>> frames;
+  const char* op = "relu";
 };
 inline constexpr char kLineFile[] = "transformers/models/gemma4/modeling_gemma4.py";
 
@@ -29,7 +30,7 @@ inline int64_t DeathOf(NameId name, const std::vector<Line>& lines, std::string_
     for (const auto& frame : lines[i].frames) {
       frames.push_back(program.source.Read(frame.first, frame.second, kLineFile));
     }
-    program.calls.push_back({.op = "relu",
+    program.calls.push_back({.op = lines[i].op,
                              .where = "",
                              .inputs = lines[i].inputs,
                              .outputs = {static_cast<NameId>(i + 1)},

@@ -143,48 +143,60 @@ TEST_CASE("a loop calls all modules of a list") {
   CHECK(text.find("y6:6 ") != std::string::npos);
 }
 
-TEST_CASE("a scan by chunks holds what its text binds, once by two names") {
-  const std::string names = Names("y = mamba2_chunk_scan(", {"add",
-                                                             "softplus",
-                                                             "clamp",
-                                                             "repeat_interleave",
-                                                             "repeat_interleave",
-                                                             "pad",
-                                                             "mul",
-                                                             "mul",
-                                                             "mul",
-                                                             "pad",
-                                                             "pad",
-                                                             "pad",
-                                                             "pad",
-                                                             "cumsum",
-                                                             "exp",
-                                                             "mul",
-                                                             "sum",
-                                                             "mul",
-                                                             "sum",
-                                                             "mul",
-                                                             "sum",
-                                                             "sub",
-                                                             "exp",
-                                                             "mul",
-                                                             "mul",
-                                                             "sum",
-                                                             "cat",
-                                                             "exp",
-                                                             "mul",
-                                                             "sum",
-                                                             "exp",
-                                                             "mul",
-                                                             "sum",
-                                                             "mul",
-                                                             "add",
-                                                             "add"});
-  CHECK(names.find("dt: clamp until 35; ") != std::string::npos);
-  CHECK(names.find("A: mul until 10; ") != std::string::npos);
-  CHECK(names.find("A_cumsum: cumsum until 35; ") != std::string::npos);
-  CHECK(names.find("states: cat until 29; ") != std::string::npos);
-  CHECK(names.find("output: add until 35; output: add until 35; ") == std::string::npos);
+// With segment_sum around what is multiplied first, and around what chunks decay by.
+const std::vector<const char*> kChunks = {"add",
+                                          "softplus",
+                                          "clamp",
+                                          "repeat_interleave",
+                                          "repeat_interleave",
+                                          "pad",
+                                          "mul",
+                                          "mul",
+                                          "mul",
+                                          "pad",
+                                          "pad",
+                                          "pad",
+                                          "pad",
+                                          "cumsum",
+                                          "tril",
+                                          "neg",
+                                          "masked_fill",
+                                          "cumsum",
+                                          "tril",
+                                          "neg",
+                                          "masked_fill",
+                                          "exp",
+                                          "sum",
+                                          "sum",
+                                          "sum",
+                                          "exp",
+                                          "mul",
+                                          "sum",
+                                          "bernoulli",
+                                          "cat",
+                                          "pad",
+                                          "tril",
+                                          "masked_fill",
+                                          "cumsum",
+                                          "tril",
+                                          "masked_fill",
+                                          "exp",
+                                          "sum",
+                                          "exp",
+                                          "mul",
+                                          "mul",
+                                          "add",
+                                          "add"};
+
+TEST_CASE("a scan by chunks holds its names, a comprehension what it goes over") {
+  const std::string names = Names("scan_result = mamba2_chunk_scan(", kChunks);
+  CHECK(names.find("dt: clamp until 42; ") != std::string::npos);
+  CHECK(names.find("hidden_states: mul until 12; ") != std::string::npos);
+  CHECK(names.find("B: repeat_interleave until 12; ") != std::string::npos);
+  CHECK(names.find("padded_B: pad until 42; ") != std::string::npos);
+  CHECK(names.find("mask: tril until 20; ") != std::string::npos);
+  CHECK(names.find("tensor_segsum: masked_fill until 21; ") != std::string::npos);
+  CHECK(names.find("states: cat until 37; ") != std::string::npos);
 }
 
 TEST_CASE("an activation holds its parameters until it returns") {
@@ -298,6 +310,12 @@ TEST_CASE("a product in an expression has no name") {
   const std::string names = Names("return experts_forward(self, *args, **kwargs)", limited);
   CHECK(names.find("glu: mul until 16; ") != std::string::npos);
   CHECK(names.find("mul.Scalar") == std::string::npos);
+}
+
+TEST_CASE("a method's names hold what it computes beside a module") {
+  const std::string names = Names("embeddings = self.project_per_layer_inputs(x, y)",
+                                  {"linear", "mul.Scalar", "add", "mul.Scalar"});
+  CHECK(names.empty());  // its norm does not run
 }
 
 }  // namespace onnxfit::helper_frames_test

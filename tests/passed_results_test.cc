@@ -36,6 +36,57 @@ TEST_CASE("a module lets go of it with its last call, and so does what is no cal
   CHECK(DeathOfNormed("x = x + attend(self.norm(x))", "m.proj") == 1);
 }
 
+// Calls: q makes 1, in line `made_at`; the function in line 7 makes 2 and 3.
+int64_t DeathOfArgument(int64_t made_at, const std::string& line) {
+  return DeathOf(1, {{{0}, {"m", "m.q"}, {{made_at, "(q,) = self.q(x)"}, {1, kInner}}},
+                     {{1}, {"m"}, {{7, line}}},
+                     {{2}, {"m"}, {{7, line}}},
+                     {{3}, {"m"}, {{8, "return q.relu()"}}}});
+}
+
+TEST_CASE("a function's caller holds what an earlier line has made until it returns") {
+  CHECK(DeathOfArgument(5, "q = rotate(q, k)") == 2);
+  CHECK(DeathOfArgument(9, "q = rotate(q, k)") == 1);  // an argument in a line below
+  CHECK(DeathOfArgument(5, "q = rotate(qs.pop(), k)") == 1);
+}
+
+// "k = (" in line 4, which makes no call; its value, 2, is read in line 7.
+int64_t DeathOfChain(const std::string& line) {
+  return DeathOf(2, {{{0}, {"m", "m.k"}, {{5, "self.k(x)"}, {1, kInner}}},
+                     {{1}, {"m"}, {{6, ".view(n)"}}},
+                     {{2}, {"m"}, {{7, line}}},
+                     {{3}, {"m"}, {{8, "x = relu(k)"}}},
+                     {{4}, {"m"}, {{9, "return x.relu()"}}}});
+}
+
+TEST_CASE("a function whose arguments it binds anew lets go of one whose name no line shows") {
+  CHECK(DeathOfChain("q, k = rotate(q, k)") == 2);
+  CHECK(DeathOfChain("y = rotate(z, k)") == 4);
+}
+
+TEST_CASE("a value in a line of its own has a name, unless what reads it stands above") {
+  const auto death = [](int64_t reader) {
+    return DeathOf(1, {{{0}, {"m", "m.q"}, {{5, "self.q(x)"}, {1, kInner}}},
+                       {{1}, {"m"}, {{reader, "y = attend("}}},
+                       {{2}, {"m"}, {{9, "return y.relu()"}}}});
+  };
+  CHECK(death(7) == 2);
+  CHECK(death(4) == 1);
+}
+
+TEST_CASE("a term that is scaled is held by the name that the line has for it") {
+  const auto death = [](const std::string& line) {
+    return DeathOf(1, {{{0}, {"m", "m.norm"}, {{5, "x = self.norm(x)"}, {1, kInner}}},
+                       {{1}, {"m", "m.attn"}, {{6, "x = self.attn(x)"}, {1, kInner}}},
+                       {{1}, {"m"}, {{7, line}}, "mul.Scalar"},
+                       {{2}, {"m"}, {{7, line}}, "mul.Scalar"},
+                       {{3, 4}, {"m"}, {{7, line}}, "add"},
+                       {{5}, {"m"}, {{8, "return x.relu()"}}}});
+  };
+  CHECK(death("x = residual * self.a + x * self.b") == 5);
+  CHECK(death("x = f(residual) + g(x)") == 2);
+}
+
 // Two levels of two pictures, of which later lines read one by one.
 TEST_CASE("lists that a method returns hold what is in them") {
   const auto death = [](const std::string& line) {

@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "estimator/base/error.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/program/ties.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/make_program.h"
 #include "tests/pt2_helpers.h"
@@ -38,6 +40,17 @@ TEST_CASE("the module's tensors, the inputs and the calls are the file's") {
   CHECK(made.program.loss != kNoName);
   const NameId y = made.program.outputs.at(0);
   CHECK(made.program.values[static_cast<size_t>(y)].type.dims == Dims{4, 10});
+}
+
+TEST_CASE("a product in place makes no tensor") {
+  const auto text = [](const char* op) {
+    ExportedBuilder builder = Mlp();
+    builder.Buffer("b_t", "times", {10});
+    builder.Make(op, "z", {{"self", Ref("y")}, {"other", Ref("b_t")}}, {10});
+    return ToString(Train(Made(builder.Return("z")).program, {}));
+  };
+  CHECK(text("torch.ops.aten.mul.Tensor").find("+z:") != std::string::npos);
+  CHECK(text("torch.ops.aten.mul_.Tensor").find("+z:") == std::string::npos);
 }
 
 TEST_CASE("frozen are those that need no gradient, and those that a flag says") {
@@ -321,6 +334,57 @@ TEST_CASE("a name that no call reads is another of the parameter that its module
   CHECK(names.at("p_h") == "p_e");
   CHECK(Made(tied).roles.ParameterCount() == 400);
   CHECK(FindFirstNames(Tied("p_e").Return("y")).empty());
+}
+
+// Two layers, of which the second has the first's tensors by names of its own, read and unread.
+ExportedProgram TiedLayers() {
+  ExportedBuilder builder;
+  for (const char* name : {"0.fc", "0.idle", "1.fc", "1.idle"}) {
+    builder.Parameter(name, "", {8, 8});
+  }
+  for (InputSpec& spec : builder.program().inputs) {
+    static const std::map<std::string_view, std::string_view> kTargets = {
+        {"0.fc", "layers.0.fc.weight"},
+        {"0.idle", "layers.0.idle.weight"},
+        {"1.fc", "layers.1.fc.weight"},
+        {"1.idle", "layers.1.idle.weight"}};
+    spec.target = kTargets.at(spec.name);
+  }
+  builder.Input("x", {8})
+      .In("layers.0.fc")
+      .Make(kLinear, "h", {{"input", Ref("x")}, {"weight", Ref("1.fc")}}, {8});
+  builder.In("layers.0.idle")
+      .Make(kLinear, "g", {{"input", Ref("h")}, {"weight", Ref("0.idle")}}, {8});
+  builder.In("layers.1.fc").Make(kLinear, "y", {{"input", Ref("g")}, {"weight", Ref("1.fc")}}, {8});
+  return builder.Return("y");
+}
+
+TEST_CASE("what no call reads is tied as its module's others are") {
+  const auto names = FindFirstNames(TiedLayers());
+  CHECK(names.at("1.fc") == "0.fc");
+  CHECK(names.at("1.idle") == "0.idle");
+  CHECK(Made(TiedLayers()).program.parameters.size() == 2);
+}
+
+TEST_CASE("adapters stand beside each layer, and each module that is sharded has its own") {
+  const LoraSettings lora = {.rank = 2, .targets = {"fc", "idle"}};
+  const PreparedRun adapted = Made(TiedLayers(), {.lora = lora});
+  CHECK(adapted.program.adapters.size() == 4 * 2);
+  CHECK(adapted.program.frozen.size() == 2);
+  CHECK(adapted.program.ties.empty());
+
+  Program sharded =
+      Made(TiedLayers(), {.ranks = {.strategy = Strategy::kFsdp, .world = 2}}).program;
+  CHECK(CallsOf(sharded) ==
+        "linear(x,layers.0.fc.weight) linear(h,layers.0.idle.weight) "
+        "linear(g,layers.1.fc.weight)");
+  JoinTiesWithinShards(sharded, {"layers.*"});
+  CHECK(sharded.parameters.size() == 4);
+  CHECK(sharded.ties.size() == 2);
+  JoinTies(sharded);
+  CHECK(sharded.parameters.size() == 2);
+  CHECK(sharded.placement.size() == 2);
+  CHECK(CallsOf(sharded).ends_with("linear(g,layers.0.fc.weight)"));
 }
 
 // "norm", which runs twice, and a "cross.bias" as large that no call reads.

@@ -71,6 +71,18 @@ TEST_CASE("weights are held by a second name, or by a tuple, of who calls attent
   CHECK(held("outputs = self.attn(x, output_attentions=output_attentions)").empty());
 }
 
+TEST_CASE("an einsum weighs by views of its own") {
+  const char* const line = "out = torch.einsum(\"bst,btd->bsd\", w, v)";
+  const std::vector<Made> einsum = {
+      {"softmax", "w = softmax(s)"}, {"einsum_operand", line}, {"permute", line}, {"bmm", line}};
+  CHECK(Held(Calling("attn", "x, attn_weights = self.attn(x)", einsum)) ==
+        "softmax as attn_weights; ");
+  const char* const kept = "out = torch.einsum(\"bsij,bsjk->bsik\", attn_probs, v)";
+  CHECK(Held(Calling("attn", "x, attn_weights = self.attn(x)",
+                     {{"softmax", "w = softmax(s)"}, {"bmm", kept}}))
+            .empty());
+}
+
 TEST_CASE("a library's attention that returns weights to who asks for them does not hold them") {
   const auto held = [](const char* file) {
     Program program = Calling("attn", "x = x", kAttention);

@@ -107,6 +107,8 @@ TEST_CASE("what a sum's and a view's lines read") {
   CHECK(ReadStatement(1, "x = f(a + 1) * 0.5 + b").terms == Pair("", "b"));
   CHECK(ReadStatement(1, "x = a + self.drop(b)").terms == Pair("a", ""));
   CHECK(ReadStatement(1, "x = a + f(b) + c").terms == Pair());
+  CHECK(ReadStatement(1, "x = a * self.scale + b * c").scaled_terms == Pair("a", ""));
+  CHECK(ReadStatement(1, "x = f(a) * self.scale + b * self.c").scaled_terms == Pair("", "b"));
   CHECK(ReadStatement(1, "q, k = rotate(q, f(k))").function == "rotate");
   CHECK(ReadStatement(1, "q = rotate(q, k).sum()").function.empty());
   CHECK(ReadStatement(1, "q = torch.roll(q)").function.empty());

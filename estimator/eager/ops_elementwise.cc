@@ -94,6 +94,7 @@ constexpr OpRule kElementwiseRules[] = {
      .gradients = {PassThrough(), PassThrough()}},
     {.name = "sub",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .promotes = true,
      .gradients = {PassThrough(), ReadsElementwise({})}},
     {.name = "neg",
@@ -102,6 +103,7 @@ constexpr OpRule kElementwiseRules[] = {
      .gradients = {ReadsElementwise({})}},
     {.name = "mul",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .promotes = true,
      .gradients = {ReadsElementwise(In(1)), ReadsElementwise(In(0))},
      .backward = {MakeGrad(1), MakeGrad(0)}},
@@ -147,8 +149,14 @@ constexpr OpRule kElementwiseRules[] = {
      .gradients = {ReadsElementwise(In(0))},
      .backward = OnTheWay(2)},
     // By a number: only one side has a gradient, and nothing is kept.
-    {.name = "mul.Scalar", .strides = AsOperands, .gradients = {ReadsElementwise({})}},
-    {.name = "add.Scalar", .strides = AsOperands, .gradients = {PassThrough()}},
+    {.name = "mul.Scalar",
+     .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
+     .gradients = {ReadsElementwise({})}},
+    {.name = "add.Scalar",
+     .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
+     .gradients = {PassThrough()}},
 
     // Kept: the result.  Its backward reads that first, then the gradient, as that of leaky_relu
     // does: it lies as the input (aten/src/ATen/native/Activation.cpp, pytorch v2.11.0).

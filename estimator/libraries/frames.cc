@@ -346,6 +346,33 @@ constexpr HelperFrame kHelperFrames[] = {
      "output = add\n"
      "output = add\n",
      {kTransformers, "models/bamba/modeling_bamba.py", "def mamba2_chunk_scan("}},
+    // SAM's grid of positions.
+    {"self.get_image_wide_positional_embeddings(",
+     "grid = bernoulli\n"
+     "y_embed = add.Scalar\n"
+     "x_embed = add.Scalar\n"
+     "y_embed = mul.Scalar\n"
+     "x_embed = mul.Scalar\n"
+     "positional_embedding = self.shared_image_embedding\n",
+     {kTransformers, "models/sam/modeling_sam.py",
+      "def get_image_wide_positional_embeddings(self):"}},
+    {"self._embed_points(",
+     "points = add.Scalar\n"
+     "padding_point = bernoulli\n"
+     "padding_label = neg\n"
+     "points = cat\n"
+     "labels = cat\n"
+     "point_embedding = self.shared_embedding\n"
+     "point_embedding = where\n"
+     "point_embedding = where\n"
+     "point_embedding = where\n"
+     "point_embedding = where\n",
+     {kTransformers, "models/sam/modeling_sam.py", "def _embed_points(self,"}},
+    // Gemma 4's inputs of each layer, and Gemma 3n's.
+    {"self.project_per_layer_inputs(",
+     "per_layer_projection = mul.Scalar\n"
+     "per_layer_projection = self.per_layer_projection_norm\n",
+     {kTransformers, "models/gemma4/modeling_gemma4.py", "def project_per_layer_inputs("}},
     // CLIP's and its kin's, "embeds / _get_vector_norm(embeds)".
     {"_get_vector_norm(",
      "square_tensor = pow.Tensor_Scalar\n"

@@ -416,6 +416,13 @@ bool IsPassedToLayers(std::string_view line, std::string_view file);
 // for them.
 bool ReturnsWeights(std::string_view line, std::string_view file);
 
+// The local of a forward that what `line` calls returns last, to a name that nobody reads; "" where
+// none is known.
+std::string_view LastReturnedLocal(std::string_view line);
+
+// Whether layers of that file return them only to those who ask, in a tuple of outputs.
+bool ReturnsWeightsIfAsked(std::string_view file);
+
 // Whether a forward whose product of weights is this line returns them only to those who ask.
 bool KeepsWeightsUnlessAsked(std::string_view line);
 

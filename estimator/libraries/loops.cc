@@ -193,6 +193,7 @@ constexpr std::string_view kMapping = "loss/loss_utils.py";
 constexpr uint8_t kShifted = ModelLoss::kShiftsLabels | ModelLoss::kDivides;
 constexpr uint8_t kCausal = kShifted | ModelLoss::kIsCausalLm;
 constexpr uint8_t kUncounted = ModelLoss::kTakesNoCount;
+constexpr uint8_t kShiftedUncounted = ModelLoss::kShiftsLabels | kUncounted;
 
 // Earlier rows win.
 constexpr ModelLoss kModelLosses[] = {
@@ -210,6 +211,9 @@ constexpr ModelLoss kModelLosses[] = {
      ModelLoss::kShiftsInputs,
      {kTransformers, "models/m2m_100/modeling_m2m_100.py",
       "masked_lm_loss = loss_fct(lm_logits.view(-1"}},
+    {"Gemma4ForConditionalGeneration",
+     kShiftedUncounted,
+     {kTransformers, "models/gemma4/modeling_gemma4.py", "accepts_loss_kwargs = False"}},
     {"ForConditionalGeneration",
      kShifted,
      {kTransformers, kMapping, "\"ForConditionalGeneration\": ForCausalLMLoss"}},

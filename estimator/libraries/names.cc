@@ -72,6 +72,9 @@ constexpr NameFact kReturningWeights[] = {
 
 // Which return them if they are asked to, and call so, too.
 constexpr NameFact kReturningIfAsked[] = {
+    {"models/prophetnet/",
+     {kTransformers, "models/prophetnet/modeling_prophetnet.py",
+      "outputs += (self_attn_weights, self_attn_weights_ngram, cross_attn_weights)"}},
     {"models/perceiver/",
      {kTransformers, "models/perceiver/modeling_perceiver.py",
       "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
@@ -80,11 +83,27 @@ constexpr NameFact kReturningIfAsked[] = {
       "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
 };
 
+// A line, and the local of the forward that it calls which its last name is bound to.
+struct ReturnedLocal {
+  std::string_view line;
+  std::string_view name;
+  SeenIn seen;
+};
+
+constexpr ReturnedLocal kReturnedLocals[] = {
+    {"queries, keys, _ = layer(",
+     "attn_out",
+     {kTransformers, "models/sam/modeling_sam.py", "return queries, keys, attn_out"}},
+};
+
 // Else "attn_weights_reshaped = None" is returned.
 constexpr NameFact kKeepingWeights[] = {
     {"torch.bmm(attn_probs",
      {kTransformers, "models/trocr/modeling_trocr.py",
       "attn_output = torch.bmm(attn_probs, value_states)"}},
+    {"torch.einsum(\"bsij,bsjk->bsik\", attn_probs",
+     {kTransformers, "models/prophetnet/modeling_prophetnet.py",
+      "attn_output = torch.einsum(\"bsij,bsjk->bsik\", attn_probs, value_states)"}},
 };
 
 // "mask_kwargs = {..., "inputs_embeds": hidden_states, ...}".
@@ -222,6 +241,8 @@ constexpr NameFact kNotAsking[] = {
 constexpr NameFact kPassedToLayers[] = {
     {"position_ids = position_ids.unsqueeze(0)",
      {kTransformers, "models/llama/modeling_llama.py", "position_ids=position_ids,"}},
+    {"position_ids = torch.arange(0, hidden_states.shape[1]",
+     {kTransformers, "models/moonshine/modeling_moonshine.py", "position_ids=position_ids,"}},
     {"text_position_ids = position_ids[0]",
      {kTransformers, "models/qwen3_vl/modeling_qwen3_vl.py", "position_ids=text_position_ids,"}},
 };
@@ -315,6 +336,14 @@ bool ReturnsWeights(std::string_view line, std::string_view file) {
 }
 
 std::span<const ReturnedItemRow> ReturnedItems() { return kReturnedItems; }
+
+std::string_view LastReturnedLocal(std::string_view line) {
+  const auto* const row = std::ranges::find_if(
+      kReturnedLocals, [&](const ReturnedLocal& local) { return line.starts_with(local.line); });
+  return row == std::end(kReturnedLocals) ? "" : row->name;
+}
+
+bool ReturnsWeightsIfAsked(std::string_view file) { return MentionsAny(kReturningIfAsked, file); }
 
 std::string_view CallOfEagerAttention() { return kEagerAttentionCalls[0].name; }
 

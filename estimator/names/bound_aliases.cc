@@ -11,8 +11,9 @@ namespace {
 
 class AliasFinder {
  public:
-  AliasFinder(const NameBindings& bindings, const ModuleCall& module, ValueLives& lives)
-      : bindings_(bindings), module_(module), lives_(lives) {}
+  AliasFinder(const Program& program, const NameBindings& bindings, const ModuleCall& module,
+              ValueLives& lives)
+      : program_(program), bindings_(bindings), module_(module), lives_(lives) {}
 
   // `target`, by which `name` is read.
   void Follow(const std::string& target, NameId name) {
@@ -41,6 +42,16 @@ class AliasFinder {
     if (sum.op != "add" || sum.inputs.size() != 2) return;
     if (!line.terms.first.empty()) Follow(line.terms.first, sum.inputs[0]);
     if (!line.terms.second.empty()) Follow(line.terms.second, sum.inputs[1]);
+    FollowScaled(line.scaled_terms.first, sum.inputs[0]);
+    FollowScaled(line.scaled_terms.second, sum.inputs[1]);
+  }
+
+  // "residual" of "residual * self.scale", which makes `product`.
+  void FollowScaled(const std::string& target, NameId product) {
+    const int64_t maker = target.empty() ? ValueLives::kBeforeAll : lives_.BornAt(product);
+    if (maker == ValueLives::kBeforeAll) return;
+    const AtenCall& call = program_.calls[Index(maker)];
+    if (call.op == "mul.Scalar") Follow(target, call.inputs[0]);
   }
 
   // What `statement` binds anew held its value until then.
@@ -58,6 +69,7 @@ class AliasFinder {
   }
 
  private:
+  const Program& program_;
   const NameBindings& bindings_;
   const ModuleCall& module_;
   ValueLives& lives_;
@@ -97,7 +109,7 @@ void FollowElements(const Program& program, const ModuleCall& module, ValueLives
 
 void FollowAliases(const Program& program, const NameBindings& bindings, const ModuleCall& module,
                    ValueLives& lives) {
-  AliasFinder finder(bindings, module, lives);
+  AliasFinder finder(program, bindings, module, lives);
   for (const Statement& statement : module.statements) {
     if (statement.source == kNoStatement) continue;
     const AtenCall& call = program.calls[Index(statement.first)];

@@ -14,7 +14,7 @@ bool Binds(const Statement& statement, const std::string& name) {
 
 // Whether what a turn of a loop has bound to `target` is not dropped by the next one.
 bool GoesOn(const SourceStatement& line, const std::string& target, size_t place) {
-  return place > 0 ? line.MayPassOn(target) : line.is_comprehension;
+  return place > 0 ? target != "_" && line.MayPassOn(target) : line.is_comprehension;
 }
 
 }  // namespace
@@ -32,10 +32,23 @@ int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t 
     const bool may_rebind = next.is_hidden && next.targets.empty() && Reads(next, statement);
     if (Returns(next)) return EndOfReturn(module, next);
     if (Binds(next, target) && ReturnsSame(next, statement)) continue;
-    if (Binds(next, target) || may_rebind) return EndOfTurns(module, i);
+    if (Binds(next, target) || may_rebind || RebindsUnknown(next, statement, target))
+      return EndOfTurns(module, i);
     if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
   }
   return module.last;
+}
+
+// "q, k = rotate(q, k, cos)" reads what a line has bound of which the file shows the end alone: one
+// of the names that it binds anew.
+bool NameBindings::RebindsUnknown(const Statement& next, const Statement& statement,
+                                  const std::string& target) const {
+  const bool is_unknown = target.starts_with('.') || target.starts_with(')');
+  if (!is_unknown || next.source == kNoStatement || next.targets.size() < 2) return false;
+  const SourceStatement& line = program_.source.At(next.source);
+  const bool passes_all = std::ranges::all_of(
+      next.targets, [&](const std::string& name) { return line.MayPassOn(name); });
+  return !line.function.empty() && !line.is_open && passes_all && Reads(next, statement);
 }
 
 int64_t NameBindings::NameBoundUntil(const ModuleCall& module, size_t index,

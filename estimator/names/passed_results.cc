@@ -82,12 +82,32 @@ void Hold(const Program& program, const ModuleRuns& runs, const Statement& state
   }
 }
 
+// "q, k = rotate(q, k)": names of earlier lines hold what the function is given until it has
+// returned.  What a later line makes is an argument that has no name.
+void HoldArguments(const Program& program, const ModuleCall& module, const Statement& statement,
+                   ValueLives& lives) {
+  const SourceStatement& line = program.source.At(statement.source);
+  const bool takes_out = line.Mentions(".pop(");  // of a list, which holds it no longer
+  if (line.function.empty() || takes_out || CallsModule(program, statement)) return;
+  for (int64_t i = statement.first; i <= statement.last; ++i) {
+    for (const NameId name : program.calls[Index(i)].inputs) {
+      const int64_t born = name == kNoName ? ValueLives::kBeforeAll : lives.BornAt(name);
+      if (born < module.first || born >= statement.first) continue;
+      const Statement* maker = StatementAt(module, born);
+      const bool is_earlier = maker != nullptr && maker->source != kNoStatement &&
+                              program.source.At(maker->source).line < line.line;
+      if (is_earlier) lives.HoldBy("", name, statement.last);
+    }
+  }
+}
+
 }  // namespace
 
 void FollowPassedResults(const Program& program, const ModuleRuns& runs, const ModuleCall& module,
                          ValueLives& lives) {
   for (const Statement& statement : module.statements) {
     if (statement.source == kNoStatement) continue;
+    HoldArguments(program, module, statement, lives);
     for (const NestedCall& nested : FindNested(program.source.At(statement.source).text)) {
       Hold(program, runs, statement, nested, lives);
     }

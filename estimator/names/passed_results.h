@@ -1,4 +1,5 @@
-// What a line passes to a method of its own as a module makes it: "x + self.attend(self.norm(x))".
+// What a line passes to a function, "q, k = rotate(q, k)", and to a method of its own as a module
+// makes it: "x + self.attend(self.norm(x))".
 // Internal to the room names/.
 #pragma once
 
@@ -9,7 +10,8 @@
 
 namespace onnxfit {
 
-// The method's parameter holds it until the method returns, or binds it anew, which no line shows:
+// The caller's names hold what the function is given until it returns.  The method's parameter
+// holds it until the method returns, or binds it anew, which no line shows:
 // held to the end.  A module that is called so is no method.  O(calls of the statements).
 void FollowPassedResults(const Program& program, const ModuleRuns& runs, const ModuleCall& module,
                          ValueLives& lives);

@@ -45,6 +45,7 @@ class TupleFinder {
     for (size_t run = 0; run < modules_.size(); ++run) {
       FollowItem(run);
       const std::vector<Statement>& statements = modules_[run].statements;
+      FollowLast(run);
       if (statements.empty() || statements.back().source == kNoStatement) continue;
       const std::vector<std::string_view> parts =
           PartsOfReturn(program_.source.At(statements.back().source));
@@ -80,6 +81,25 @@ class TupleFinder {
       if (ChildOf(parent) == list) value = program_.calls[Index(item.last)].outputs[0];
     }
     return value;
+  }
+
+  // "queries, keys, _ = layer(", by a row of its local's name.
+  void FollowLast(size_t run) {
+    const int32_t caller = runs_.all()[run].caller;
+    if (caller < 0) return;
+    const std::vector<Statement>& statements = modules_[Index(caller)].statements;
+    const auto at = std::ranges::find(statements, modules_[run].last, &Statement::last);
+    if (at == statements.end() || at->source == kNoStatement || at->targets.empty()) return;
+    const std::string_view local = LastReturnedLocal(program_.source.At(at->source).text);
+    const std::vector<Statement>& own = modules_[run].statements;
+    const auto binds = [&](const Statement& it) {
+      return !it.targets.empty() && it.targets[0] == local;
+    };
+    const auto maker = std::find_if(own.rbegin(), own.rend(), binds);
+    if (local.empty() || maker == own.rend()) return;
+    const NameId value = program_.calls[Index(maker->last)].outputs[0];
+    found_.push_back({value, Index(caller), static_cast<size_t>(at - statements.begin()),
+                      at->targets.size() - 1});
   }
 
   void Follow(size_t run, const std::vector<std::string_view>& parts) {

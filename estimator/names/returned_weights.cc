@@ -17,6 +17,9 @@ constexpr std::string_view kWeighing[] = {"matmul", "bmm", "baddbmm", "einsum"};
 constexpr std::string_view kOnTheWay[] = {"dropout", "to",    "type_as", "view",
                                           "expand",  "slice", "reshape"};
 
+// What an einsum does to an operand first (program/einsum.h).
+constexpr std::string_view kOfEinsum[] = {"einsum_operand", "permute", "view"};
+
 // What a router's linear layer runs.
 constexpr std::string_view kLinear[] = {"linear", "matmul"};
 
@@ -48,14 +51,30 @@ class HeldWeightsFinder {
     }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       const AtenCall& call = program_.calls[i];
-      if (IsAmong(call.op, kWeighing) && AreWeights(call.inputs[0])) {
-        Follow(call.inputs[0], static_cast<int64_t>(i));
-      }
+      if (!IsAmong(call.op, kWeighing)) continue;
+      const NameId weights = BehindOwnViews(call.inputs[0], static_cast<int64_t>(i));
+      if (AreWeights(weights)) Follow(weights, static_cast<int64_t>(i));
     }
     return std::move(held_);
   }
 
  private:
+  // What an einsum that makes `call` reads by views of its own.
+  NameId BehindOwnViews(NameId name, int64_t call) const {
+    const int32_t run = runs_.RunOf(call);
+    const Statement* einsum = run < 0 ? nullptr : StatementAt(modules_[Index(run)], call);
+    if (einsum == nullptr || einsum->source == kNoStatement ||
+        !program_.source.At(einsum->source).Mentions("torch.einsum(")) {
+      return name;
+    }
+    while (name != kNoName && makers_[Index(name)] >= einsum->first) {
+      const AtenCall& maker = program_.calls[Index(makers_[Index(name)])];
+      if (!IsAmong(maker.op, kOfEinsum)) break;
+      name = maker.inputs[0];
+    }
+    return name;
+  }
+
   bool AreWeights(NameId name) const {
     while (name != kNoName && makers_[Index(name)] >= 0) {
       const AtenCall& maker = program_.calls[Index(makers_[Index(name)])];
@@ -125,7 +144,8 @@ class HeldWeightsFinder {
     if (line.Mentions("output_attentions")) return false;
     if (targets.empty()) return line.returns;
     const bool is_tuple =
-        targets[0].ends_with("outputs") && (is_passed_on || ReturnsWeights(line.text, line.file));
+        targets[0].ends_with("outputs") &&
+        (is_passed_on ? !ReturnsWeightsIfAsked(line.file) : ReturnsWeights(line.text, line.file));
     if (targets.size() > 1 ? !IsOfWeights(targets[1]) : !is_tuple) return false;
     Add(weights, Index(run), statement, std::min<size_t>(targets.size() - 1, 1));
     return true;

@@ -1,6 +1,7 @@
 #include "estimator/program/module_tensors.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -18,9 +19,11 @@ int64_t SumBytes(const std::vector<ModuleTensor>& tensors) {
 
 // --- Orders ---------------------------------------------------------------------------------
 
-// A tensor and what is left of its path below the module in question.
+constexpr size_t kModule = std::numeric_limits<size_t>::max();
+
+// A tensor, or a module, and what is left of its path below the module in question.
 struct Entry {
-  size_t index = 0;
+  size_t index = 0;  // kModule of a module, whose path ends in a dot
   std::string_view path;
 };
 
@@ -36,7 +39,7 @@ void Place(const std::vector<Entry>& entries, Own own_place, size_t depth,
   for (const Entry& entry : entries) {
     const size_t dot = entry.path.find('.');
     if (dot == std::string_view::npos || depth == kMostModuleDepth) {
-      own.push_back(entry.index);
+      if (entry.index != kModule) own.push_back(entry.index);
       continue;
     }
     const auto [child, is_new] = child_of.emplace(entry.path.substr(0, dot), children.size());
@@ -48,8 +51,14 @@ void Place(const std::vector<Entry>& entries, Own own_place, size_t depth,
   if (own_place == Own::kLast) order.insert(order.end(), own.begin(), own.end());
 }
 
-std::vector<size_t> Ordered(const std::vector<std::string>& names, Own own_place) {
+std::vector<size_t> Ordered(const std::vector<std::string>& names,
+                            const std::vector<std::string>& modules, Own own_place) {
+  std::vector<std::string> paths;
+  for (const std::string& module : modules) paths.push_back(module + ".");
   std::vector<Entry> entries;
+  for (const std::string& path : paths) {
+    if (path != ".") entries.push_back({kModule, path});
+  }
   for (size_t i = 0; i < names.size(); ++i) entries.push_back({i, names[i]});
   std::vector<size_t> order;
   Place(entries, own_place, 0, order);
@@ -67,12 +76,14 @@ int64_t ModuleTensors::ParameterCount() const {
 int64_t ModuleTensors::ParameterBytes() const { return SumBytes(parameters); }
 int64_t ModuleTensors::BufferBytes() const { return SumBytes(buffers); }
 
-std::vector<size_t> PlacementOrder(const std::vector<std::string>& names) {
-  return Ordered(names, Own::kLast);
+std::vector<size_t> PlacementOrder(const std::vector<std::string>& names,
+                                   const std::vector<std::string>& modules) {
+  return Ordered(names, modules, Own::kLast);
 }
 
-std::vector<size_t> CopyOrder(const std::vector<std::string>& names) {
-  return Ordered(names, Own::kFirst);
+std::vector<size_t> CopyOrder(const std::vector<std::string>& names,
+                              const std::vector<std::string>& modules) {
+  return Ordered(names, modules, Own::kFirst);
 }
 
 }  // namespace onnxfit

@@ -28,14 +28,17 @@ struct ModuleTensors {
 };
 
 // Indices of `names` ("layer1.0.conv1.weight") in the order of model.to("cuda"): children
-// before their parent, in the order in which they are first named; in a module its own
-// tensors as listed.  O(names × depth × log names).
+// before their parent, in the order of `modules` (paths, those of named_modules()), others in that
+// in which they are first named; in a module its own tensors as listed.
+// O((names + modules) × depth × log names).
 // Source: torch/nn/modules/module.py, Module._apply, pytorch v2.6.0.
-std::vector<size_t> PlacementOrder(const std::vector<std::string>& names);
+std::vector<size_t> PlacementOrder(const std::vector<std::string>& names,
+                                   const std::vector<std::string>& modules = {});
 
 // The same in the order of copy.deepcopy(model): a module before its children.
 // Source: torch/nn/modules/module.py, Module.__init__, which makes its tables in that
 // order, pytorch v2.11.0.
-std::vector<size_t> CopyOrder(const std::vector<std::string>& names);
+std::vector<size_t> CopyOrder(const std::vector<std::string>& names,
+                              const std::vector<std::string>& modules = {});
 
 }  // namespace onnxfit

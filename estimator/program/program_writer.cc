@@ -44,13 +44,13 @@ void ProgramWriter::ListParameters(const std::vector<NameId>& parameters,
   }
 }
 
-void ProgramWriter::PlaceModule() {
+void ProgramWriter::PlaceModule(const std::vector<std::string>& modules) {
   std::vector<std::string> names;
   for (const ProgramValue& value : program_.values) names.push_back(value.name);
-  for (const size_t i : PlacementOrder(names)) {
+  for (const size_t i : PlacementOrder(names, modules)) {
     program_.placement.push_back(static_cast<NameId>(i));
   }
-  for (const size_t i : CopyOrder(names)) {
+  for (const size_t i : CopyOrder(names, modules)) {
     program_.copy_order.push_back(static_cast<NameId>(i));
   }
 }

@@ -47,8 +47,9 @@ class ProgramWriter {
   void ListParameters(const std::vector<NameId>& parameters,
                       const std::vector<bool>& is_frozen = {});
   // The orders in which the values that there are come to the device, and are copied.
-  // REQUIRES: they are the module's parameters, then its buffers.
-  void PlaceModule();
+  // `modules` are paths in the order of named_modules(), as far as the file says them.
+  // REQUIRES: the values are the module's parameters, then its buffers.
+  void PlaceModule(const std::vector<std::string>& modules = {});
 
   // The next call.  Where its operands are not what `op` takes, it runs as an unknown one, and
   // WarnOfUnknown says so.

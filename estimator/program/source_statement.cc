@@ -158,6 +158,22 @@ std::pair<std::string, std::string> SumTerms(std::string_view line) {
   return {plain(left), plain(right)};
 }
 
+// "a" of "a * self.scale", else "".
+std::string ScaledName(std::string_view term) {
+  constexpr std::string_view kTimes = " * ";
+  const size_t times = std::min(term.find(kTimes), term.size());
+  const std::string_view name = term.substr(0, times);
+  const bool is_scaled =
+      times < term.size() && IsIdentifier(name) && IsAttribute(term.substr(times + kTimes.size()));
+  return std::string(is_scaled ? name : "");
+}
+
+// "a" and "" of "x = a * self.scale + f(b)".
+std::pair<std::string, std::string> ScaledTerms(std::string_view line) {
+  const auto [left, right] = TermsOf(line);
+  return {ScaledName(left), ScaledName(right)};
+}
+
 // "x" of "y = x.view(shape)".
 std::string ReceiverOf(std::string_view line) {
   constexpr std::string_view kNoTensors[] = {"self", "torch", "nn", "F", "math", "np"};
@@ -320,6 +336,7 @@ SourceStatement ReadStatement(int64_t line, std::string_view text) {
           .is_generated = IsGenerated(text),
           .operands = SumOperands(text),
           .terms = SumTerms(text),
+          .scaled_terms = ScaledTerms(text),
           .receiver = ReceiverOf(text),
           .joins = JoinedList(text),
           .appends_to = AppendedList(text),

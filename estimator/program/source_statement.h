@@ -27,6 +27,8 @@ struct SourceStatement {
   std::pair<std::string, std::string> operands = {};
   // "" and "b" of "x = f(a) + b": the terms of a sum of two, each "" where it is no plain name.
   std::pair<std::string, std::string> terms = {};
+  // "a" and "" of "x = a * self.scale + f(b)": the terms that are a plain name times an attribute.
+  std::pair<std::string, std::string> scaled_terms = {};
   // "x" of "y = x.view(shape)", of a call on a plain name that is no module of Python's; else "".
   std::string receiver = {};
   // "xs" of "y = torch.cat(xs, dim=1)" and of "xs.append(self.conv(x))": a list, by its plain name.

@@ -181,11 +181,30 @@ class StatementFinder {
   void NameChains(ModuleCall& module, size_t depth) const {
     for (size_t i = 0; i < module.statements.size(); ++i) {
       Statement& statement = module.statements[i];
-      if (!statement.is_chain || !statement.targets.empty()) continue;
+      const bool is_part = statement.is_chain || IsBoundAbove(module, i);
+      if (!is_part || !statement.targets.empty()) continue;
       statement.targets = NameOfResult(module, i, depth);
       const int64_t line = source_.At(statement.source).line;
       if (statement.targets.empty()) statement.targets = {"." + std::to_string(line)};
     }
+  }
+
+  // "self.query(x).view(n)" of "query = (", in a line of its own: what reads it stands below, where
+  // what it is an argument of would stand above.
+  bool IsBoundAbove(const ModuleCall& module, size_t index) const {
+    const Statement& statement = module.statements[index];
+    if (statement.source == kNoStatement) return false;
+    const SourceStatement& line = source_.At(statement.source);
+    const size_t first = std::min(line.text.find_first_of("( ,"), line.text.size() - 1);
+    const bool is_whole = line.text.ends_with(')') &&
+                          std::ranges::count(line.text, '(') == std::ranges::count(line.text, ')');
+    if (!line.text.starts_with("self.") || line.text[first] != '(' || !is_whole) return false;
+    const std::vector<NameId>& results = calls_[Index(statement.last)].outputs;
+    for (const Statement& later : std::span(module.statements).subspan(index + 1)) {
+      if (!ReadsAny(later, results)) continue;
+      return later.source != kNoStatement && source_.At(later.source).line > line.line;
+    }
+    return false;
   }
 
   // ").to(torch.bool)" behind "mask = create_mask(".

@@ -75,7 +75,9 @@ void CallWriter::AddModule() {
   std::vector<NameId> parameters;
   AddTensors(InputSpec::Kind::kParameter, parameters);
   AddTensors(InputSpec::Kind::kBuffer, program_.buffers);
-  PlaceModule();
+  std::vector<std::string> modules;
+  for (const ModuleFrame& module : exported_.module_calls) modules.emplace_back(module.path);
+  PlaceModule(modules);
   ListParameters(parameters, is_frozen_);
   tracked_.insert(program_.parameters.begin(), program_.parameters.end());
   if (settings_.lora.rank > 0) FollowLayers();

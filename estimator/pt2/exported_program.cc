@@ -241,13 +241,15 @@ class TieFinder {
       other = ParentOf(other);
     }
     twins_.emplace(module, other);
+    twins_.emplace(other, module);
   }
 
   // The parameter that a module whose others are tied to those around has by the same name.
   std::string_view NamesakeOf(std::string_view target) const {
     for (const auto& [module, other] : twins_) {
       if (!IsAround(module, target)) continue;
-      const auto found = by_target_.find(std::string(other) + std::string(target.substr(module.size())));
+      const auto found =
+          by_target_.find(std::string(other) + std::string(target.substr(module.size())));
       if (found != by_target_.end()) return found->second;
     }
     return "";
@@ -283,8 +285,8 @@ class TieFinder {
   std::unordered_map<std::string_view, const InputSpec*> parameters_;  // by name
   std::map<std::string, std::string_view, std::less<>> by_target_;
   std::set<std::string_view> read_;
-  std::vector<const InputSpec*> idle_;                 // that no call reads, of modules without any
-  std::map<std::string_view, std::string_view> twins_;  // modules whose parameters are tied
+  std::vector<const InputSpec*> idle_;  // that no call reads, of modules without any
+  std::map<std::string_view, std::string_view> twins_;         // modules whose parameters are tied
   std::multimap<std::string_view, std::string_view> read_in_;  // module -> parameter
   std::map<std::string_view, std::string_view> stored_;        // member -> first name
   std::map<std::string_view, std::string_view> group_of_;      // by name: what stands for it

@@ -137,9 +137,10 @@ struct ExportedProgram {
   std::string torch = {};   // "2.11.0+cu130"; "" where the file does not say
   int64_t schema_major = 0, schema_minor = 0;
   Graph graph;
-  std::vector<InputSpec> inputs = {};                 // one for each of graph.inputs
-  std::vector<OutputSpec> outputs = {};               // one for each of graph.outputs
-  std::vector<ModuleFrame> module_calls = {};         // module_call_graph, which does not say types
+  std::vector<InputSpec> inputs = {};    // one for each of graph.inputs
+  std::vector<OutputSpec> outputs = {};  // one for each of graph.outputs
+  // module_call_graph, which does not say types: in the order of named_modules(), called or not.
+  std::vector<ModuleFrame> module_calls = {};
   std::map<std::string_view, Range> ranges = {};      // of symbols
   std::vector<std::string_view> argument_names = {};  // of forward
   std::vector<std::string> notes = {};
