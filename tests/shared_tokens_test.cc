@@ -11,6 +11,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/memory/timeline.h"
+#include "estimator/program/program_writer.h"
+#include "estimator/program/shared_layers.h"
 #include "tests/blocks_with_norms.h"
 #include "tests/trace_helpers.h"
 
@@ -90,6 +92,27 @@ TEST_CASE("ranks take tokens at the first block and have all of them behind the 
   CHECK(OpsOf(program, "h.1") == "add ");
   CHECK(OpsOf(program, "norm") == "as_distributed layer_norm gather_tokens ");
   CHECK(OpsOf(program, "head") == "matmul ");
+}
+
+// "x = x.to(float32)" in a norm is x, by whose new name torch.export calls it in what follows.
+TEST_CASE("a cast in a norm that is none is no DTensor outside of it") {
+  Program program = Build(kBlocksWithNorms, {}).program;
+  const auto call_at = [&](std::string_view where) {
+    return std::ranges::find(program.calls, where, &AtenCall::where);
+  };
+  const auto norm = call_at("/h.0/norm/LayerNormalization");
+  const NameId given = norm->inputs[0];
+  const NameId cast = AddValue(program, "cast", program.values[Index(given)].type);
+  norm->inputs[0] = cast;
+  call_at("/h.0/Add")->inputs[0] = cast;
+  AtenCall casts = CallAt(*norm, "to", {given}, {cast});
+  casts.where = "cast";
+  casts.dies.clear();
+  program.calls.insert(norm, casts);
+  const RankSettings ranks = {.tensor_parallel = 2, .shares_tokens = true};
+  FindSharedTokens(program, FindSharedLayers(program, ranks), 2, "");
+  CHECK(call_at("/h.0/Add")->inputs[0] == given);
+  CHECK(call_at("/h.0/norm/LayerNormalization")->inputs[0] == cast);
 }
 
 TEST_CASE("what the model returns is of all tokens, gathered once") {

@@ -117,6 +117,11 @@ TEST_CASE("the largest batch of ranks is each one's, and their sum is said") {
                                            "--strategy", strategy, "--world", "4", "-f", "json"});
     CHECK(json.out.find("\"strategy\": \"" + std::string(strategy)) != std::string::npos);
   }
+  const std::string shared =
+      RunCommand({"max-batch", std::string(kSourceDir) + "/models/t5_small.script.onnx", "--memory",
+                  "8GiB", "--strategy", "fsdp", "--world", "4", "--tensor-parallel", "2"})
+          .out;
+  CHECK(shared.find("  - on each of 8 cards: ") != std::string::npos);
   const Graph file = FileOf("gpt2.dynamo.onnx");
   const Target card = Memory(8 * kGiB);
   const auto largest = [&](const std::string& typed) {
