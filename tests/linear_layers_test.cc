@@ -55,6 +55,21 @@ TEST_CASE("matrices that nobody reads are of layers that never run") {
         "visual.blocks.0.qkv.bias");
 }
 
+// "self.decoder.weight.t()", which is the matrix of the table of words.
+TEST_CASE("a layer that never runs and has a table's matrix is one still") {
+  Program program = Build(kTwoBlocks, {}).program;
+  AddParameter(program, "words.weight", {100, 64});
+  const NameId words = program.parameters.back();
+  AddParameter(program, "bias", {100});
+  program.tied = {{"decoder.weight", words},
+                  {"decoder.bias", program.parameters.back()},
+                  {"embed_tokens.weight", words}};
+  const LinearLayer decoder = FindLinearLayers(program).back();
+  CHECK(decoder.path == "decoder");
+  CHECK(decoder.is_read_alone);
+  CHECK(decoder.behind == program.parameters.back());
+}
+
 // A predictor's, which a run leaves out: tables have no bias.
 TEST_CASE("what has a bias is no table, whatever its name") {
   Program program = Build(kTwoBlocks, {}).program;

@@ -184,15 +184,33 @@ class Finder {
       if (layer.is_read_alone && running.contains(layer.path)) continue;
       const auto bias = by_name.find(layer.path + ".bias");
       if (bias != by_name.end()) layer.bias = bias->second;
-      if (IsTable(layer)) continue;
+      if (tables_.contains(name) || IsTable(layer)) continue;
       const std::string beside = std::string(ParentOf(layer.path)) + ".in_proj_weight";
       layer.is_of_attention = layer.path.ends_with(".out_proj") && by_name.contains(beside);
-      layer.out_features = dims[0];
-      layer.in_features = dims[1];
-      layer.is_output = IsOutput(dims[0], dims[1]);
-      layer.behind = BehindWhich(layer);
-      found_.try_emplace(layer.path, std::move(layer));
+      AddIdle(std::move(layer), dims);
     }
+    for (const TiedName& tied : program_.tied) AddTied(tied, running);
+  }
+
+  // One that has its matrix from another module, as a decoder has that of a table.
+  void AddTied(const TiedName& tied, const std::set<std::string>& running) {
+    const Dims dims = UnpackedDims(tied.parameter);
+    if (dims.size() != 2 || !tied.name.ends_with(kWeight)) return;
+    LinearLayer layer = {.path = tied.name.substr(0, tied.name.size() - kWeight.size()),
+                         .weight = tied.parameter};
+    if (running.contains(layer.path)) return;
+    layer.is_read_alone = true;
+    const auto bias = std::ranges::find(program_.tied, layer.path + ".bias", &TiedName::name);
+    if (bias != program_.tied.end()) layer.bias = bias->parameter;
+    if (!IsTable(layer)) AddIdle(std::move(layer), dims);
+  }
+
+  void AddIdle(LinearLayer layer, const Dims& dims) {
+    layer.out_features = dims[0];
+    layer.in_features = dims[1];
+    layer.is_output = IsOutput(dims[0], dims[1]);
+    layer.behind = BehindWhich(layer);
+    found_.try_emplace(layer.path, std::move(layer));
   }
 
   Dims UnpackedDims(NameId weight) const {
@@ -203,7 +221,6 @@ class Finder {
   // "embed_tokens", "point_embed.0", "relative_attention_bias", "bias_values", "iou_token": of
   // nn.Embedding, which has no bias, by how they or their lists are called, or who reads them.
   bool IsTable(const LinearLayer& layer) const {
-    if (tables_.contains(layer.weight)) return true;
     if (layer.bias != kNoName) return false;
     std::string_view path = layer.path;
     while (IsNumbered(ChildOf(path)) && path.find('.') != path.npos) path = ParentOf(path);

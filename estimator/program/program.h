@@ -122,6 +122,14 @@ struct LabelCount {
   bool operator==(const LabelCount&) const = default;
 };
 
+// A further name of a parameter that modules share: "cls.predictions.decoder.weight".
+struct TiedName {
+  std::string name;
+  NameId parameter = kNoName;
+
+  bool operator==(const TiedName&) const = default;
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   ModuleTree modules;
@@ -131,6 +139,7 @@ struct Program {
   std::vector<NameId> frozen;      // need no gradient (settings.freeze)
   std::vector<NameId> buffers;
   std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
+  std::vector<TiedName> tied;     // as far as the file names them
   std::vector<QuantizedWeight> quantized;
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
   std::vector<NameId> copy_order;         // all three, in the order of copy.deepcopy(model)

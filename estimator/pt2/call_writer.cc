@@ -75,6 +75,7 @@ void CallWriter::AddModule() {
   std::vector<NameId> parameters;
   AddTensors(InputSpec::Kind::kParameter, parameters);
   AddTensors(InputSpec::Kind::kBuffer, program_.buffers);
+  ListTiedNames();
   PlaceModule();
   ListParameters(parameters, is_frozen_);
   tracked_.insert(program_.parameters.begin(), program_.parameters.end());
@@ -111,6 +112,14 @@ void CallWriter::AddTensors(InputSpec::Kind kind, std::vector<NameId>& to) {
   }
   for (const auto& [name, first] : first_names_) {
     if (names_.contains(first)) names_[name] = names_[first];
+  }
+}
+
+void CallWriter::ListTiedNames() {
+  for (const InputSpec& spec : exported_.inputs) {
+    const bool is_tied = spec.kind == InputSpec::Kind::kParameter &&
+                         first_names_.contains(spec.name) && names_.contains(spec.name);
+    if (is_tied) program_.tied.push_back({std::string(spec.target), names_[spec.name]});
   }
 }
 

@@ -180,6 +180,7 @@ class CallWriter : public ProgramWriter {
   void AddModule();
   void FollowLayers();
   void AddTensors(InputSpec::Kind kind, std::vector<NameId>& to);
+  void ListTiedNames();
   void AddInputs();
   void AddOutputs();
   void WriteCalls(const Graph& graph);
