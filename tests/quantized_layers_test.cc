@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -109,6 +110,16 @@ TEST_CASE("without names, the last layer stays as it is") {
                        "<text>: --quantize: expected names of linear layers (h.0.fc, h.0.out, "
                        "h.1.fc …), found 'q'",
                        Error);
+  Program program = Build(kTwoBlocks, {}).program;
+  for (const auto& [name, dims] :
+       {std::pair("pool.in_proj_weight", Dims{192, 64}),
+        std::pair("pool.out_proj.weight", Dims{64, 64}), std::pair("last.weight", Dims{64, 64})}) {
+    program.values.push_back({name, {{DType::kFloat32, dims}, {}}});
+    program.parameters.push_back(static_cast<NameId>(program.values.size() - 1));
+    program.placement.push_back(program.parameters.back());
+  }
+  QuantizeLayers(program, WithQuantized(), {}, "file");
+  CHECK(program.quantized.size() == 5);  // attention's out_proj does, too
   CHECK(IsKeptIn32Bits("t5", "encoder.block.0.layer.1.DenseReluDense.wo"));
   CHECK_FALSE(IsKeptIn32Bits("t5", "encoder.block.0.layer.1.DenseReluDense.wi"));
 }
@@ -136,6 +147,28 @@ TEST_CASE("what a packed layer keeps until backward") {
   constexpr int64_t kSharedCode = 1024;  // of scales, which is kept once
   const int64_t saved = kept(plain) - kept(WithQuantized({"h.0.fc"}));
   CHECK(saved == 4 * kWeight - (kWeight / 2 + kBeside) - kSharedCode);
+}
+
+// Of four dimensions that lie in another order, 2 * 3 * 4 * 8 values of 16 bits.
+TEST_CASE("a gradient that is no batch of matrices is copied for the product") {
+  const auto copies = [](const std::string& order, const std::string& dims) {
+    TrainingSettings settings = WithQuantized({"fc"});
+    settings.optimizer = Optimizer::kNone;
+    settings.steps = 1;
+    const std::string text = TraceText("net (float[2, 3, 4, 8] x) => (float[" + dims + R"(] y)
+        < float[8, 8] "pre.weight" = ["location": "none"],
+          float[8, 8] "fc.weight" = ["location": "none"] > {
+          ["/pre/MatMul"] h = MatMul (x, "pre.weight")
+          ["/fc/MatMul"] p = MatMul (h, "fc.weight")
+          t = Transpose <perm = [)" + order +
+                                           R"(]> (p)
+          y = Exp (t)
+        })",
+                                       settings);
+    return CountOf(text, "+/fc/MatMul.scratch:384");
+  };
+  CHECK(copies("0, 3, 1, 2", "2, 8, 3, 4") == 1);
+  CHECK(copies("0, 1, 2, 3", "2, 3, 4, 8") == 0);
 }
 
 // prepare_model_for_kbit_training casts it to fp32, as all that is not packed; what runs first

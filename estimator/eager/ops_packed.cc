@@ -26,10 +26,25 @@ TensorType DenseRows(const CallTypes& call) {
   return IsContiguous(call.in(kInput)) ? TensorType() : rows;
 }
 
+// torch.matmul makes batches of matrices of a gradient of more than three dimensions, which is
+// copied where its strides forbid that (aten/src/ATen/native/LinearAlgebra.cpp, pytorch v2.11.0).
+TensorType GradientInBatches(const CallTypes& call) {
+  const StridedType& gradient = call.incoming_gradient();
+  const size_t rank = gradient.dims.size();
+  if (rank <= 3) return {};
+  const Dims matrix = {gradient.dims[rank - 2], gradient.dims[rank - 1]};
+  const int64_t batches = Numel(gradient.dims) / std::max<int64_t>(Numel(matrix), 1);
+  const bool is_view = StridesOfView(gradient, {batches, matrix[0], matrix[1]}).possible;
+  return is_view ? TensorType() : TensorType{gradient.dtype, gradient.dims};
+}
+
 template <int kInput>
 constexpr BackwardSteps kDequantizesFor = {ScratchWith(kInput, ScalesIn32Bits),
-                                           ScratchWith(kInput, Dequantized), DropScratch(0, 1),
-                                           MakeGrad(kInput), Uses(Workspace::kCublas)};
+                                           ScratchWith(kInput, Dequantized),
+                                           DropScratch(0, 1),
+                                           ScratchWith(kInput, GradientInBatches),
+                                           MakeGrad(kInput),
+                                           Uses(Workspace::kCublas)};
 
 // By the kernel for so many rows.  ints: outputs and inputs.
 void TakePackedApart(Dispatcher& dispatcher, const AtenCall& call, size_t x) {

@@ -190,15 +190,19 @@ class Finder {
       if (layer.is_read_alone && running.contains(layer.path)) continue;
       const auto bias = by_name.find(layer.path + ".bias");
       if (bias != by_name.end()) layer.bias = bias->second;
-      if (IsTable(layer)) continue;
+      if (tables_.contains(name) || IsTable(layer)) continue;
       const std::string beside = std::string(ParentOf(layer.path)) + ".in_proj_weight";
       layer.is_of_attention = layer.path.ends_with(".out_proj") && by_name.contains(beside);
-      layer.out_features = dims[0];
-      layer.in_features = dims[1];
-      layer.is_output = IsOutput(dims[0], dims[1]);
-      layer.behind = BehindWhich(layer);
-      found_.try_emplace(layer.path, std::move(layer));
+      AddIdle(std::move(layer), dims);
     }
+  }
+
+  void AddIdle(LinearLayer layer, const Dims& dims) {
+    layer.out_features = dims[0];
+    layer.in_features = dims[1];
+    layer.is_output = IsOutput(dims[0], dims[1]);
+    layer.behind = BehindWhich(layer);
+    found_.try_emplace(layer.path, std::move(layer));
   }
 
   Dims UnpackedDims(NameId weight) const {
@@ -209,7 +213,6 @@ class Finder {
   // "embed_tokens", "point_embed.0", "relative_attention_bias", "bias_values", "iou_token": of
   // nn.Embedding, which has no bias, by how they or their lists are called, or who reads them.
   bool IsTable(const LinearLayer& layer) const {
-    if (tables_.contains(layer.weight)) return true;
     if (layer.bias != kNoName) return false;
     std::string_view path = layer.path;
     while (IsNumbered(ChildOf(path)) && path.find('.') != path.npos) path = ParentOf(path);

@@ -23,7 +23,9 @@ constexpr std::string_view kQuantizeFlag = "--quantize";
 
 // --- Which layers ---------------------------------------------------------------------------
 
-// All but those that transformers leaves as they are.
+// All but those that transformers leaves as they are: it takes `type(module) is nn.Linear`, which
+// nn.MultiheadAttention's out_proj is not (replace_with_bnb_linear of integrations/bitsandbytes.py,
+// transformers 5.17.0).
 std::vector<bool> TakenByTransformers(const Program& program,
                                       const std::vector<LinearLayer>& layers,
                                       std::string_view model_type) {
@@ -33,7 +35,7 @@ std::vector<bool> TakenByTransformers(const Program& program,
   }
   std::vector<bool> picked;
   for (const LinearLayer& layer : layers) {
-    picked.push_back(!layer.is_output && !tables.contains(layer.weight) &&
+    picked.push_back(!layer.is_output && !layer.is_of_attention && !tables.contains(layer.weight) &&
                      !IsKeptIn32Bits(model_type, layer.path));
   }
   if (!picked.empty()) picked.back() = false;
