@@ -462,8 +462,7 @@ Program Dispatch(Program program, const TrainingSettings& settings) {
   }
   const RankSettings& ranks = settings.ranks;
   const bool has_backward = settings.mode == Mode::kTrain && HasBackward(program);
-  has_backward ? JoinTiesWithinShards(program, ShardedGlobs(ranks))
-               : JoinTies(program);
+  has_backward ? JoinTiesWithinShards(program, ShardedGlobs(ranks)) : JoinTies(program);
   if (ranks.fsdp_policy && settings.mode == Mode::kTrain) {
     program = CastGivenToModules(std::move(program), ShardedGlobs(ranks),
                                  ParameterType(settings.precision));

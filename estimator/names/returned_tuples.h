@@ -21,8 +21,8 @@ struct ReturnedValue {
   size_t place = 0;
 };
 
-// Of the forwards whose callers bind all of it to one name, or, of what lines show, each to one.  `modules` are those of
-// `runs`, in that order.  O(statements).
+// Of the forwards whose callers bind all of it to one name, or, of what lines show, each to one.
+// `modules` are those of `runs`, in that order.  O(statements).
 std::vector<ReturnedValue> FindReturnedTuples(const Program& program, const ModuleRuns& runs,
                                               const std::vector<ModuleCall>& modules);
 

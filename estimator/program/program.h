@@ -144,10 +144,10 @@ struct Program {
   std::vector<QuantizedWeight> quantized;
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
   std::vector<Tie> ties = {};
-  std::vector<NameId> copy_order;         // all three, in the order of copy.deepcopy(model)
-  std::vector<NameId> inputs;             // a new batch each step, labels last
-  std::vector<NameId> sized;              // whose sizes the file's own nodes ask for, in order
-  std::vector<AtenCall> calls;            // forward, then the loss
+  std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)
+  std::vector<NameId> inputs;      // a new batch each step, labels last
+  std::vector<NameId> sized;       // whose sizes the file's own nodes ask for, in order
+  std::vector<AtenCall> calls;     // forward, then the loss
   std::vector<Rebinding> rebindings;
   std::vector<StoredItem> stored;
   bool has_reentrant_checkpoints = false;  // those of AtenCall::checkpoint, all of them

@@ -21,8 +21,8 @@ void Rename(const Joined& joined, std::vector<NameId>& names) {
 
 void Join(const Joined& joined, Program& program) {
   const auto is_joined = [&](NameId name) { return joined.contains(name); };
-  for (std::vector<NameId>* names : {&program.parameters, &program.frozen, &program.placement,
-                                     &program.copy_order}) {
+  for (std::vector<NameId>* names :
+       {&program.parameters, &program.frozen, &program.placement, &program.copy_order}) {
     std::erase_if(*names, is_joined);
   }
   std::erase_if(program.ties, [&](const Tie& tie) { return is_joined(tie.name); });

@@ -69,7 +69,7 @@ class Separator {
   }
 
   ExportedProgram& exported_;
-  std::map<std::string_view, std::vector<Name>> names_;        // by the first of them
+  std::map<std::string_view, std::vector<Name>> names_;    // by the first of them
   std::map<std::string_view, std::string_view> first_of_;  // by name
 };
 

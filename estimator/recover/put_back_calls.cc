@@ -213,6 +213,7 @@ void PutBackWriter::WriteStochasticDepth(UnitWriter& unit, NodeId node) {
   Dims per_sample(value.type.dims.size(), 1);
   if (!per_sample.empty()) per_sample[0] = value.type.dims[0];
   CallPlace place = unit.place();
+  place.written_in_place = false;  // the sum of the line may be
   place.module = unit.program().modules.Enter(place.module, "stochastic_depth");
   UnitWriter there = unit.At(std::move(place));
   const NameId noise =

@@ -109,8 +109,8 @@ bool IsRecurrent(std::string_view op_type);
 //
 // It is known by its scale, a number whose square root multiplies q and kᵀ each: attention
 // written by hand scales once, and runs in PyTorch as it is written.
-// ints: 1 where it drops out, 1 where it is causal, 1 where heads are broadcast, 1 where a mask that
-// hides nothing is left out but of compiled code.  `last` is the product with v.
+// ints: 1 where it drops out, 1 where it is causal, 1 where heads are broadcast, 1 where a mask
+// that hides nothing is left out but of compiled code.  `last` is the product with v.
 std::optional<Rewritten> FindAttention(const BoundGraph& bound, NodeId last);
 
 // Whether a permutation puts another dimension last, so that its numbers are apart in memory.
