@@ -12,8 +12,6 @@
 namespace onnxfit::op_rule_test {
 namespace {
 
-constexpr Slots kAllInputs = {(uint32_t{1} << kMaxInputSlots) - 1};
-
 TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   struct Row {
     const char* op;

@@ -234,22 +234,22 @@ TEST_CASE("every field has a row above") {
   CHECK(world > steps);
   CHECK(parallel == 1);
   CHECK_FALSE(head);
-               policy, bucket, overlap, on_host, pipeline, parallel, head, tokens, ahead, persists] =
-      ranks;
-               CHECK_FALSE(pipeline.stage.has_value());
-               CHECK(bucket > ahead);
-               CHECK(ahead > persists);
-               CHECK(persists > world);
-               CHECK_FALSE(conv_bias);
-               CHECK(groups == ParamGroups::kOfLoop);
-               CHECK(rank == 0);
-               CHECK_FALSE(dora);
-               CHECK_FALSE(reentrant);
-               CHECK(compile == Compiling::kNone);
-               CHECK_FALSE(graphs);
-               CHECK_FALSE(channels_last);
-               CHECK(quantization == Quantization::kNone);
-               CHECK(library == LoopLibrary::kPlain);
+  CHECK_FALSE(on_host);
+  CHECK_FALSE(tokens);
+  CHECK_FALSE(pipeline.stage.has_value());
+  CHECK(bucket > ahead);
+  CHECK(ahead > persists);
+  CHECK(persists > world);
+  CHECK_FALSE(conv_bias);
+  CHECK(groups == ParamGroups::kOfLoop);
+  CHECK(rank == 0);
+  CHECK_FALSE(dora);
+  CHECK_FALSE(reentrant);
+  CHECK(compile == Compiling::kNone);
+  CHECK_FALSE(graphs);
+  CHECK_FALSE(channels_last);
+  CHECK(quantization == Quantization::kNone);
+  CHECK(library == LoopLibrary::kPlain);
 }
 
 TEST_CASE("what a stage does not read is not asked for again") {

@@ -3,6 +3,8 @@
 // Pooling.cpp, native/cuda/{DilatedMaxPool2d,DilatedMaxPool3d,AveragePool2d,AveragePool3d,
 // AdaptiveAveragePooling,AdaptiveMaxPooling2d,UpSampleNearest2d,UpSampleBilinear2d}.cu and their
 // likes; orders from recorded events, torch 2.11 (values before their places).
+#include <algorithm>
+
 #include "estimator/eager/dispatcher.h"
 #include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
