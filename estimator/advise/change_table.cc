@@ -87,6 +87,13 @@ bool HasReplicas(const AdviceCase& c) {
          (ranks.strategy == Strategy::kDdp || ranks.strategy == Strategy::kZero1);
 }
 
+// A GradScaler reads gradients on the device.
+bool CanOffloadShards(const AdviceCase& c) {
+  const TrainingSettings& s = c.request.settings;
+  return IsTraining(c) && IsFullySharded(s.ranks.strategy) && !s.ranks.fsdp_offload &&
+         s.ranks.tensor_parallel == 1 && s.precision != Precision::kAmpFp16;
+}
+
 void ShareBy(Strategy strategy, EstimateRequest& r) {
   r.settings.ranks.strategy = strategy;
   if (strategy != Strategy::kFsdp) return;
@@ -187,6 +194,17 @@ constexpr AdviceRow kAdviceRows[] = {
               !ranks.overlap_comm;
      },
      [](EstimateRequest& r) { ShareBy(Strategy::kZero3, r); }},
+    {ChangedPart::kOffload, CostClass::kTime, "shards and optimizer on the host", "--fsdp-offload",
+     "CPUOffloadPolicy; both pass PCIe in each step, and the host's cores step", CanOffloadShards,
+     [](EstimateRequest& r) { r.settings.ranks.fsdp_offload = true; }},
+    {ChangedPart::kOffload, CostClass::kTime, "the optimizer on the host", "--zero-offload",
+     "\"offload_optimizer\"; gradients and parameters pass PCIe in each step, and the host's cores "
+     "step (Ren et al. 2021, arXiv:2101.06840)",
+     [](const AdviceCase& c) {
+       const RankSettings& ranks = c.request.settings.ranks;
+       return IsTraining(c) && IsOfDeepSpeed(ranks.strategy) && !ranks.zero_offload;
+     },
+     [](EstimateRequest& r) { r.settings.ranks.zero_offload = true; }},
     {ChangedPart::kAttention, CostClass::kFree, "attention in one kernel", "--attention sdpa",
      "the same result; its weights cannot be looked at",
      [](const AdviceCase& c) { return c.request.settings.attention == AttentionUse::kEager; },

@@ -42,6 +42,7 @@ enum class ChangedPart : uint8_t {
   kSize,
   kRanks,
   kBuckets,
+  kOffload,
   kPredictions,
 };
 
@@ -52,7 +53,8 @@ constexpr bool KeepsProgram(ChangedPart part) {
          part == ChangedPart::kRecomputed || part == ChangedPart::kPrefetch ||
          part == ChangedPart::kAverage || part == ChangedPart::kBatch ||
          part == ChangedPart::kOptimizer || part == ChangedPart::kRanks ||
-         part == ChangedPart::kBuckets || part == ChangedPart::kPredictions;
+         part == ChangedPart::kBuckets || part == ChangedPart::kOffload ||
+         part == ChangedPart::kPredictions;
 }
 
 // A run that needs too much, and the card.
