@@ -71,8 +71,8 @@ class ExchangeWriter {
     const auto found = layers_.find(at);
     const ParallelStyle style =
         found == layers_.end() ? ParallelStyle::kNone : found->second->style;
-    if (style == ParallelStyle::kNone) program_.calls.push_back(std::move(call));
-    if (style == ParallelStyle::kColumns) WriteColumns(std::move(call));
+    if (style == ParallelStyle::kNone) return program_.calls.push_back(std::move(call));
+    if (style == ParallelStyle::kColumns) return WriteColumns(std::move(call));
     if (style == ParallelStyle::kRows) WriteRows(call);
     if (style == ParallelStyle::kGathered) WriteGathered(call);
   }
