@@ -430,8 +430,7 @@ std::vector<Flag> RunFlags() {
        "1", SetTensorParallel},
       {"--sequence-parallel", "", "", kGroup,
        "those ranks have a part of the tokens each where layers are whole: norms, dropouts and "
-       "sums "
-       "between them (SequenceParallel)",
+       "sums between them (SequenceParallel)",
        "",
        [](const Typed& t, Options& o) { o.request.settings.ranks.shares_tokens = ParseSwitch(t); }},
       {"--ddp-views", "", "", kGroup,

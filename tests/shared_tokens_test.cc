@@ -14,6 +14,7 @@
 #include "estimator/program/program_writer.h"
 #include "estimator/program/shared_layers.h"
 #include "tests/blocks_with_norms.h"
+#include "tests/shared_layers_helpers.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::shared_tokens_test {
@@ -35,29 +36,6 @@ Dims DimsOf(const Program& program, std::string_view name) {
     if (value.name == name) return value.type.dims;
   }
   return {};
-}
-
-std::string OpsOf(const Program& program, std::string_view path) {
-  std::string ops;
-  for (const AtenCall& call : program.calls) {
-    if (program.modules.PathOf(call.module) == path) ops += std::string(call.op) + " ";
-  }
-  return ops;
-}
-
-std::string Replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-std::string RefusalOf(const std::string& text, const TrainingSettings& settings) {
-  try {
-    const Trace trace = Train(Build(text, settings).program, settings);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
 }
 
 bool Says(const std::string& trace, std::string_view events) {
@@ -116,8 +94,8 @@ TEST_CASE("a cast in a norm that is none is no DTensor outside of it") {
 }
 
 TEST_CASE("what the model returns is of all tokens, gathered once") {
-  const std::string text =
-      Replaced(kBlocksWithNorms, "(float[8, 32, 2] y)", "(float[8, 32, 64] z, float[8, 32, 2] y)");
+  const std::string text = AllReplaced(kBlocksWithNorms, "(float[8, 32, 2] y)",
+                                       "(float[8, 32, 64] z, float[8, 32, 2] y)");
   const Program program = Shared(text, Shared(2));
   CHECK(OpsOf(program, "norm") == "as_distributed layer_norm gather_tokens ");
   CHECK(NamesText(program, program.outputs) == " z.all y");
@@ -142,18 +120,18 @@ TEST_CASE("a rank's own tokens are a copy, whose gradient is gathered") {
 }
 
 TEST_CASE("a batch of one comes in order") {
-  const std::string one = Replaced(kBlocksWithNorms, "[8,", "[1,");
+  const std::string one = AllReplaced(kBlocksWithNorms, "[8,", "[1,");
   CHECK(Says(TraceText(one, Shared(2)), "+n0.all:8192"));
   CHECK_FALSE(Says(TraceText(one, Shared(2)), "+/h.0/mlp/fc1/MatMul.scratch:8192 +n0.all"));
 }
 
 TEST_CASE("gradients of what is gathered add up to a new tensor") {
-  const std::string text =
-      Replaced(Replaced(kBlocksWithNorms, R"(["/h.0/mlp/act/Sigmoid"] b0 = Sigmoid (a0))",
-                        R"(["/h.0/mlp/up_proj/MatMul"] u0 = MatMul (n0, "h.0.mlp.up_proj.weight")
+  const std::string text = AllReplaced(
+      AllReplaced(kBlocksWithNorms, R"(["/h.0/mlp/act/Sigmoid"] b0 = Sigmoid (a0))",
+                  R"(["/h.0/mlp/up_proj/MatMul"] u0 = MatMul (n0, "h.0.mlp.up_proj.weight")
     ["/h.0/mlp/Mul"] b0 = Mul (a0, u0))"),
-               R"(float[128, 64] "h.0.mlp.fc2.weight")",
-               R"(float[64, 128] "h.0.mlp.up_proj.weight" = ["location": "none"],
+      R"(float[128, 64] "h.0.mlp.fc2.weight")",
+      R"(float[64, 128] "h.0.mlp.up_proj.weight" = ["location": "none"],
     float[128, 64] "h.0.mlp.fc2.weight")");
   TrainingSettings settings = Shared(2);
   CHECK(Says(TraceText(text, settings), "+sum of gradients:65536"));
@@ -193,15 +171,15 @@ TEST_CASE("tensors of norms are on no device before they are shared") {
 }
 
 TEST_CASE("tokens that ranks do not share evenly are refused") {
-  CHECK(RefusalOf(Replaced(kBlocksWithNorms, "32, 64", "33, 64"), Shared(2)) ==
+  CHECK(RefusalOf(AllReplaced(kBlocksWithNorms, "32, 64", "33, 64"), Shared(2)) ==
         "<text>: --sequence-parallel: expected tokens that 2 ranks share evenly, found 33 (try: "
         "--tensor-parallel alone)");
 }
 
 // A mean over tokens needs those of all ranks.
 TEST_CASE("blocks that need all tokens elsewhere are refused") {
-  const std::string text = Replaced(kBlocksWithNorms, R"(["/h.0/Add"] r0 = Add (s, c0))",
-                                    R"(["/h.0/ReduceMean"] q0 = ReduceMean <axes = [1]> (c0)
+  const std::string text = AllReplaced(kBlocksWithNorms, R"(["/h.0/Add"] r0 = Add (s, c0))",
+                                       R"(["/h.0/ReduceMean"] q0 = ReduceMean <axes = [1]> (c0)
     ["/h.0/Add"] r0 = Add (s, q0))");
   CHECK(RefusalOf(text, Shared(2))
             .find("expected blocks that leave tokens to ranks, but mean at /h.0/ReduceMean needs "

@@ -13,6 +13,7 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/memory/timeline.h"
 #include "tests/checkpointed_net.h"
+#include "tests/shared_layers_helpers.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::tensor_parallel_test {
@@ -85,29 +86,6 @@ int64_t BytesOf(const Program& program, std::string_view name) {
   return -1;
 }
 
-std::string OpsOf(const Program& program, std::string_view path) {
-  std::string ops;
-  for (const AtenCall& call : program.calls) {
-    if (program.modules.PathOf(call.module) == path) ops += std::string(call.op) + " ";
-  }
-  return ops;
-}
-
-std::string Replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-std::string RefusalOf(std::string_view text, const TrainingSettings& settings) {
-  try {
-    const Trace trace = Train(Build(text, settings).program, settings);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 }  // namespace
 
 TEST_CASE("columns and rows have their ranks' part of the bytes, and so has what is between them") {
@@ -175,7 +153,7 @@ TEST_CASE("sizes that ranks do not share evenly stay whole, which is told") {
 
 // A softmax of features needs those of all ranks.
 TEST_CASE("what needs features of other ranks leaves its layers whole") {
-  const std::string text = Replaced(kFeedForward, "Sigmoid", "Softmax");
+  const std::string text = AllReplaced(kFeedForward, "Sigmoid", "Softmax");
   CHECK(RefusalOf(text, Shared(2))
             .find("mlp.fc1, whose features softmax at /mlp/act/Softmax does "
                   "not leave to ranks") != std::string::npos);
@@ -183,8 +161,8 @@ TEST_CASE("what needs features of other ranks leaves its layers whole") {
 
 TEST_CASE("layers that stay whole beside shared ones are told") {
   const std::string more =
-      Replaced(Replaced(kFeedForward, "\"stem.weight\"", "\"attn.q_proj.weight\""), "/stem/",
-               "/attn/q_proj/");
+      AllReplaced(AllReplaced(kFeedForward, "\"stem.weight\"", "\"attn.q_proj.weight\""), "/stem/",
+                  "/attn/q_proj/");
   const Program program = Build(more, Shared(2)).program;
   REQUIRE_FALSE(program.warnings.empty());
   const auto& [code, text] = program.warnings.back();
@@ -195,8 +173,8 @@ TEST_CASE("layers that stay whole beside shared ones are told") {
 }
 
 TEST_CASE("a head that is shared is put together behind its product") {
-  const std::string text = Replaced(Replaced(kFeedForward, "\"head.weight\"", "\"lm_head.weight\""),
-                                    "/head/", "/lm_head/");
+  const std::string text = AllReplaced(
+      AllReplaced(kFeedForward, "\"head.weight\"", "\"lm_head.weight\""), "/head/", "/lm_head/");
   TrainingSettings settings = Shared(2);
   CHECK(OpsOf(Build(text, settings).program, "lm_head") == "matmul ");
   settings.ranks.shares_head = true;
