@@ -120,11 +120,11 @@ def _verified(path: str, folder: str) -> Dict[str, Any]:
     saved = Path(folder, "calibration.json")
     flags = ["-b", "32", "-p", "fp32", "-o", "adamw", "--save", "--calibration", str(saved)]
     try:
-        answer = _command.ask_once(["verify", path, *flags], Path(folder, "verify.txt"), [folder])
+        report = json.loads(_command.page(["verify", path, *flags, "--format", "json"], [folder]))
     except OnnxfitError as error:
         return {"error": str(error)}
     calibration = json.loads(saved.read_text()) if saved.exists() else {}
-    return {"report": answer.data, "calibration": calibration}
+    return {"report": report, "calibration": calibration}
 
 
 # --- Shown --------------------------------------------------------------------------------------
