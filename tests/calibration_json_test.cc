@@ -32,7 +32,8 @@ std::vector<Calibration> TwoCards() {
                             .padding = {0, 0, 0},
                             .dilation = {1, 1, 1},
                             .groups = 2,
-                            .is_transposed = true};
+                            .is_transposed = true,
+                            .is_channels_last = true};
   PutCalibration({.card = "GRID \"X\"", .convolutions = {{transposed, 1}}}, all);
   return all;
 }
@@ -49,7 +50,7 @@ TEST_CASE("the text of a calibration") {
       "multiprocessors": 0,
       "loaded": [],
       "convolutions": [
-        {"pass":"data_gradient","dtype":"bfloat16","input":[1,8,4,4,4],"weight":[8,2,2,2,2],"output":[1,4,8,8,8],"stride":[2,2,2],"padding":[0,0,0],"dilation":[1,1,1],"groups":2,"transposed":true,"bytes":1}
+        {"pass":"data_gradient","dtype":"bfloat16","input":[1,8,4,4,4],"weight":[8,2,2,2,2],"output":[1,4,8,8,8],"stride":[2,2,2],"padding":[0,0,0],"dilation":[1,1,1],"groups":2,"transposed":true,"channels_last":true,"bytes":1}
       ]
     },
     {

@@ -194,6 +194,16 @@ TEST_CASE("cuDNN plans for a card that is not there") {
   CHECK(bytes == std::vector<int64_t>{input + weight + 16, 51'527'696, 54'641'215, 25'763'856});
 }
 
+TEST_CASE("tensors in the order NHWC have no copies") {
+  Convolution lines = Resnet(ConvolutionPass::kForward, DType::kBFloat16);
+  Convolution last = lines;
+  last.is_channels_last = true;
+  const std::vector<int64_t> bytes = Ask({lines, last}, kA100);
+  if (bytes.empty()) return;
+  CHECK(bytes[0] > 0);
+  CHECK(bytes[1] == 0);
+}
+
 TEST_CASE("engines that compile their kernels are chosen, too") {
   const Convolution thin = {.pass = ConvolutionPass::kWeightGradient,
                             .dtype = DType::kBFloat16,

@@ -148,6 +148,63 @@ TEST_CASE("the form says what an H200 asked for") {
   }
 }
 
+// Channels of x and y, the weight's window, bytes as asked for.
+TEST_CASE("in the order NHWC what does not fill 16 bytes is copied") {
+  const Row rows[] = {
+      {"83 channels as 88",
+       kForward,
+       DType::kBFloat16,
+       {4, 83, 16, 24},
+       {64, 83, 3, 3},
+       {4, 64, 16, 24},
+       1,
+       1,
+       2 * (4 * 88 * 16 * 24 + 64 * 88 * 9) + 16},
+      {"3 of the result as 4",
+       kOfX,
+       DType::kFloat32,
+       {32, 48, 96, 96},
+       {3, 48, 3, 3},
+       {32, 3, 96, 96},
+       1,
+       1,
+       4 * (32 * 4 * 96 * 96 + 4 * 48 * 9) + 16},
+      {"113 of x, for its gradient",
+       kOfX,
+       DType::kBFloat16,
+       {4, 113, 4, 6},
+       {48, 113, 3, 3},
+       {4, 48, 4, 6},
+       1,
+       1,
+       2 * (4 * 120 * 4 * 6 + 48 * 120 * 9) + 16},
+      {"filled",
+       kForward,
+       DType::kBFloat16,
+       {8, 64, 64, 64},
+       {64, 64, 3, 3},
+       {8, 64, 64, 64},
+       1,
+       1,
+       0},
+      {"a picture's channels",
+       kForward,
+       DType::kFloat32,
+       {8, 3, 224, 224},
+       {64, 3, 3, 3},
+       {8, 64, 224, 224},
+       1,
+       1,
+       0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.name));
+    Convolution convolution = ConvolutionOf(row);
+    convolution.is_channels_last = true;
+    CHECK(FormedWorkspaceBytes(convolution) == row.bytes);
+  }
+}
+
 TEST_CASE("of Hopper alone, and not of what was measured") {
   CHECK(HasWorkspaceForm({.compute_capability = 90}));
   CHECK_FALSE(HasWorkspaceForm({.compute_capability = 80}));

@@ -54,7 +54,7 @@ constexpr auto kByConvolution = [](const ConvolutionWorkspace& a, const Convolut
 
 auto MembersOf(const Convolution& c) {
   return std::tie(c.pass, c.dtype, c.input, c.weight, c.output, c.stride, c.padding, c.dilation,
-                  c.groups, c.is_transposed);
+                  c.groups, c.is_transposed, c.is_channels_last);
 }
 
 }  // namespace

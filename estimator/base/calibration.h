@@ -18,7 +18,7 @@ namespace onnxfit {
 // The three calls that a convolution makes of cuDNN in a training step.
 enum class ConvolutionPass : uint8_t { kForward, kDataGradient, kWeightGradient };
 
-// A call of cuDNN, by all that its workspace depends on.  Dims are NCHW (NCDHW), contiguous.
+// A call of cuDNN, by all that its workspace depends on.  Dims are in the order NCHW (NCDHW).
 struct Convolution {
   ConvolutionPass pass = ConvolutionPass::kForward;
   DType dtype = DType::kFloat32;  // of all three tensors
@@ -29,7 +29,8 @@ struct Convolution {
   std::vector<int64_t> padding;
   std::vector<int64_t> dilation;
   int64_t groups = 1;
-  bool is_transposed = false;  // `input` and `output` are then those of the transposed one
+  bool is_transposed = false;     // `input` and `output` are then those of the transposed one
+  bool is_channels_last = false;  // all three tensors lie in the order NHWC (NDHWC), else in NCHW
 
   bool operator==(const Convolution&) const = default;
   bool operator<(const Convolution& other) const;  // member by member

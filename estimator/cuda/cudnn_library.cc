@@ -94,12 +94,23 @@ std::vector<int64_t> ContiguousStrides(const Dims& dims) {
   return strides;
 }
 
-CudnnDescriptor Tensor(const CudnnCalls& calls, int64_t name, DType dtype, const Dims& dims) {
+// Of dims in the order NCHW.
+std::vector<int64_t> ChannelsLastStrides(const Dims& dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  int64_t step = dims[1];
+  for (size_t i = dims.size(); i-- > 2;) step = (strides[i] = step) * dims[i];
+  strides[0] = step;
+  return strides;
+}
+
+CudnnDescriptor Tensor(const CudnnCalls& calls, int64_t name, const Convolution& convolution,
+                       const Dims& dims) {
   CudnnDescriptor tensor(calls, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, name);
-  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CudnnType(dtype));
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CudnnType(convolution.dtype));
   tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims);
-  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, ContiguousStrides(dims));
+  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES,
+             convolution.is_channels_last ? ChannelsLastStrides(dims) : ContiguousStrides(dims));
   tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
   tensor.Finalize("a convolution's tensor");
   return tensor;
@@ -244,9 +255,9 @@ std::optional<ConvolutionPlan> PlanConvolution(const CudnnDevice& device,
                                                const Convolution& convolution) {
   const CudnnCalls& calls = device.calls();
   const Convolution call = AsCudnnSees(convolution);
-  CudnnDescriptor x = Tensor(calls, kX, call.dtype, call.input);
-  CudnnDescriptor w = Tensor(calls, kW, call.dtype, call.weight);
-  CudnnDescriptor y = Tensor(calls, kY, call.dtype, call.output);
+  CudnnDescriptor x = Tensor(calls, kX, call, call.input);
+  CudnnDescriptor w = Tensor(calls, kW, call, call.weight);
+  CudnnDescriptor y = Tensor(calls, kY, call, call.output);
   CudnnDescriptor window = Window(calls, call);
   CudnnDescriptor operation = Operation(calls, call, x, w, y, window);
   CudnnDescriptor graph = Graph(device, operation);

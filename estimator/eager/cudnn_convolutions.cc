@@ -134,11 +134,13 @@ bool AsksCudnn(const Program& program, const AtenCall& call) {
 
 std::optional<Convolution> ConvolutionOf(const Program& program, const AtenCall& call,
                                          ConvolutionPass pass) {
-  if (!AsksCudnn(program, call) || LiesChannelsLast(program, call)) return std::nullopt;
+  if (!AsksCudnn(program, call)) return std::nullopt;
   std::optional<Convolution> convolution =
       ForwardOf(TypeOf(program, call.inputs[0]), TypeOf(program, call.inputs[1]),
                 TypeOf(program, call.outputs[0]), call.ints);
-  if (convolution) convolution->pass = pass;
+  if (!convolution) return std::nullopt;
+  convolution->pass = pass;
+  convolution->is_channels_last = LiesChannelsLast(program, call);
   return convolution;
 }
 

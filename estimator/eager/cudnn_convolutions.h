@@ -25,8 +25,7 @@ bool AsksCudnn(const StridedType& x, const StridedType& weight, const TensorType
 // REQUIRES, as below: `program` as Dispatch leaves it.
 bool AsksCudnn(const Program& program, const AtenCall& call);
 
-// That call of it.  nullopt where the file does not say all: its padding is uneven, or its tensors
-// lie in the order NHWC.
+// That call of it.  nullopt where the file does not say all: its padding is uneven.
 std::optional<Convolution> ConvolutionOf(const Program& program, const AtenCall& call,
                                          ConvolutionPass pass);
 

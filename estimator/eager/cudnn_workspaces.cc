@@ -77,6 +77,34 @@ int64_t CopiesInNhwc(const Convolution& c) {
   return CheckedAdd(tensors, CheckedAdd(weight, kBesideCopies));
 }
 
+// Tensors that lie in the order NHWC are read where they are, but for channels that do not fill
+// 16 bytes: such tensors are copied, with channels that do, and the weight with them.  Kernels of
+// the forward pass take few channels of x as they are.  None of weights' gradients: what these sum
+// up in parts follows no form (42 % ask for nothing, half of the others for less than 2 MB).
+int64_t CopiesOfUnfilled(const Convolution& c) {
+  constexpr int64_t kFewChannels = 8;
+  constexpr int64_t kVectorBits = 128;
+  const int64_t width = kVectorBits / BitsOf(c.dtype);
+  const auto is_filled = [&](const Dims& dims) { return dims[1] % width == 0; };
+  const auto filled = [&](Dims dims, bool is_weight) {
+    if (is_weight) dims[0] = RoundUp(dims[0], width);
+    dims[1] = RoundUp(dims[1], width);
+    return BytesOf(TensorType{c.dtype, std::move(dims)});
+  };
+  const bool is_read = c.pass == ConvolutionPass::kForward && c.input[1] < kFewChannels;
+  const bool copies_input = !is_read && !is_filled(c.input);
+  const bool copies_output = !is_filled(c.output);
+  if (!copies_input && !copies_output) return 0;
+  const int64_t tensors = CheckedAdd(copies_input ? filled(c.input, false) : 0,
+                                     copies_output ? filled(c.output, false) : 0);
+  return CheckedAdd(CheckedAdd(tensors, filled(c.weight, true)), kBesideCopies);
+}
+
+int64_t FormedInNhwc(const Convolution& c) {
+  const bool is_plain = c.groups == 1 && !c.is_transposed && AreaOfWindow(c) > 1;
+  return is_plain && c.pass != ConvolutionPass::kWeightGradient ? CopiesOfUnfilled(c) : 0;
+}
+
 // A product for each sample, whose results are summed up in fp32, unless copies are much smaller.
 int64_t WeightGradientOfPoints(const Convolution& c) {
   const bool is_one =
@@ -94,6 +122,7 @@ bool HasWorkspaceForm(const DeviceProfile& device) { return MajorOf(device) == k
 
 int64_t FormedWorkspaceBytes(const Convolution& c) {
   if (c.dtype == DType::kFloat64) return 0;
+  if (c.is_channels_last) return FormedInNhwc(c);
   if (IsPointwise(c))
     return c.pass == ConvolutionPass::kWeightGradient ? WeightGradientOfPoints(c) : 0;
   if (c.pass != ConvolutionPass::kWeightGradient && HasFewChannels(c)) return 0;
@@ -102,28 +131,30 @@ int64_t FormedWorkspaceBytes(const Convolution& c) {
 
 namespace {
 
-std::optional<int64_t> FindMeasured(const std::optional<Convolution>& convolution,
-                                    const DeviceProfile& device) {
-  if (device.calibration == nullptr || !convolution) return std::nullopt;
+std::optional<int64_t> FindMeasured(const Convolution& convolution, const DeviceProfile& device) {
+  if (device.calibration == nullptr) return std::nullopt;
   const bool is_asked = device.calibration->basis != Basis::kMeasured;
-  if (is_asked && HasWorkspaceForm(device) && IsPointwise(*convolution)) {
-    return FormedWorkspaceBytes(*convolution);  // cublasLt's, which makes no plan without a card
+  if (is_asked && HasWorkspaceForm(device) && IsPointwise(convolution)) {
+    return FormedWorkspaceBytes(convolution);  // cublasLt's, which makes no plan without a card
   }
-  return FindWorkspace(*device.calibration, *convolution);
+  return FindWorkspace(*device.calibration, convolution);
 }
 
-// Where it was not measured.
-int64_t GuessedBytes(const std::optional<Convolution>& convolution, const DeviceProfile& device) {
-  return convolution && HasWorkspaceForm(device) ? FormedWorkspaceBytes(*convolution) : 0;
+bool IsMeasured(const std::optional<Convolution>& convolution, const DeviceProfile& device) {
+  return convolution && FindMeasured(*convolution, device);
 }
 
 }  // namespace
 
+int64_t WorkspaceBytes(const Convolution& convolution, const DeviceProfile& device) {
+  if (const auto measured = FindMeasured(convolution, device)) return *measured;
+  return HasWorkspaceForm(device) ? FormedWorkspaceBytes(convolution) : 0;
+}
+
 int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
                        const DeviceProfile& device) {
   const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
-  const std::optional<int64_t> measured = FindMeasured(convolution, device);
-  return measured ? *measured : GuessedBytes(convolution, device);
+  return convolution ? WorkspaceBytes(*convolution, device) : 0;
 }
 
 int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device) {
@@ -132,9 +163,9 @@ int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& dev
   for (size_t i = 0; i < passes.size(); ++i) {
     const AtenCall& call = program.calls[i];
     for (const ConvolutionPass pass : passes[i]) {
-      const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
-      if (FindMeasured(convolution, device)) continue;
-      most = std::max(most, CopiedBytes(program, call) - GuessedBytes(convolution, device));
+      if (IsMeasured(ConvolutionOf(program, call, pass), device)) continue;
+      most =
+          std::max(most, CopiedBytes(program, call) - WorkspaceBytes(program, call, pass, device));
     }
   }
   return most;
@@ -150,7 +181,7 @@ MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& 
       const auto convolution = ConvolutionOf(program, call, pass);
       if (convolution && !seen.insert(*convolution).second) continue;
       ++count.all;
-      if (FindMeasured(convolution, device)) ++count.measured;
+      if (IsMeasured(convolution, device)) ++count.measured;
     }
   }
   return count;

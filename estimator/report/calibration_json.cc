@@ -32,6 +32,7 @@ Json WorkspaceJson(const ConvolutionWorkspace& workspace) {
                {"dilation", c.dilation},
                {"groups", c.groups}};
   if (c.is_transposed) json["transposed"] = true;
+  if (c.is_channels_last) json["channels_last"] = true;
   json["bytes"] = workspace.bytes;
   return json;
 }
@@ -114,7 +115,9 @@ size_t ReadRank(const Json& json) {
 
 ConvolutionWorkspace ReadWorkspace(const Json& json) {
   const size_t rank = ReadRank(json);
-  const bool says_transposed = json.contains("transposed");
+  const auto says = [&](std::string_view name) {
+    return json.contains(name) && ReadSwitch(json, name);
+  };
   Convolution convolution = {.pass = ReadPass(json),
                              .dtype = ReadDType(json),
                              .input = ReadWholes(json, "input", rank),
@@ -124,7 +127,8 @@ ConvolutionWorkspace ReadWorkspace(const Json& json) {
                              .padding = ReadWholes(json, "padding", rank - 2),
                              .dilation = ReadWholes(json, "dilation", rank - 2),
                              .groups = ReadBytes(json, "groups"),
-                             .is_transposed = says_transposed && ReadSwitch(json, "transposed")};
+                             .is_transposed = says("transposed"),
+                             .is_channels_last = says("channels_last")};
   return {std::move(convolution), ReadBytes(json, "bytes")};
 }
 
