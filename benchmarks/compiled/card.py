@@ -3,7 +3,7 @@
     card.py h200                # how far; -v each run
     card.py h200 --check        # exit 1 where an estimate is not as card_h200_estimates.csv has it
     card.py h200 --update       # writes card_h200_estimates.csv
-    card.py h200 --take FILE.jsonl...    # writes card_h200.csv of what ../ways/card_truths.py wrote
+    card.py h200 --take FILE.jsonl...    # adds what ../ways/card_truths.py wrote to card_h200.csv
 
 Errors are percent of the most bytes of any step: allocated and reserved by Inductor's plan, and
 reserved by eager's.  `graph_pool` is what CUDA graphs have for themselves.
@@ -54,7 +54,8 @@ def row_of(truth):
 def take(path, files):
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     rows = [row_of(line) for line in lines if line.get("way") in WAYS and "steps" in line]
-    rows = {tuple(row[name] for name in KEY): row for row in rows}
+    before = read(path) if path.exists() else []
+    rows = {tuple(str(row[name]) for name in KEY): row for row in [*before, *rows]}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
