@@ -1,10 +1,12 @@
 """What PyTorch asks cuDNN for in each convolution of a list, on the card at hand: a file as
 `onnxfit verify --save` writes it.
 
-    measure.py calls.json card.json [--jobs N] [--seconds S]
+    measure.py calls.json card.json [--jobs N] [--seconds S] [--benchmark]
 
 Both memory formats, fp32 (with TF32, PyTorch's default) and bf16; forward and each of the two
 gradients by itself.  Processes share the card; those that S seconds do not see begin are left out.
+--benchmark: with torch.backends.cudnn.benchmark, which tries plans in the first call; each row has
+the most that it allocated then beside the result, too, as "tried".
 """
 
 import argparse
@@ -45,9 +47,23 @@ def workspace_in(events):
     return int(words[1][1:]) if len(words) == 3 and words[2] == "-1" else None
 
 
+def most_beside_result(events):
+    """Of all that lives at a time, the first allocation, the result, left out."""
+    sizes = [int(word[1:]) for word in events.split() if word[0] == "+"]
+    alive = most = 0
+    for word in events.split()[1:]:
+        if word[0] == "+":
+            alive += int(word[1:])
+        elif word[1:].isdigit() and int(word[1:]):
+            alive -= sizes[int(word[1:])]
+        most = max(most, alive)
+    return most
+
+
 def asked(call):
-    call()  # cuDNN's plan is made
-    return workspace_in(recorder.Recorder().of(call)[1])
+    """Workspace, and what the first call took, in which cuDNN's plan is made."""
+    first = recorder.Recorder().of(call)[1]
+    return workspace_in(recorder.Recorder().of(call)[1]), most_beside_result(first)
 
 
 def row_of(call, dtype, is_last, name, y, workspace):
@@ -63,36 +79,41 @@ def row_of(call, dtype, is_last, name, y, workspace):
             **({"channels_last": True} if is_last else {}), "bytes": workspace}
 
 
+def result_of(call):
+    """Its shape."""
+    x, weight = (torch.empty(shape, device="meta") for shape in call[:2])
+    return list(torch.ops.aten.convolution(x, weight, None, *call[2:]).shape)
+
+
 def rows_of(call, dtype, is_last):
-    form = FORMATS[is_last][len(call[0])]
-    x, weight = (made(shape, DTYPES[dtype], form) for shape in call[:2])
-    y = torch.ops.aten.convolution(x, weight, None, *call[2:])
-    gradient = torch.zeros_like(y)
+    form, shape = FORMATS[is_last][len(call[0])], result_of(call)
+    x, weight, gradient = (made(dims, DTYPES[dtype], form) for dims in (*call[:2], shape))
     for name, mask in PASSES.items():
-        workspace = asked((lambda: torch.ops.aten.convolution(x, weight, None, *call[2:]))
-                          if mask is None else
-                          lambda: torch.ops.aten.convolution_backward(
-                              gradient, x, weight, None, *call[2:], mask))
+        workspace, tried = asked(
+            (lambda: torch.ops.aten.convolution(x, weight, None, *call[2:])) if mask is None else
+            lambda: torch.ops.aten.convolution_backward(gradient, x, weight, None, *call[2:], mask))
         if workspace is not None:
-            yield row_of(call, dtype, is_last, name, list(y.shape), workspace)
+            row = row_of(call, dtype, is_last, name, shape, workspace)
+            yield {**row, "tried": tried} if torch.backends.cudnn.benchmark else row
 
 
 # --- All of them -----------------------------------------------------------------------------
 
-def runs_cudnn(call, dtype, is_last):
+def runs_cudnn(call, is_last):
     """Not channel by channel in the order NCHW, where PyTorch's own kernels run but for fp16."""
     return is_last or call[7] == 1 or call[7] != call[0][1]
 
 
 def jobs_of(calls):
     jobs = [(call, dtype, is_last) for is_last in FORMATS for call in calls for dtype in DTYPES
-            if len(call[0]) in FORMATS[is_last] and runs_cudnn(call, dtype, is_last)]
+            if len(call[0]) in FORMATS[is_last] and runs_cudnn(call, is_last)]
     random.Random(0).shuffle(jobs)
     return [jobs[i:i + CHUNK] for i in range(0, len(jobs), CHUNK)]
 
 
-def work(todo, done, end):
+def work(todo, done, end, benchmark):
     torch.set_num_threads(1)
+    torch.backends.cudnn.benchmark = benchmark
     while (chunk := todo.get()) is not None:
         rows = []
         for job in chunk if time.time() < end else []:
@@ -120,13 +141,14 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--benchmark", action="store_true")
     args = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     todo, done = spawn.Queue(), spawn.Queue()
     chunks = jobs_of(json.loads(args.calls.read_text()))
     for chunk in [*chunks, *[None] * args.jobs]:
         todo.put(chunk)
-    workers = [spawn.Process(target=work, args=(todo, done, time.time() + args.seconds))
+    workers = [spawn.Process(target=work, args=(todo, done, time.time() + args.seconds, args.benchmark))
                for _ in range(args.jobs)]
     for worker in workers:
         worker.start()
