@@ -13,4 +13,7 @@ int64_t EighWorkspaceBytes(int64_t n);
 // torch.linalg.qr of `n` rows: its factorization.  What makes Q of it asks for less.
 int64_t QrWorkspaceBytes(int64_t n);
 
+// torch.linalg.svd of `m` rows and `n` columns, with full_matrices=False.
+int64_t SvdWorkspaceBytes(int64_t m, int64_t n);
+
 }  // namespace onnxfit
