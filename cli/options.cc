@@ -280,6 +280,7 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
 constexpr std::string_view kOfTraining[] = {"--optimizer",
                                             "--optimizer-impl",
                                             "--optimizer-args",
+                                            "--galore",
                                             "--param-groups",
                                             "--training-args",
                                             "--loop",

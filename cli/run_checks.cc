@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/options.h"
@@ -110,7 +112,8 @@ void CheckMatrices(const Options& options) {
   const Strategy strategy = options.request.settings.ranks.strategy;
   if (strategy == Strategy::kNone || strategy == Strategy::kDdp) return;
   for (const Optimizer optimizer : OptimizersOf(options)) {
-    if (optimizer != Optimizer::kMuSgd && optimizer != Optimizer::kSoap) continue;
+    constexpr Optimizer kOfMatrices[] = {Optimizer::kMuSgd, Optimizer::kSoap, Optimizer::kGaLore};
+    if (std::ranges::find(kOfMatrices, optimizer) == std::end(kOfMatrices)) continue;
     throw Error({.where = "--strategy",
                  .text = fmt::format("expected ddp, or none, with {}, found {}",
                                      ToString(optimizer), ToString(strategy))});
@@ -126,6 +129,24 @@ void CheckMuSgd(const Options& options) {
   throw Error(
       {.where = "--param-groups",
        .text = fmt::format("expected ultralytics, whose musgd is, found {}", ToString(groups))});
+}
+
+// GaLore's groups are those of its layers, which adapters would freeze.
+void CheckGaLore(const Options& options) {
+  const std::vector<Optimizer> optimizers = OptimizersOf(options);
+  const bool is_asked = std::ranges::find(optimizers, Optimizer::kGaLore) != optimizers.end();
+  const auto refuse = [](std::string_view flag, std::string text, std::string hint) {
+    throw Error({.where = std::string(flag), .text = std::move(text), .hint = std::move(hint)});
+  };
+  if (!is_asked && IsGiven("--galore", options))
+    refuse("--galore", "expected beside -o galore, which is missing", "-o galore");
+  if (!is_asked) return;
+  const TrainingSettings& settings = options.request.settings;
+  if (settings.param_groups != ParamGroups::kOfLoop)
+    refuse("--param-groups",
+           fmt::format("expected galore's own, found {}", ToString(settings.param_groups)), "");
+  if (settings.lora.rank > 0)
+    refuse("--lora", "expected without -o galore, which trains the layers themselves", "-o adamw");
 }
 
 // Groups are of an optimizer that has all parameters.
@@ -339,6 +360,7 @@ void CheckRun(Options& options) {
   CheckGroups(options);
   CheckMatrices(options);
   CheckMuSgd(options);
+  CheckGaLore(options);
   CheckOptimizers(options);
   CheckSmoothing(options.request.settings, options.given);
   CheckMixup(options.request.settings);

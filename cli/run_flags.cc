@@ -169,6 +169,14 @@ void SetLora(const Typed& typed, Options& options) {
   lora.targets = NamesBehindColon(typed, "a rank and names of layers: 8:q_proj,v_proj");
 }
 
+// "128", "64:attn,mlp".
+void SetGaLore(const Typed& typed, Options& options) {
+  GaLoreSettings& galore = options.request.settings.galore;
+  galore.rank = ParseWhole(
+      {.place = typed.place, .text = typed.text.substr(0, typed.text.find(':'))}, 1, kMostRank);
+  galore.targets = NamesBehindColon(typed, "a rank and parts of layers' names: 128:attn,mlp");
+}
+
 // "4", "4:head".
 void SetTensorParallel(const Typed& typed, Options& options) {
   RankSettings& ranks = options.request.settings.ranks;
@@ -247,6 +255,11 @@ std::vector<Flag> RunFlags() {
        "a list of those that the optimizer is given: weight_decay (not 0; adamw's takes nothing), "
        "nesterov, amsgrad; or none",
        "none", SetOptimizerArgs},
+      {"--galore", "", "RANK[:NAMES]", kGroup,
+       "the rank to which -o galore projects gradients, and of which linear layers: those with "
+       "such "
+       "parts in their names (globs too; all-linear)",
+       "128:attn,mlp", SetGaLore},
       {"--param-groups", "", "G", kGroup,
        Choices(kParamGroups) +
            ": groups of parameters, of which weight decay leaves some out and which are stepped "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -77,6 +78,7 @@ constexpr ArgumentRow kArguments[] = {
     {kOptim, "adamw_torch_8bit", "--optimizer", "torchao-adamw-8bit"},
     // Which has half as many scales there: its blocks are of 256 elements.
     {kOptim, "adamw_torch_4bit", "--optimizer", "torchao-adamw-4bit"},
+    {kOptim, "galore_adamw", "--optimizer", "galore"},
 };
 
 std::map<std::string, std::string> ReadArguments(const std::string& path) {
@@ -208,8 +210,8 @@ void RefuseOptim(const std::string& path, const std::string& value) {
                .text = "expected an optimizer that --optimizer knows, found " + Quoted(value)});
 }
 
-// "momentum=0.9, nesterov = true"; 0 and false are as if they were not there (_parse_optim_args of
-// trainer_optimizer.py, which takes blanks out first).
+// "momentum=0.9, nesterov = true" (_parse_optim_args of trainer_optimizer.py, which takes blanks
+// out first).
 std::map<std::string, std::string> OptimArgs(const std::map<std::string, std::string>& arguments) {
   std::map<std::string, std::string> given;
   const auto found = arguments.find("optim_args");
@@ -219,13 +221,14 @@ std::map<std::string, std::string> OptimArgs(const std::map<std::string, std::st
   std::istringstream items(text);
   for (std::string item; std::getline(items, item, ',');) {
     const size_t equals = item.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string value = item.substr(equals + 1);
-    const bool is_true =
-        value == "true" || value == "True" || value == "yes" || IsValue(value, kNotZero);
-    if (is_true) given[item.substr(0, equals)] = value;
+    if (equals != std::string::npos) given[item.substr(0, equals)] = item.substr(equals + 1);
   }
   return given;
+}
+
+// 0 and false are as if they were not there.
+bool IsTrue(const std::string& value) {
+  return value == "true" || value == "True" || value == "yes" || IsValue(value, kNotZero);
 }
 
 // Those of optimizers of PyTorch's that keep more for it (_get_sgd, _get_rmsprop of
@@ -233,7 +236,8 @@ std::map<std::string, std::string> OptimArgs(const std::map<std::string, std::st
 void SetOptimArgs(const std::string& path, const std::map<std::string, std::string>& arguments,
                   Options& options) {
   const auto optim = arguments.find(std::string(kOptim));
-  const auto given = OptimArgs(arguments);
+  auto given = OptimArgs(arguments);
+  std::erase_if(given, [](const auto& item) { return !IsTrue(item.second); });
   if (optim == arguments.end() || given.empty()) return;
   if (optim->second == "rmsprop" && (given.contains("momentum") || given.contains("centered"))) {
     throw Error({.file = path,
@@ -248,6 +252,67 @@ void SetOptimArgs(const std::string& path, const std::map<std::string, std::stri
       decay != arguments.end() && IsValue(decay->second, kNotZero) ? "weight_decay" : "";
   if (given.contains("nesterov")) args += args.empty() ? "nesterov" : ",nesterov";
   if (!args.empty()) SetFlag("--optimizer-args", "optim_args", args, options);
+}
+
+// The glob of a regular expression that has nothing but letters, ".", ".*" and "\\."; "" of others.
+std::string GlobOf(std::string_view expression) {
+  std::string glob;
+  while (!expression.empty()) {
+    const bool is_any = expression.starts_with(".*");
+    const bool is_dot = expression.starts_with("\\.");
+    const char letter = expression.front();
+    const bool is_name = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
+    if (!is_any && !is_dot && !is_name && letter != '.') return "";
+    glob += is_any ? '*' : is_dot ? '.' : letter == '.' ? '?' : letter;
+    expression.remove_prefix(is_any || is_dot ? 2 : 1);
+  }
+  return glob;
+}
+
+// As --galore has them.  A name of a list picks the modules that have it in theirs, unless it is an
+// expression that matches all of theirs, as a text alone is (check_target_module_exists).
+std::string TargetsOf(const std::string& path, const std::string& argument,
+                      const std::string& told) {
+  if (told == "all-linear" || told == "all_linear") return "all-linear";
+  const bool is_list = told.starts_with('[');
+  std::string targets;
+  for (const std::string& target : is_list ? ReadTexts(told) : std::vector{told}) {
+    const bool is_part = is_list && target.find_first_of("*\\") == target.npos;
+    const std::string glob = is_part ? target : GlobOf(target);
+    const bool is_known = !glob.empty() && glob.find_first_of(",:") == glob.npos;
+    if (!is_known) {
+      throw Error({.file = path,
+                   .where = argument,
+                   .text = "expected names of modules, or expressions of letters, '.' and '.*', "
+                           "found " +
+                           Quoted(target),
+                   .hint = "leave it out, and type --galore RANK:NAMES"});
+    }
+    targets += (targets.empty() ? "" : ",") + glob;
+  }
+  return targets;
+}
+
+// _get_galore_optimizer of trainer_optimizer.py.
+void SetGaLoreArgs(const std::string& path, const std::map<std::string, std::string>& arguments,
+                   Options& options) {
+  const std::string modules = "optim_target_modules";
+  const auto refuse = [&](const std::string& where, const std::string& expected,
+                          const std::string& found) {
+    throw Error(
+        {.file = path, .where = where, .text = "expected " + expected + ", found " + found});
+  };
+  const auto told = arguments.find(modules);
+  if (told == arguments.end()) {
+    refuse(modules, "names of modules, or all-linear, which galore_adamw asks for", "none");
+  }
+  const auto given = OptimArgs(arguments);
+  const auto kind = given.find("proj_type");
+  if (kind != given.end() && kind->second != "std")
+    refuse("optim_args", "proj_type=std", Quoted(kind->second));
+  const auto rank = given.find("rank");
+  const std::string text = rank == given.end() ? "128" : rank->second;
+  SetFlag("--galore", "optim_args", text + ":" + TargetsOf(path, modules, told->second), options);
 }
 
 }  // namespace
@@ -267,6 +332,8 @@ void SetTrainingArguments(const Typed& typed, Options& options) {
     SetFlag(row.flag, argument->first, row.text.empty() ? argument->second : row.text, options);
   }
   SetOptimArgs(typed.text, arguments, options);
+  if (optim != arguments.end() && optim->second == "galore_adamw")
+    SetGaLoreArgs(typed.text, arguments, options);
 }
 
 }  // namespace onnxfit

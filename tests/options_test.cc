@@ -570,7 +570,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "nadam, radam, adamax, ademamix-32bit, ademamix-8bit, paged-ademamix-32bit, "
        "paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, adagrad-8bit, "
        "torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, timm-lion, timm-adopt, "
-       "timm-lamb, adadelta, asgd, prodigy, musgd, soap or muon, found 'adamv' "
+       "timm-lamb, adadelta, asgd, prodigy, musgd, soap, galore or muon, found 'adamv' "
        "(did you mean 'adam'?)"},
       {{"m", "--param-groups", "matrices", "-o", "muon"},
        "--param-groups: expected an optimizer that takes all parameters, found muon (try: -o "
@@ -583,6 +583,16 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "--param-groups: expected ultralytics, whose musgd is, found one"},
       {{"m", "--strategy", "fsdp", "--world", "8", "-o", "soap"},
        "--strategy: expected ddp, or none, with soap, found fsdp"},
+      {{"m", "--strategy", "zero2", "-o", "galore"},
+       "--strategy: expected ddp, or none, with galore, found zero2"},
+      {{"m", "--galore", "64"},
+       "--galore: expected beside -o galore, which is missing (try: -o galore)"},
+      {{"m", "-o", "galore", "--galore", "64:"},
+       "--galore: expected a rank and parts of layers' names: 128:attn,mlp, found '64:'"},
+      {{"m", "-o", "galore", "--lora", "8"},
+       "--lora: expected without -o galore, which trains the layers themselves (try: -o adamw)"},
+      {{"m", "-o", "galore", "--param-groups", "matrices"},
+       "--param-groups: expected galore's own, found matrices"},
       {{"m", "--mixup"},
        "--mixup: expected --loop timm with its own loss, and no --labels or --eval-batch (try: "
        "--loop timm)"},

@@ -62,6 +62,16 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
     {"param_groups", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.param_groups = ParamGroups::kMatrices; }},
+    {"galore.rank", kBlocksWithNorms,
+     [](TrainingSettings& s) {
+       s.optimizer = Optimizer::kGaLore;
+       s.galore.rank = 8;
+     }},
+    {"galore.targets", kBlocksWithNorms,
+     [](TrainingSettings& s) {
+       s.optimizer = Optimizer::kGaLore;
+       s.galore.targets = {"head"};
+     }},
     {"optimizer_args", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer_args = kAmsgrad; }},
     {"clip_grad", "lenet.onnxtxt", [](TrainingSettings& s) { s.clip_grad = true; }},
     {"ema", "lenet.onnxtxt", [](TrainingSettings& s) { s.ema = true; }},
@@ -219,8 +229,10 @@ TEST_CASE("every field has a row above") {
   const auto& [framework, device, precision, optimizer, impl, args, groups, clip, ema, in_backward,
                mode, loss, smoothing, mixup, output, labels, channels_last, in_place, out_of_place,
                batch_norm, dropout, placed, assumed, attention, loop, freeze, checkpoint, reentrant,
-               compile, graphs, lora, quantize, ranks, evaluation, is_evaluation, steps] = settings;
+               compile, graphs, lora, quantize, galore, ranks, evaluation, is_evaluation, steps] =
+      settings;
   const auto& [quantization, quantized_layers] = quantize;
+  const auto& [projected_rank, projected_layers] = galore;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
   const auto& [library, zero_grad, hold_outputs, prefetch, accumulate] = loop;
@@ -229,6 +241,7 @@ TEST_CASE("every field has a row above") {
                persists] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
+  CHECK(projected_rank > rank);
   CHECK_FALSE(is_evaluation);
   CHECK(steps > accumulate);
   CHECK(world > steps);

@@ -55,6 +55,32 @@ TEST_CASE("arguments of an optimizer may have blanks between them") {
   CHECK(options.request.settings.optimizer_args == kNesterov);
 }
 
+TEST_CASE("GaLore is told its rank by the Trainer, and its layers by their names") {
+  const auto told = [](const std::string& others) {
+    return Parse(R"({"optim": "galore_adamw", "optim_target_modules": )" + others + "}");
+  };
+  const auto targets = [&](const std::string& modules) {
+    return told(modules).request.settings.galore.targets;
+  };
+  using Names = std::vector<std::string>;
+  const Options options =
+      told(R"(["attn", "mlp"], "optim_args": "rank=64, update_proj_gap=100, scale=0.10")");
+  CHECK(options.request.settings.optimizer == Optimizer::kGaLore);
+  CHECK(options.request.settings.galore.rank == 64);
+  CHECK(options.request.settings.galore.targets == Names{"attn", "mlp"});
+  CHECK(told(R"(["attn"])").request.settings.galore.rank == 128);
+  CHECK(targets(R"("all_linear")") == Names{"all-linear"});
+  CHECK(targets(R"([".*.attn.*", ".*\\.mlp\\.fc1"])") == Names{"*?attn*", "*.mlp.fc1"});
+  CHECK(targets(R"(".*q_proj")") == Names{"*q_proj"});
+  CHECK_THROWS_WITH_AS(targets(R"(".*(q|k)_proj")"), doctest::Contains("--galore"), Error);
+  CHECK_THROWS_WITH_AS(told(R"(["attn"], "optim_args": "proj_type=right")"),
+                       doctest::Contains("expected proj_type=std"), Error);
+  CHECK_THROWS_WITH_AS(Parse(R"({"optim": "galore_adamw"})"),
+                       doctest::Contains("optim_target_modules"), Error);
+  CHECK_THROWS_WITH_AS(Parse(R"({"optim": "galore_adamw_layerwise"})"),
+                       doctest::Contains("found 'galore_adamw_layerwise'"), Error);
+}
+
 TEST_CASE("a mode compiles, whose graphs are its own") {
   const auto settings = [](const std::string& mode) {
     return Parse(R"({"torch_compile_mode": ")" + mode + "\"}").request.settings;

@@ -1,5 +1,7 @@
 """Optimizers: how each is made of a model."""
 
+from networks import NotForThis
+
 
 def trainable(model):
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -119,6 +121,47 @@ def soap(model):
     return SOAP(trainable(model), precondition_frequency=1)
 
 
+def galore(*told):
+    """galore_torch's AdamW.  Bases are found in every step: with its default each 200th is such
+    one."""
+    def make(model):
+        from galore_torch import GaLoreAdamW
+        return GaLoreAdamW(galore_groups(model, *told), lr=1e-3, no_deprecation_warning=True)
+    return make
+
+
+def galore_groups(model, rank, *names):
+    """As transformers' Trainer has them (_setup_low_rank_optimizer), but with its Conv1D, which are
+    linear layers, too."""
+    import linalg_of_card
+    linalg_of_card.use()
+    targets = {f"{path}.weight" for path, module in model.named_modules() if is_linear(module)
+               and (names == ("all-linear",) or any(name in path for name in names))}
+    others, projected = [[p for name, p in model.named_parameters() if (name in targets) == is_one]
+                         for is_one in (False, True)]
+    if not projected:
+        raise NotForThis("no linear layers of such names")
+    return [{"params": others},
+            {"params": projected, "rank": int(rank), "update_proj_gap": 1, "scale": 0.25,
+             "proj_type": "std"}]
+
+
+def galore_in_backward(*told):
+    """One for each parameter, as the Trainer has its layerwise ones."""
+    def make(model):
+        from galore_torch import GaLoreAdamW
+        return step_in_backward({
+            p: GaLoreAdamW([{**group, "params": [p]}], lr=1e-3, no_deprecation_warning=True)
+            for group in galore_groups(model, *told) for p in group["params"]})
+    return make
+
+
+def is_linear(module):
+    import torch
+    from transformers.pytorch_utils import Conv1D
+    return isinstance(module, (torch.nn.Linear, Conv1D))
+
+
 class Both:
     """Two optimizers, which are asked one after the other."""
 
@@ -160,12 +203,16 @@ class Nothing:
 def in_backward(model):
     """docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html"""
     import torch
-    of = {p: torch.optim.AdamW([p], lr=1e-3, foreach=False) for p in trainable(model)}
+    return step_in_backward({p: torch.optim.AdamW([p], lr=1e-3, foreach=False)
+                             for p in trainable(model)})
 
+
+def step_in_backward(of):
+    """`of` each parameter its optimizer."""
     def step(parameter):
         of[parameter].step()
         of[parameter].zero_grad()
-    for parameter in trainable(model):
+    for parameter in of:
         parameter.register_post_accumulate_grad_hook(step)
     return Nothing()
 

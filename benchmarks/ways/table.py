@@ -6,7 +6,8 @@ from typing import NamedTuple
 # as in ../zoo.
 VERSIONS = {"peft": "0.21.2", "bitsandbytes": "0.50.2", "accelerate": "1.15.0",
             "schedulefree": "1.4.1", "lion-pytorch": "0.2.5", "lightning": "2.6.6",
-            "prodigyopt": "1.1.2", "ultralytics": "8.4.190", "deepspeed": "0.19.8"}
+            "prodigyopt": "1.1.2", "ultralytics": "8.4.190", "deepspeed": "0.19.8",
+            "galore-torch": "1.0"}
 
 FP32, AMP = (4, "fp32"), (8, "amp-bf16")  # batch, precision
 BOTH, ONE, FP16 = [FP32, AMP], [FP32], [(8, "amp-fp16")]
@@ -169,6 +170,15 @@ WAYS = {
                                "--optimizer-args weight_decay"),
     "prodigy": of_optimizer("prodigy", "prodigy"),
     "soap": of_optimizer("soap", "soap"),
+    "galore": Way("--galore 16:all-linear", optimizer="optimizers:galore:16:all-linear",
+                  optimizer_flag="galore", settings=[*BOTH, (8, "bf16")],
+                  networks=FOR_OPTIMIZERS),
+    "galore-attn-mlp": Way(optimizer="optimizers:galore:128:attn:mlp", optimizer_flag="galore",
+                           networks=["gpt2", "transformers.llama", "transformers.qwen2_moe",
+                                     "timm.swinv2_cr_tiny_224"]),
+    "galore-in-backward": of_optimizer(
+        "galore", "galore_in_backward:16:all-linear",
+        "--galore 16:all-linear --optimizer-in-backward"),
     "musgd": of_optimizer("musgd", "musgd", "--optimizer-args weight_decay"),
     "paged-adamw": of_optimizer("paged-adamw-32bit", "of_bitsandbytes:PagedAdamW"),
     "paged-adamw-8bit": of_optimizer("paged-adamw-8bit", "of_bitsandbytes:PagedAdamW8bit"),
@@ -304,6 +314,8 @@ WAYS = {
     "trainer-lion-8bit": in_trainer("lion-8bit", "lion_8bit"),
     "trainer-rmsprop-8bit": in_trainer("rmsprop-8bit", "rmsprop_bnb_8bit"),
     "trainer-ademamix-8bit": in_trainer("ademamix-8bit", "ademamix_8bit"),
+    "trainer-galore": Way("--loop trainer --galore 16:all-linear", loop="trainers:trainer_galore",
+                          optimizer_flag="galore", networks=FOR_OPTIMIZERS),
     "trainer-accumulate": Way("--loop trainer --accumulate 2",
                               loop="trainers:trainer_accumulate", settings=LARGER),
     "trainer-fp16": Way("--loop trainer", loop="trainers:trainer", settings=FP16),

@@ -167,6 +167,20 @@ def trainer_with(optim):
     return lambda *what: trainer(*what, optim=optim)
 
 
+def trainer_galore(*what):
+    """Whose bases are found in every step, of 200 by its default."""
+    import linalg_of_card
+    import torch
+    linalg_of_card.use()
+    model = inner(what[1])
+    names = dict(model.named_parameters())
+    if not any(isinstance(module, torch.nn.Linear) and f"{path}.weight" in names
+               for path, module in model.named_modules()):
+        raise NotForThis("no nn.Linear with a weight of its own")
+    return trainer(*what, optim="galore_adamw", optim_target_modules="all-linear",
+                   optim_args="rank=16, update_proj_gap=1, scale=0.25")
+
+
 def trainer_accumulate(*what):
     return trainer(*what, gradient_accumulation_steps=2)
 

@@ -59,8 +59,9 @@ enum class Optimizer : uint8_t {
   kAdadelta,
   kAsgd,
   kProdigy,
-  kMuSgd,  // as ultralytics builds it: nesterov, Muon's iteration for matrices and kernels
-  kSoap,   // whose bases are updated in every step that is played
+  kMuSgd,   // as ultralytics builds it: nesterov, Muon's iteration for matrices and kernels
+  kSoap,    // whose bases are updated in every step that is played
+  kGaLore,  // the same of its projections; AdamW as galore_torch writes it
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -220,6 +221,7 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"prodigy", Optimizer::kProdigy},
     {"musgd", Optimizer::kMuSgd},
     {"soap", Optimizer::kSoap},
+    {"galore", Optimizer::kGaLore},
     {"muon", Optimizer::kMuon},
 };
 
@@ -361,6 +363,12 @@ struct LoraSettings {
   bool dora = false;                      // weights of their own for magnitudes (use_dora=True)
 };
 
+// Linear layers whose gradients GaLore projects to `rank`.
+struct GaLoreSettings {
+  int64_t rank = 128;                     // transformers' default
+  std::vector<std::string> targets = {};  // parts of layers' names, or globs; none: kGaLoreTargets
+};
+
 struct QuantizeSettings {
   Quantization kind = Quantization::kNone;
   std::vector<std::string> targets = {};  // globs of layers; none: those that transformers takes
@@ -495,6 +503,7 @@ struct TrainingSettings {
   bool cuda_graphs = false;  // of what is compiled: torch.compile(mode="reduce-overhead")
   LoraSettings lora = {};
   QuantizeSettings quantize = {};
+  GaLoreSettings galore = {};
   RankSettings ranks = {};
   EvaluationSettings evaluation = {};
   bool is_evaluation = false;  // the run of kEval behind a step of training, with its loss

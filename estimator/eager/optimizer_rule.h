@@ -83,6 +83,7 @@ struct UpdateStep {
     kAnew,    // statements behind are those of another loop over the parameters
     kMuon,    // local = muon_update of all (muon_batches.h)
     kSoap,    // a turn of SOAP's loop (soap_step.h)
+    kGaLore,  // the same of GaLore's (galore_step.h)
   };
   Type type = Type::kEnd;
   Local local = Local::kRoot;
@@ -115,6 +116,7 @@ inline constexpr UpdateStep kMakeStates = {.type = UpdateStep::Type::kStates};
 inline constexpr UpdateStep kUpdateByMuon = {.type = UpdateStep::Type::kMuon,
                                              .local = Local::kUpdate};
 inline constexpr UpdateStep kTurnOfSoap = {.type = UpdateStep::Type::kSoap};
+inline constexpr UpdateStep kTurnOfGaLore = {.type = UpdateStep::Type::kGaLore};
 inline constexpr UpdateStep kLoopAnew = {.type = UpdateStep::Type::kAnew};
 
 using OptimizerSteps = std::array<UpdateStep, 32>;

@@ -145,6 +145,16 @@ std::vector<std::span<const UpdateStep>> LoopsOf(const OptimizerRule& rule) {
   return loops;
 }
 
+// By parameter.
+std::vector<Dims> ProjectedShapes(const Program& program) {
+  std::vector<Dims> shapes(program.parameters.size());
+  for (const ProjectedMatrix& matrix : program.projected) {
+    const auto found = std::ranges::find(program.parameters, matrix.parameter);
+    shapes[Index(found - program.parameters.begin())] = matrix.dims;
+  }
+  return shapes;
+}
+
 void CheckInBackward(const TrainingSettings& settings) {
   const bool is_told = settings.optimizer_impl || settings.optimizer == Optimizer::kNone;
   if (!is_told && !HasImpl(settings.optimizer, OptimizerImpl::kForLoop, settings.framework)) {
@@ -197,6 +207,7 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       averaged_(calls),
       label_(machine_.AddLabel("optimizer temporary")),
       soap_(calls, label_),
+      galore_(calls, label_, ProjectedShapes(calls.program()), settings.galore.rank),
       has_states_(gradients.size()),
       kept_(gradients.size(), kNoTensor) {}
 
@@ -325,6 +336,7 @@ void OptimizerStep::StepGroup(const Group& group) {
 void OptimizerStep::ReturnFromStep() {
   for (size_t local = 0; local < kLocals; ++local) BindLocal(static_cast<Local>(local), {});
   soap_.Return();
+  galore_.Return();
 }
 
 // The parameters that have a gradient, in those lists for which the statements of a step
@@ -389,6 +401,10 @@ void OptimizerStep::Take(const OptimizerRule& rule, const UpdateStep& step,
     case UpdateStep::Type::kSoap:
       for (const size_t parameter : group)
         soap_.Turn(parameter, NameOf(parameter), TypeOf(parameter));
+      return;
+    case UpdateStep::Type::kGaLore:
+      for (const size_t parameter : group)
+        galore_.Turn(parameter, NameOf(parameter), TypeOf(parameter));
       return;
     case UpdateStep::Type::kAlias: {
       const std::vector<TensorId> same = locals_[static_cast<size_t>(step.from)];

@@ -17,6 +17,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/eager/galore_step.h"
 #include "estimator/eager/machine.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/soap_step.h"
@@ -177,6 +178,7 @@ class OptimizerStep {
   AveragedModel averaged_;
   LabelId label_;  // of temporaries
   Soap soap_;
+  GaLore galore_;
   TensorId norm_ = kNoTensor;               // of the gradients, where the loop holds it
   std::set<std::string_view> shared_made_;  // names of states
   std::vector<bool> has_states_;            // by parameter

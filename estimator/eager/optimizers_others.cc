@@ -1,7 +1,8 @@
 // Sources, each row by recorded events: the authors' lion-pytorch 0.2.5, transformers 5.17.0
 // (optimization.py), schedulefree 1.4.1 (adamw_schedulefree.py, sgd_schedulefree.py); timm 1.0.31
 // (optim/lion.py, adopt.py, lamb.py), prodigyopt 1.1.2 (prodigy.py) and ultralytics 8.4.190
-// (optim/muon.py), by their sources and peaks.  SOAP's is in soap_step.h.
+// (optim/muon.py), by their sources and peaks.  SOAP's is in soap_step.h, GaLore's
+// in galore_step.h.
 #include "estimator/eager/optimizer_rows.h"
 
 namespace onnxfit {
@@ -95,6 +96,12 @@ constexpr OptimizerRule kOtherOptimizers[] = {
      .states_made = StatesMade::kByStatement,
      .in_step_itself = true,
      .steps = {kTurnOfSoap}},
+
+    {.optimizer = Optimizer::kGaLore,
+     .impl = OptimizerImpl::kForLoop,
+     .states_made = StatesMade::kByStatement,
+     .in_step_itself = true,
+     .steps = {kTurnOfGaLore}},
 
     OfMuSgd(0),
     OfMuSgd(kWeightDecay),

@@ -73,7 +73,8 @@ void CheckRequest(const EstimateRequest& request) {
                            ToString(settings.optimizer)),
                fmt::format("--optimizer {}, which keeps more", ToString(rule.of_others)));
   }
-  if (settings.optimizer == Optimizer::kMuSgd || settings.optimizer == Optimizer::kSoap) {
+  constexpr Optimizer kOfMatrices[] = {Optimizer::kMuSgd, Optimizer::kSoap, Optimizer::kGaLore};
+  if (std::ranges::find(kOfMatrices, settings.optimizer) != std::end(kOfMatrices)) {
     RefuseForm("--optimizer",
                fmt::format("expected one whose states do not depend on matrices with --params, "
                            "found '{}'",

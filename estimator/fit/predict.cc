@@ -26,6 +26,7 @@
 #include "estimator/program/adapters.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/loss.h"
+#include "estimator/program/projected_matrices.h"
 #include "estimator/program/quantized_layers.h"
 #include "estimator/program/tensor_parallel.h"
 #include "estimator/program/ties.h"
@@ -218,6 +219,9 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   if (!IsFullySharded(settings.ranks.strategy)) JoinTies(run.program);
   if (settings.ranks.tensor_parallel > 1) {
     ShareLayers(run.program, settings.ranks, run.file->graph.path);
+  }
+  if (settings.optimizer == Optimizer::kGaLore) {
+    run.program.projected = MatricesToProject(run.program, settings, run.file->graph.path);
   }
   CheckTrainable(run.file->graph, run.program, settings);
   return run;

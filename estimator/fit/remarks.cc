@@ -281,6 +281,17 @@ constexpr bool IsOfTorchao(Optimizer optimizer) {
          optimizer == Optimizer::kTorchaoAdamWFp8;
 }
 
+std::string GaLoreAssumption(const Program& program, int64_t rank) {
+  if (program.projected.empty()) return "";
+  return fmt::format(
+      "GaLore projects gradients of {} of {} parameters to rank {}, the first {}; it finds bases "
+      "in "
+      "every step here; with update_proj_gap=200 each 200th is such one; workspaces of svd are "
+      "those of CUDA 13.0's cuSOLVER",
+      program.projected.size(), program.parameters.size(), rank,
+      program.values[Index(program.projected.front().parameter)].name);
+}
+
 // "" where one optimizer steps all parameters, by calls of PyTorch's.
 std::string OptimizerAssumption(const Program& program, const TrainingSettings& settings) {
   if (settings.mode != Mode::kTrain) return "";
@@ -293,6 +304,8 @@ std::string OptimizerAssumption(const Program& program, const TrainingSettings& 
            "is "
            "such one; workspaces of eigh and qr are those of CUDA 13.0's cuSOLVER";
   }
+  if (settings.optimizer == Optimizer::kGaLore)
+    return GaLoreAssumption(program, settings.galore.rank);
   if (settings.optimizer == Optimizer::kProdigy) {
     return "Prodigy keeps a copy of every parameter; of one that is all zeros it keeps a number";
   }

@@ -124,6 +124,13 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_impl); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_args); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.param_groups); }},
+    // Which matrices GaLore projects is of the program.
+    {ReadBy::kProgram,
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.optimizer == Optimizer::kGaLore);
+       key.Add(s.galore.targets);
+     }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.galore.rank); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.clip_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.ema); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_in_backward); }},

@@ -190,14 +190,6 @@ void SayAdapted(Program& program, const std::vector<LinearLayer>& layers,
                   layers.size(), layers[first].path, trained));
 }
 
-// transformers' Conv1D, whose weight lies the other way than nn.Linear's.
-bool IsConv1d(const Program& program, const LinearLayer& layer) {
-  if (layer.runs.empty()) return false;
-  const AtenCall& product = program.calls[Index(layer.runs.front().product)];
-  const Dims& dims = program.values[Index(layer.weight)].type.dims;
-  return product.op == "addmm" && dims == Dims{layer.in_features, layer.out_features};
-}
-
 // Behind a dropout, DoRA multiplies by nn.Parameter(weight.T), which asks for a gradient, as nobody
 // meant it to (peft 0.21.2, utils/other.py, transpose).
 void SayUncounted(Program& program, const std::vector<LinearLayer>& layers,

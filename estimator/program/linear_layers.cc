@@ -258,6 +258,13 @@ class Finder {
 
 std::vector<LinearLayer> FindLinearLayers(const Program& program) { return Finder(program).Find(); }
 
+bool IsConv1d(const Program& program, const LinearLayer& layer) {
+  if (layer.runs.empty()) return false;
+  const AtenCall& product = program.calls[Index(layer.runs.front().product)];
+  const Dims& dims = program.values[Index(layer.weight)].type.dims;
+  return product.op == "addmm" && dims == Dims{layer.in_features, layer.out_features};
+}
+
 // --- Which of them --------------------------------------------------------------------------
 
 namespace {

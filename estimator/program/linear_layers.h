@@ -40,6 +40,9 @@ struct LinearLayer {
 // O(calls × depth of modules).
 std::vector<LinearLayer> FindLinearLayers(const Program& program);
 
+// transformers' Conv1D, whose weight lies the other way than nn.Linear's.
+bool IsConv1d(const Program& program, const LinearLayer& layer);
+
 std::vector<std::string> PathsOf(const std::vector<LinearLayer>& layers);
 
 // By index into `layers`.  "q_proj" picks all layers whose last name that is, as in peft; globs are

@@ -71,10 +71,23 @@ bool IsForMuon(Optimizer optimizer, size_t dims) {
   return optimizer == Optimizer::kMuSgd && (dims == 2 || dims == 4);
 }
 
+// Those that are stepped as they are come first: transformers 5.17.0, trainer_optimizer.py,
+// _setup_low_rank_optimizer, and GaLore's README.
+std::vector<ParameterGroup> GaLoreGroupsOf(const Program& program) {
+  std::set<NameId> projected;
+  for (const ProjectedMatrix& matrix : program.projected) projected.insert(matrix.parameter);
+  std::vector<ParameterGroup> groups(2);
+  for (size_t i = 0; i < program.parameters.size(); ++i)
+    groups[projected.contains(program.parameters[i]) ? 1 : 0].parameters.push_back(i);
+  std::erase_if(groups, [](const ParameterGroup& group) { return group.parameters.empty(); });
+  return groups;
+}
+
 }  // namespace
 
 std::vector<ParameterGroup> ParameterGroupsOf(const Program& program,
                                               const TrainingSettings& settings) {
+  if (settings.optimizer == Optimizer::kGaLore) return GaLoreGroupsOf(program);
   const ParamGroups kind = KindOf(settings);
   const std::set<NameId> of_layer_norm = OfNorms(program, /*all=*/false);
   const std::set<NameId> of_norms = OfNorms(program, /*all=*/true);

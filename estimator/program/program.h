@@ -131,6 +131,12 @@ struct Tie {
   bool operator==(const Tie&) const = default;
 };
 
+// A trained matrix of a linear layer whose gradient GaLore projects.
+struct ProjectedMatrix {
+  NameId parameter = kNoName;
+  Dims dims = {};  // as PyTorch has it: of nn.Linear [out, in]
+};
+
 struct Program {
   std::vector<ProgramValue> values;
   ModuleTree modules;
@@ -142,6 +148,7 @@ struct Program {
   std::vector<NameId> placement;  // all three, in the order of model.to("cuda")
   std::vector<NameId> shared;  // of these: of layers that ranks share, on no device until they do
   std::vector<QuantizedWeight> quantized;
+  std::vector<ProjectedMatrix> projected;
   std::vector<FlatWeights> flat_weights;  // Dispatch lists them
   std::vector<Tie> ties = {};
   std::vector<NameId> copy_order;  // all three, in the order of copy.deepcopy(model)

@@ -28,6 +28,13 @@ void PutLora(Json& object, const LoraSettings& lora) {
   if (lora.dora) json["dora"] = true;
 }
 
+void PutGaLore(Json& object, const TrainingSettings& settings) {
+  if (settings.optimizer != Optimizer::kGaLore) return;
+  Json& json = object["galore"];
+  json["rank"] = settings.galore.rank;
+  if (!settings.galore.targets.empty()) json["targets"] = settings.galore.targets;
+}
+
 void PutQuantize(Json& object, const QuantizeSettings& quantize) {
   if (quantize.kind == Quantization::kNone) return;
   Json& json = object["quantize"];
@@ -142,6 +149,7 @@ Json SettingsJson(const TrainingSettings& settings, std::optional<int64_t> batch
   if (settings.optimizer_args != 0) {
     json["optimizer_args"] = OptimizerArgsText(settings.optimizer_args);
   }
+  PutGaLore(json, settings);
   if (settings.mixup) json["mixup"] = true;
   if (settings.param_groups != ParamGroups::kOfLoop) {
     json["param_groups"] = ToString(settings.param_groups);

@@ -27,4 +27,14 @@ std::map<std::string, std::string> ReadScalars(std::string_view text) {
   return scalars;
 }
 
+std::vector<std::string> ReadTexts(std::string_view text) {
+  const Json json = ParseJson(text);
+  std::vector<std::string> texts;
+  for (const Json& item : json.is_array() ? json : Json::array({json})) {
+    if (!item.is_string()) throw Error({.text = "expected a list of texts, found " + item.dump()});
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
 }  // namespace onnxfit

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace onnxfit {
 
@@ -11,5 +12,8 @@ namespace onnxfit {
 // in it as "object.name", and what is deeper as JSON under that name.  What is null or empty is
 // left out.  Throws Error, without a file, for what is no JSON object.
 std::map<std::string, std::string> ReadScalars(std::string_view text);
+
+// The texts of a JSON list.  Throws Error, without a file, for what is none.
+std::vector<std::string> ReadTexts(std::string_view text);
 
 }  // namespace onnxfit

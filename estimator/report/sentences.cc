@@ -19,6 +19,11 @@ void AddAll(std::string_view flag, const std::vector<std::string>& values, Items
   for (const std::string& value : values) items.push_back(fmt::format("{} {}", flag, value));
 }
 
+// As flags take them behind a colon.
+std::string TargetsText(const std::vector<std::string>& targets) {
+  return fmt::format("{}{}", targets.empty() ? "" : ":", fmt::join(targets, ","));
+}
+
 void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.loop.library != LoopLibrary::kPlain) {
     items.push_back(fmt::format("loop {}", ToString(settings.loop.library)));
@@ -29,6 +34,10 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.optimizer_args != 0) {
     items.push_back(fmt::format("optimizer-args {}", OptimizerArgsText(settings.optimizer_args)));
   }
+  if (settings.optimizer == Optimizer::kGaLore) {
+    const GaLoreSettings& galore = settings.galore;
+    items.push_back(fmt::format("galore {}{}", galore.rank, TargetsText(galore.targets)));
+  }
   if (settings.mixup) items.emplace_back("mixup");
   if (settings.param_groups != ParamGroups::kOfLoop) {
     items.push_back(fmt::format("param-groups {}", ToString(settings.param_groups)));
@@ -36,11 +45,6 @@ void AddUpdate(const TrainingSettings& settings, Items& items) {
   if (settings.clip_grad) items.emplace_back("clip-grad");
   if (settings.ema) items.emplace_back("ema");
   if (settings.optimizer_in_backward) items.emplace_back("optimizer-in-backward");
-}
-
-// As flags take them behind a colon.
-std::string TargetsText(const std::vector<std::string>& targets) {
-  return fmt::format("{}{}", targets.empty() ? "" : ":", fmt::join(targets, ","));
 }
 
 void AddQuantize(const QuantizeSettings& quantize, Items& items) {

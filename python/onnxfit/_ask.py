@@ -40,7 +40,7 @@ def _optimizer_keywords(optimizer: object, model: object, loop: object) -> Dict[
     if is_loops and optimizers.has_one_group(optimizer):
         groups = "one"  # where the loop would make others
     return {"optimizer": found.optimizer, "optimizer_impl": found.impl,
-            "optimizer_args": found.args, "param_groups": groups}
+            "optimizer_args": found.args, "param_groups": groups, "galore": found.galore}
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: M
     if losses.smooths(keywords["loss"]):
         told["label_smoothing"] = True
     # Go before those of an object.
-    for name in ("optimizer_impl", "optimizer_args", "param_groups", "label_smoothing"):
+    for name in ("optimizer_impl", "optimizer_args", "param_groups", "galore", "label_smoothing"):
         if keywords.get(name) is not None:
             told[name] = keywords[name]
     given = {name: value for name, value in told.items() if value is not None}

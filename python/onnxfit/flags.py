@@ -22,6 +22,7 @@ class RunFlags(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int]]  # of inputs, by name
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
     optimizer_args: Names  # weight_decay, nesterov, amsgrad; or "none"
+    galore: Union[None, int, str]  # of that optimizer: a rank, or "128:attn,mlp"
     param_groups: Optional[str]  # auto, one, matrices, transformers, timm or ultralytics
     training_args: Optional[str]  # the path of a JSON file
     loop: Optional[str]  # plain, accelerate, trainer, lightning, timm or ultralytics

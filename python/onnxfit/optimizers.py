@@ -56,6 +56,7 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("schedulefree", "SGDScheduleFree"): "schedule-free-sgd",
     ("prodigyopt", "Prodigy"): "prodigy",
     ("ultralytics", "MuSGD"): "musgd",
+    ("galore_torch", "AdamW"): "galore",
     ("soap", "SOAP"): "soap",  # the file that nikhilvyas/SOAP asks to copy
 }
 
@@ -116,11 +117,16 @@ _SIZELESS = frozenset(("params", "lr", "initial_lr", "betas", "eps", "param_name
                        "min_lr", "base_momentum", "max_momentum"))
 
 
+# Whose groups are known: ultralytics', and those that are projected.
+_WITH_GROUPS = frozenset(("musgd", "galore"))
+
+
 class OptimizerFlags(NamedTuple):
     optimizer: str
     impl: Optional[str] = None  # PyTorch's choice
     args: Optional[List[str]] = None  # --optimizer-args
     groups: Optional[str] = None  # --param-groups
+    galore: Optional[str] = None  # --galore
 
 
 def _name_of(optimizer: object) -> str:
@@ -166,7 +172,7 @@ def _groups_of(groups: List[Dict[str, Any]]) -> Optional[str]:
 
 
 def _say_groups(name: str, groups: List[Dict[str, Any]]) -> None:
-    if len(groups) < 2 or _groups_of(groups) or name == "musgd":  # which has ultralytics' groups
+    if len(groups) < 2 or name in _WITH_GROUPS or _groups_of(groups):
         return
     keys = {key for group in groups for key in group if key not in _SIZELESS}
     differ = sorted(key for key in keys
@@ -187,6 +193,27 @@ def _say_missing(groups: List[Dict[str, Any]], model: torch.nn.Module) -> None:
              "group; the answer counts optimizer state for them, too")
 
 
+def _galore_of(groups: List[Dict[str, Any]], model: Optional[torch.nn.Module]) -> Optional[str]:
+    """The rank, and names that pick those layers alone."""
+    projected = [group for group in groups if "rank" in group]
+    if not projected:
+        raise OnnxfitError("optimizer: expected a group with a rank, as galore projects, found none",
+                           "the name of another one, such as 'adamw'")
+    rank = projected[0]["rank"]
+    if any((group["rank"], group["proj_type"]) != (rank, "std") for group in projected):
+        warn(f"optimizer: the answer is for one group of rank {rank} and proj_type='std'")
+    if model is None:
+        return str(rank)
+    held = {id(parameter) for group in projected for parameter in group["params"]}
+    layers = {path: id(module.weight) in held for path, module in model.named_modules()
+              if getattr(getattr(module, "weight", None), "ndim", 0) == 2}
+    paths = [path for path, is_held in layers.items() if is_held]
+    names = sorted({path.rpartition(".")[2] for path in paths})
+    are_told = not any(name in path for name in names
+                       for path, is_held in layers.items() if not is_held)
+    return f"{rank}:{','.join(names if are_told else paths)}"
+
+
 def has_one_group(optimizer: object) -> bool:
     return len(getattr(optimizer, "param_groups")) == 1
 
@@ -204,4 +231,6 @@ def flags_of(optimizer: object, model: Optional[torch.nn.Module] = None) -> Opti
     _say_groups(name, groups)
     if model is not None:
         _say_missing(groups, model)
+    if name == "galore":
+        return OptimizerFlags(name, galore=_galore_of(groups, model))
     return OptimizerFlags(name, _impl_of(groups[0]), _args_of(name, groups), _groups_of(groups))

@@ -40,6 +40,14 @@ class Quantize:
 
 
 @dataclass(frozen=True)
+class GaLore:
+    """Layers whose gradients are projected: those with such parts in their names, or attn and mlp."""
+
+    rank: int
+    targets: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Settings:
     """The run that the answer is about; the rest is the default."""
 
@@ -70,6 +78,7 @@ class Settings:
     cuda_graphs: bool = False
     lora: Optional[Lora] = None
     quantize: Optional[Quantize] = None
+    galore: Optional[GaLore] = None
 
 
 @dataclass(frozen=True)

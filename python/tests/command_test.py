@@ -44,6 +44,21 @@ class OptimizersOfLibraries(unittest.TestCase):
             told = SimpleNamespace(optim_bits=bits)
             self.assertEqual(self.flags("bitsandbytes.optim", name, {}, args=told), (expected, []))
 
+    def test_galore_is_told_by_its_groups(self):
+        weights = {name: SimpleNamespace(ndim=2) for name in ("h.0.q", "h.0.k", "h.1.q", "embed")}
+        model = SimpleNamespace(
+            named_parameters=lambda: [],
+            named_modules=lambda: [(name, SimpleNamespace(weight=weight))
+                                   for name, weight in weights.items()])
+        optimizer = type("AdamW", (), {"__module__": "galore_torch.adamw"})()
+        for names, expected in [(("h.0.q", "h.1.q"), "64:q"), (("h.0.q",), "64:h.0.q"),
+                                (("h.0.q", "h.1.q", "h.0.k"), "64:k,q")]:
+            optimizer.param_groups = [
+                {"params": []}, {"params": [weights[name] for name in names], "rank": 64,
+                                 "update_proj_gap": 200, "scale": 0.25, "proj_type": "std"}]
+            found = optimizers.flags_of(optimizer, model)
+            self.assertEqual((found.optimizer, found.galore), ("galore", expected))
+
     def test_what_timms_are_told_is_said(self):
         self.assertEqual(self.flags("timm.optim.lamb", "Lamb", {"caution": True}),
                          ("timm-lamb", ["optimizer: what caution=True takes is not in the figures"]))
@@ -173,8 +188,8 @@ class Errors(unittest.TestCase):
             "schedule-free-sgd, nadam, radam, adamax, ademamix-32bit, ademamix-8bit, "
             "paged-ademamix-32bit, paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, "
             "adagrad-8bit, torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, "
-            "timm-lion, timm-adopt, timm-lamb, adadelta, asgd, prodigy, musgd, soap or "
-            "muon, found 'adamv' (did you mean 'adam'?)")
+            "timm-lion, timm-adopt, timm-lamb, adadelta, asgd, prodigy, musgd, soap, "
+            "galore or muon, found 'adamv' (did you mean 'adam'?)")
 
     def test_hints_stand_apart(self):
         error = self.refusal(LENET, gpu="nosuch")

@@ -74,6 +74,8 @@ class Flags(unittest.TestCase):
             ({"strategy": "fsdp", "fsdp_modules": ["h.*"], "fsdp_keep": True},
              ["--strategy", "fsdp", "--fsdp-modules", "h.*", "--fsdp-keep"]),
             ({"lora": 8, "lora_dropout": 0.05}, ["--lora", "8", "--lora-dropout", "0.05"]),
+            ({"optimizer": "galore", "galore": "64:attn,mlp"},
+             ["--optimizer", "galore", "--galore", "64:attn,mlp"]),
             ({"lora": 8, "dora": True}, ["--lora", "8", "--dora"]),
             ({"checkpoint": "every=2", "checkpoint_reentrant": True},
              ["--checkpoint", "every=2", "--checkpoint-reentrant"]),
