@@ -63,8 +63,11 @@ TEST_CASE("names pick the layers that have them in theirs") {
                        doctest::Contains("--galore: expected names of linear layers"), Error);
 }
 
-TEST_CASE("other optimizers project nothing") {
-  TrainingSettings settings = WithGaLore({});
+TEST_CASE("other optimizers project nothing, nor does inference") {
+  TrainingSettings settings = WithGaLore({.targets = {"fc3"}});
+  settings.mode = Mode::kEval;
+  CHECK(Build(kBlocksWithNorms, settings).program.projected.empty());
+  settings = WithGaLore({});
   settings.optimizer = Optimizer::kAdamW;
   CHECK(Build(kBlocksWithNorms, settings).program.projected.empty());
 }

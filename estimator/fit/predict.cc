@@ -220,7 +220,7 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   if (settings.ranks.tensor_parallel > 1) {
     ShareLayers(run.program, settings.ranks, run.file->graph.path);
   }
-  if (settings.optimizer == Optimizer::kGaLore) {
+  if (settings.optimizer == Optimizer::kGaLore && settings.mode == Mode::kTrain) {
     run.program.projected = MatricesToProject(run.program, settings, run.file->graph.path);
   }
   CheckTrainable(run.file->graph, run.program, settings);
