@@ -318,8 +318,16 @@ void CheckEvaluated(const TrainingSettings& settings) {
 }
 
 // Modules compute in the policy's type.
-void ApplyPolicy(TrainingSettings& settings) {
+void ApplyPolicy(Options& options) {
+  TrainingSettings& settings = options.request.settings;
   if (!settings.ranks.fsdp_policy) return;
+  if (const size_t count = options.sweep.precisions.size(); count > 0) {
+    throw Error({.where = "--fsdp-policy",
+                 .text = fmt::format("expected a model in fp32, which it casts, found a list of {} "
+                                     "precisions",
+                                     count),
+                 .hint = "without --precision"});
+  }
   if (settings.precision != Precision::kFp32) {
     throw Error({.where = "--fsdp-policy",
                  .text = fmt::format("expected a model in fp32, which it casts, found -p {}",
@@ -347,7 +355,7 @@ void CheckRun(Options& options) {
   CheckMemoryFormat(options.request.settings);
   CheckEvaluated(options.request.settings);
   CheckTensorParallel(options.request.settings);
-  ApplyPolicy(options.request.settings);
+  ApplyPolicy(options);
 }
 
 }  // namespace onnxfit

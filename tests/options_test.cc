@@ -362,6 +362,9 @@ TEST_CASE("a flag about another one is not taken alone") {
           "--fsdp-keep: expected with --strategy fsdp or fsdp-hybrid, found ddp");
   refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "amp-bf16"},
           "--fsdp-policy: expected a model in fp32, which it casts, found -p amp-bf16");
+  refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "fp32,bf16"},
+          "--fsdp-policy: expected a model in fp32, which it casts, found a list of 2 precisions "
+          "(try: without --precision)");
   refused({"m", "--strategy", "fsdp", "--ddp-views"},
           "--ddp-views: expected with --strategy ddp or zero1, found fsdp");
   refused({"m", "--ddp-views"}, "--ddp-views: expected beside --strategy, which is missing");
