@@ -226,6 +226,14 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
   }
 }
 
+// One rank shares nothing.
+void CheckShared(const RankSettings& ranks) {
+  if (ranks.tensor_parallel > 1 || !(ranks.shares_head || ranks.shares_tokens)) return;
+  throw Error({.where = ranks.shares_tokens ? "--sequence-parallel" : "--tensor-parallel",
+               .text = fmt::format("expected {}2 ranks or more, found 1",
+                                   ranks.shares_tokens ? "--tensor-parallel of " : "")});
+}
+
 // Groups of ranks are of one size.
 void CheckMeshes(const RankSettings& ranks, bool finds_world,
                  const std::vector<std::string>& given) {
@@ -344,6 +352,7 @@ void CheckRun(Options& options) {
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
   CheckMeshes(options.request.settings.ranks, options.finds_world, options.given);
+  CheckShared(options.request.settings.ranks);
   CheckGroups(options);
   CheckMatrices(options);
   CheckMuSgd(options);

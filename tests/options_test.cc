@@ -285,6 +285,10 @@ TEST_CASE("ranks that share layers reach their place, and refuse what is not kno
   CHECK(Parse({"m.onnx", "--tensor-parallel=4", "--sequence-parallel"})
             .request.settings.ranks.shares_tokens);
   CHECK(ErrorOf({"m.onnx", "--sequence-parallel"}).find("--tensor-parallel") != std::string::npos);
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=1", "--sequence-parallel"}) ==
+        "--sequence-parallel: expected --tensor-parallel of 2 ranks or more, found 1");
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=1:head"}) ==
+        "--tensor-parallel: expected 2 ranks or more, found 1");
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=2", "--strategy=fsdp", "--devices=4xt4"})
             .starts_with("--devices: expected no --tensor-parallel"));
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=4:all"}) ==
