@@ -202,12 +202,14 @@ std::string RanksAssumption(const EstimateRequest& request) {
   const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
   const std::string whose =
       (is_pipeline ? "" : first) + "what NCCL allocates is not PyTorch's and not among the figures";
-  const bool is_left_room = MostNcclBytes(request.settings, request.overhead_bytes.has_value()) > 0;
-  if (!is_left_room) return whose;
+  const int64_t room = MostNcclBytes(request.settings, request.overhead_bytes.has_value());
+  if (room == 0) return whose;
+  const int64_t communicators = CountCommunicators(request.settings);
   return whose + fmt::format(
                      ": {} to {} a communicator within a node, by its channels; verdicts "
-                     "leave room for it (--overhead tells a context with it)",
-                     FormatBytes(NcclLeastBytes()), FormatBytes(NcclMuchBytes()));
+                     "leave room for {} (--overhead tells a context with it)",
+                     FormatBytes(NcclLeastBytes()), FormatBytes(NcclMuchBytes()),
+                     communicators == 1 ? "it" : fmt::format("{} of them", communicators));
 }
 
 // Of a run of any file.
