@@ -69,8 +69,9 @@ std::string WarnedOf(std::string_view name);
 // The same of all of the environment, in the order of their names.
 std::vector<std::string> StrangeVariables();
 
-// What flags.cc gathers, of run_flags.cc.
+// What flags.cc gathers, of run_flags.cc; what that gathers, of rank_flags.cc.
 std::vector<Flag> RunFlags();
+std::vector<Flag> RankFlags();
 std::vector<Flag> NumbersFlags();
 
 }  // namespace onnxfit

@@ -247,6 +247,14 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
   }
 }
 
+// One rank shares nothing.
+void CheckShared(const RankSettings& ranks) {
+  if (ranks.tensor_parallel > 1 || !(ranks.shares_head || ranks.shares_tokens)) return;
+  throw Error({.where = ranks.shares_tokens ? "--sequence-parallel" : "--tensor-parallel",
+               .text = fmt::format("expected {}2 ranks or more, found 1",
+                                   ranks.shares_tokens ? "--tensor-parallel of " : "")});
+}
+
 // Groups of ranks are of one size.
 void CheckMeshes(const RankSettings& ranks, bool finds_world,
                  const std::vector<std::string>& given) {
@@ -339,8 +347,16 @@ void CheckEvaluated(const TrainingSettings& settings) {
 }
 
 // Modules compute in the policy's type.
-void ApplyPolicy(TrainingSettings& settings) {
+void ApplyPolicy(Options& options) {
+  TrainingSettings& settings = options.request.settings;
   if (!settings.ranks.fsdp_policy) return;
+  if (const size_t count = options.sweep.precisions.size(); count > 0) {
+    throw Error({.where = "--fsdp-policy",
+                 .text = fmt::format("expected a model in fp32, which it casts, found a list of {} "
+                                     "precisions",
+                                     count),
+                 .hint = "without --precision"});
+  }
   if (settings.precision != Precision::kFp32) {
     throw Error({.where = "--fsdp-policy",
                  .text = fmt::format("expected a model in fp32, which it casts, found -p {}",
@@ -357,6 +373,7 @@ void CheckRun(Options& options) {
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);
   CheckMeshes(options.request.settings.ranks, options.finds_world, options.given);
+  CheckShared(options.request.settings.ranks);
   CheckGroups(options);
   CheckMatrices(options);
   CheckMuSgd(options);
@@ -369,7 +386,7 @@ void CheckRun(Options& options) {
   CheckMemoryFormat(options.request.settings);
   CheckEvaluated(options.request.settings);
   CheckTensorParallel(options.request.settings);
-  ApplyPolicy(options.request.settings);
+  ApplyPolicy(options);
 }
 
 }  // namespace onnxfit

@@ -232,6 +232,16 @@ void SetText(const Typed& typed, std::string_view expected, std::string& text) {
   text = typed.text;
 }
 
+void AddModules(const Typed& typed, std::vector<std::string>& globs) {
+  constexpr std::string_view kEvery = "every=";
+  constexpr int64_t kMostEvery = 1 << 20;
+  if (typed.text.starts_with(kEvery)) {
+    (void)ParseWhole({.place = typed.place, .text = typed.text.substr(kEvery.size())}, 1,
+                     kMostEvery);
+  }
+  SetText(typed, "auto, every=N or names of modules such as layer1.*", globs.emplace_back());
+}
+
 size_t ParseName(const Typed& typed, std::span<const std::string_view> names) {
   const auto found = std::find(names.begin(), names.end(), typed.text);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());

@@ -78,6 +78,9 @@ bool ParseSwitch(const Typed& typed);
 // Makes it `text`; throws where it is empty.
 void SetText(const Typed& typed, std::string_view expected, std::string& text);
 
+// Adds "auto", "every=N" or a glob of modules; throws where it is none of them.
+void AddModules(const Typed& typed, std::vector<std::string>& globs);
+
 // The index of `typed` among `names`.
 size_t ParseName(const Typed& typed, std::span<const std::string_view> names);
 

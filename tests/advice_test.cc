@@ -3,11 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "tests/advice_helpers.h"
+#include "tests/blocks_with_norms.h"
+#include "tests/shared_layers_helpers.h"
 
 namespace onnxfit::advice_test {
 namespace {
@@ -43,6 +46,13 @@ constexpr char kHuge[] = R"(
     i = MatMul (x, a) j = MatMul (i, b) k = MatMul (j, c) l = MatMul (k, d)
     m = MatMul (l, e) n = MatMul (m, f) o = MatMul (n, g) y = MatMul (o, h)
   })";
+
+// Of 1024 features, and 4096 within blocks, whose layers ranks can share.
+std::string WideBlocks() {
+  const std::string wide =
+      AllReplaced(AllReplaced(kBlocksWithNorms, "64", "1024"), "1024, 128]", "1024, 4096]");
+  return AllReplaced(wide, "[128, 1024]", "[4096, 1024]");
+}
 
 struct Row {
   std::string model;    // a text, or a file's name
@@ -197,6 +207,27 @@ TEST_CASE("all that is advised can be typed") {
       if (!advice.flags.starts_with("--gpu")) CHECK_NOTHROW(RequestFor(asked, advice.flags));
     }
   }
+}
+
+// A kept program is run with other optimizers, which ranks that share layers refuse.
+TEST_CASE("all that is advised to ranks that share layers can be typed") {
+  const Graph file = ParseGraph(WideBlocks());
+  const std::string asked = "-b 8 --tensor-parallel 2";
+  for (const int64_t mebibytes : {60, 100, 140, 160, 180}) {
+    CAPTURE(mebibytes);
+    for (const Advice& advice : AtBatch(file, RequestFor(asked), Memory(mebibytes * kMiB))) {
+      CAPTURE(advice.flags);
+      if (!advice.flags.starts_with("--gpu")) CHECK_NOTHROW(RequestFor(asked, advice.flags));
+    }
+  }
+}
+
+TEST_CASE("ranks that share layers have a card each") {
+  const auto all =
+      AtBatch(ParseGraph(WideBlocks()), RequestFor("-b 8 --tensor-parallel 2"), Memory(160 * kMiB));
+  const auto sharded = std::ranges::find(all, "--strategy fsdp --world 4", &Advice::flags);
+  REQUIRE(sharded != all.end());
+  CHECK(sharded->change == "8 such cards that share the model");
 }
 
 TEST_CASE("further micro-batches need no more than three") {

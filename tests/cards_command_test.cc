@@ -222,6 +222,10 @@ TEST_CASE("in eval no flag of training is ignored without a word") {
   CHECK(told({"-o", "adamw"}) ==
         "--optimizer changes nothing: inference has no optimizer, no gradients");
   CHECK(told({"-o", "sgd", "--ema"}).starts_with("--optimizer, --ema change nothing: "));
+  CHECK(told({"--strategy", "zero3", "--zero-offload", "--prefetch-bucket", "8"})
+            .starts_with("--strategy, --prefetch-bucket, --zero-offload change nothing: "));
+  CHECK(told({"--strategy", "zero3", "--persistence-threshold", "8"})
+            .starts_with("--strategy, --persistence-threshold change nothing: "));
   CHECK(Largest({"--memory", "64MiB", "--mode", "eval", "-o", "sgd"}).out.find("  OF112  ") !=
         std::string::npos);
   CHECK(Largest({"--memory", "64MiB", "--memory", "32MiB", "--mode", "eval", "-o", "sgd"})

@@ -285,6 +285,10 @@ TEST_CASE("ranks that share layers reach their place, and refuse what is not kno
   CHECK(Parse({"m.onnx", "--tensor-parallel=4", "--sequence-parallel"})
             .request.settings.ranks.shares_tokens);
   CHECK(ErrorOf({"m.onnx", "--sequence-parallel"}).find("--tensor-parallel") != std::string::npos);
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=1", "--sequence-parallel"}) ==
+        "--sequence-parallel: expected --tensor-parallel of 2 ranks or more, found 1");
+  CHECK(ErrorOf({"m.onnx", "--tensor-parallel=1:head"}) ==
+        "--tensor-parallel: expected 2 ranks or more, found 1");
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=2", "--strategy=fsdp", "--devices=4xt4"})
             .starts_with("--devices: expected no --tensor-parallel"));
   CHECK(ErrorOf({"m.onnx", "--tensor-parallel=4:all"}) ==
@@ -362,6 +366,9 @@ TEST_CASE("a flag about another one is not taken alone") {
           "--fsdp-keep: expected with --strategy fsdp or fsdp-hybrid, found ddp");
   refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "amp-bf16"},
           "--fsdp-policy: expected a model in fp32, which it casts, found -p amp-bf16");
+  refused({"m", "--strategy", "fsdp", "--fsdp-policy", "bf16", "-p", "fp32,bf16"},
+          "--fsdp-policy: expected a model in fp32, which it casts, found a list of 2 precisions "
+          "(try: without --precision)");
   refused({"m", "--strategy", "fsdp", "--ddp-views"},
           "--ddp-views: expected with --strategy ddp or zero1, found fsdp");
   refused({"m", "--ddp-views"}, "--ddp-views: expected beside --strategy, which is missing");

@@ -186,6 +186,41 @@ TEST_CASE("blocks that need all tokens elsewhere are refused") {
                   "all of them") != std::string::npos);
 }
 
+TEST_CASE("layers outside of blocks are given all tokens, and make them") {
+  const std::string text =
+      AllReplaced(AllReplaced(kBlocksWithNorms, R"(["/stem/MatMul"] s = MatMul (x, "stem.weight"))",
+                              R"(["/stem/fc1/MatMul"] p = MatMul (x, "stem.fc1.weight")
+    ["/stem/fc2/MatMul"] s = MatMul (p, "stem.fc2.weight"))"),
+                  R"(float[64, 64] "stem.weight" = ["location": "none"])",
+                  R"(float[64, 64] "stem.fc1.weight" = ["location": "none"],
+    float[64, 64] "stem.fc2.weight" = ["location": "none"])");
+  const Program program = Shared(text, Shared(2));
+  CHECK(OpsOf(program, "stem.fc1") == "from_local matmul ");
+  CHECK(OpsOf(program, "stem.fc2") == "matmul all_reduce ");
+  CHECK(DimsOf(program, "p") == Dims{8, 32, 32});
+  CHECK(DimsOf(program, "s") == Dims{8, 32, 64});
+  CHECK(DimsOf(program, "c0") == Dims{8, 16, 64});
+}
+
+// Rows of tokens without a batch would be shared by features.
+TEST_CASE("each row's result in a block has tokens") {
+  const std::string text = AllReplaced(
+      kBlocksWithNorms, R"(["/h.1/mlp/fc1/MatMul"] a1 = MatMul (n1, "h.1.mlp.fc1.weight")
+    ["/h.1/mlp/act/Sigmoid"] b1 = Sigmoid (a1)
+    ["/h.1/mlp/fc2/MatMul"] c1 = MatMul (b1, "h.1.mlp.fc2.weight"))",
+      R"(["/h.1/mlp/Flatten"] f1 = Flatten <axis = 2> (n1)
+    ["/h.1/mlp/fc1/MatMul"] a1 = MatMul (f1, "h.1.mlp.fc1.weight")
+    ["/h.1/mlp/act/Sigmoid"] b1 = Sigmoid (a1)
+    ["/h.1/mlp/fc2/MatMul"] g1 = MatMul (b1, "h.1.mlp.fc2.weight")
+    ["/h.1/mlp/Reshape"] c1 = Reshape (g1, shape))");
+  const std::string with_shape = AllReplaced(text, R"(float[64, 64] "stem.weight")",
+                                             R"(int64[3] shape = {8, 32, 64},
+    float[64, 64] "stem.weight")");
+  CHECK(RefusalOf(with_shape, Shared(2))
+            .find("expected blocks that leave tokens to ranks, but h.1 has no [batch, tokens, "
+                  "features]") != std::string::npos);
+}
+
 TEST_CASE("optimizers that were not seen with parts of norms' gradients are refused") {
   TrainingSettings settings = Shared(2);
   settings.optimizer = Optimizer::kRmsprop;

@@ -247,6 +247,30 @@ TEST_CASE("what NCCL may ask for is of ranks that train, unless the context is t
   CHECK(MostNcclBytes(settings, true) == 0);
   settings.ranks.world = 1;
   CHECK(MostNcclBytes(settings, false) == 0);
+  settings.mode = Mode::kEval;
+  settings.ranks.tensor_parallel = 2;
+  CHECK(MostNcclBytes(settings, false) == NcclMuchBytes());
+}
+
+// Each dimension of a mesh sends by a communicator of its own.
+TEST_CASE("what NCCL may ask for is of each group that a rank is of") {
+  const auto count = [](Strategy strategy, int64_t tensor_parallel, int64_t shard_world = 8) {
+    TrainingSettings settings;
+    settings.ranks.strategy = strategy;
+    settings.ranks.world = 8;
+    settings.ranks.shard_world = shard_world;
+    settings.ranks.tensor_parallel = tensor_parallel;
+    return MostNcclBytes(settings, false) / NcclMuchBytes();
+  };
+  CHECK(count(Strategy::kFsdp, 1) == 1);
+  CHECK(count(Strategy::kFsdp, 2) == 2);
+  CHECK(count(Strategy::kFsdpHybrid, 1, 4) == 2);
+  CHECK(count(Strategy::kFsdpHybrid, 1, 8) == 1);
+  CHECK(count(Strategy::kFsdpHybrid, 1, 1) == 1);
+  CHECK(count(Strategy::kFsdpHybrid, 2, 4) == 3);
+  TrainingSettings settings;
+  settings.ranks = {.strategy = Strategy::kFsdp, .world = 8, .fsdp_reshard = 4};
+  CHECK(CountCommunicators(settings) == 2);
 }
 
 TEST_CASE("what a file names without sizes makes what fits tight, and nothing else") {

@@ -146,6 +146,15 @@ TEST_CASE("what another rank has more than the first is said") {
   CHECK(json("zero3").find("the first of 2 ranks, and none has more") != std::string::npos);
   CHECK(json("zero3").find("\"prefetch_bucket\": 50000000") != std::string::npos);
   CHECK(json("fsdp").find("the first of 2 ranks, and none has more") != std::string::npos);
+  CHECK(RunCommand({model, "--strategy", "fsdp", "--world", "1"})
+            .out.find("the figures are those of the only rank; ") != std::string::npos);
+}
+
+TEST_CASE("each rank has a card, also of those that share layers") {
+  CHECK(CountRanks({}) == 1);
+  CHECK(CountRanks({.tensor_parallel = 4}) == 4);
+  CHECK(CountRanks({.strategy = Strategy::kFsdp, .world = 8, .tensor_parallel = 2}) == 16);
+  CHECK(CountRanks({.strategy = Strategy::kPipeline, .world = 4}) == 4);
 }
 
 }  // namespace

@@ -163,9 +163,10 @@ def share_layers(model, mesh, shares_head=False, shares_tokens=False):
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
                                                    parallelize_module)
-    rows_to = Shard(1) if shares_tokens else Replicate()
+    of_tokens = sequences.paths_of_blocks(model) if shares_tokens else ()
     plan = {path: ColwiseParallel() if is_named(path, COLUMNS)
-            else RowwiseParallel(output_layouts=rows_to)
+            else RowwiseParallel(
+                output_layouts=Shard(1) if path.startswith(of_tokens) else Replicate())
             for path, module in model.named_modules()
             if type(module) is torch.nn.Linear and is_named(path, COLUMNS + ROWS)}
     if shares_head:
@@ -176,7 +177,8 @@ def share_layers(model, mesh, shares_head=False, shares_tokens=False):
         count_own_heads(model.get_submodule(path.rpartition(".")[0]), mesh.size())
     parallelize_module(model, mesh, plan)
     if shares_tokens:
-        columns = [path for path in plan if is_named(path, COLUMNS)]
+        columns = [path for path in plan
+                   if is_named(path, COLUMNS) and path.startswith(of_tokens)]
         sequences.share_tokens(model, mesh, columns, gathers=not shares_head)
 
 

@@ -15,7 +15,8 @@ POOLING = ["CLIPVisionModel", "CLIPVisionTransformer"]
 
 
 class Prepare:
-    """PrepareModuleInput of the argument that has hidden states, whatever its name and place."""
+    """PrepareModuleInput of the argument that has hidden states, whatever its name and place, and of
+    those that are the same (queries from it, keys and values of it)."""
 
     def __init__(self, given, wanted, is_local):
         self.given, self.wanted, self.is_local = given, wanted, is_local
@@ -26,7 +27,8 @@ class Prepare:
 
     def prepare(self, args, kwargs, mesh):
         if args:
-            return (redistributed(args[0], mesh, self), *args[1:]), kwargs
+            made = redistributed(args[0], mesh, self)
+            return tuple(made if arg is args[0] else arg for arg in args), kwargs
         return args, {**kwargs, "hidden_states": redistributed(kwargs["hidden_states"], mesh, self)}
 
 
@@ -76,6 +78,12 @@ def share_tokens(model, mesh, columns, gathers=True):
         Prepare(Replicate(), Shard(1), is_local=True).apply(model.get_submodule(begin), mesh)
         if gathers:
             PrepareResult(Shard(1), Replicate()).apply(model.get_submodule(end), mesh)
+
+
+def paths_of_blocks(model):
+    """Layers outside of them have all tokens."""
+    path_of = {module: path for path, module in model.named_modules()}
+    return tuple(f"{path_of[block]}." for block in blocks(model))
 
 
 def regions(model, path_of):

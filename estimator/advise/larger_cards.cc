@@ -12,6 +12,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/batch_runs.h"
+#include "estimator/fit/worlds.h"
 #include "estimator/memory/loop.h"
 
 namespace onnxfit {
@@ -181,18 +182,21 @@ namespace {
 
 constexpr int64_t kMostAdvisedCards = 64;
 
-Change ShardedOver(int64_t world) {
+void ShardOver(int64_t world, RankSettings& ranks) {
+  ranks.strategy = Strategy::kFsdp;
+  ranks.world = world;
+}
+
+Change ShardedOver(int64_t world, RankSettings ranks) {
+  ShardOver(world, ranks);
   return {
       ChangedPart::kRanks,
       CostClass::kMoney,
-      fmt::format("{} such cards that share the model", world),
+      fmt::format("{} such cards that share the model", CountRanks(ranks)),
       fmt::format("--strategy fsdp --world {}", world),
       "FSDP2; each takes this batch; half as much again is sent as with DDP (Rajbhandari et al. "
       "2020, arXiv:1910.02054, section 7)",
-      [world](EstimateRequest& r) {
-        r.settings.ranks.strategy = Strategy::kFsdp;
-        r.settings.ranks.world = world;
-      }};
+      [world](EstimateRequest& r) { ShardOver(world, r.settings.ranks); }};
 }
 
 }  // namespace
@@ -231,7 +235,7 @@ std::optional<Trial> FindShardedRun(const AdviceCase& c, const Judgement& before
   const bool is_alone = settings.ranks.strategy == Strategy::kNone && !settings.channels_last;
   if (!c.is_training() || !is_alone || settings.compile != Compiling::kNone) return std::nullopt;
   const auto over = [&](int64_t world) {
-    const Change change = ShardedOver(world);
+    const Change change = ShardedOver(world, settings.ranks);
     std::optional<Trial> trial = Try(c, before, {&change, 1});
     if (trial && !IsEnough(trial->judgement, before)) trial.reset();
     return trial;

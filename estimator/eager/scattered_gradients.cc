@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
 
 namespace onnxfit {
@@ -19,19 +18,11 @@ ScatteredGradients::ScatteredGradients(CallTable& calls, ParameterGradients& gra
     : calls_(calls),
       machine_(calls.machine()),
       gradients_(gradients),
-      world_(calls.settings().ranks.world),
-      label_(machine_.AddLabel("ZeRO")) {
-  const Program& program = calls.program();
-  for (const NameId name : program.parameters) type_ = program.values[Index(name)].type.dtype;
-}
-
-int64_t ScatteredGradients::ElementsOf(size_t parameter) const {
-  const Program& program = calls_.program();
-  return Numel(program.values[Index(program.parameters[parameter])].type.dims);
-}
+      rank_(calls),
+      world_(calls.settings().ranks.world) {}
 
 int64_t ScatteredGradients::PartOf(size_t parameter) const {
-  return (ElementsOf(parameter) + world_ - 1) / world_;
+  return (rank_.ElementsOf(parameter) + world_ - 1) / world_;
 }
 
 int64_t ScatteredGradients::Parts(const std::vector<size_t>& parameters) const {
@@ -40,28 +31,23 @@ int64_t ScatteredGradients::Parts(const std::vector<size_t>& parameters) const {
   return elements;
 }
 
-TensorId ScatteredGradients::New(DType type, int64_t elements, Kind kind) const {
-  return machine_.New({type, {elements}}, label_, kind);
-}
-
 void ScatteredGradients::Construct() {
   if (gradients_.size() == 0) return;
-  bucket_ = New(type_, calls_.settings().ranks.reduce_bucket, Kind::kGradient);
+  bucket_ = rank_.New(rank_.type(), calls_.settings().ranks.reduce_bucket, Kind::kGradient);
   if (calls_.settings().ranks.zero_offload) return;
   int64_t elements = 0;
   for (size_t i = 0; i < gradients_.size(); ++i) elements += PartOf(i);
-  parts_ = New(type_, elements, Kind::kGradient);
+  parts_ = rank_.New(rank_.type(), elements, Kind::kGradient);
 }
 
 // reduce_independent_p_g_buckets_and_remove_grads: those larger than the bucket stay where they
 // are.
 void ScatteredGradients::Take(size_t parameter) {
   const int64_t size = calls_.settings().ranks.reduce_bucket;
-  const int64_t elements = ElementsOf(parameter);
+  const int64_t elements = rank_.ElementsOf(parameter);
   if (in_bucket_ + elements > size && in_bucket_ > 0) Reduce();
   if (in_bucket_ + elements <= size) {
-    const Program& program = calls_.program();
-    const Dims& dims = program.values[Index(program.parameters[parameter])].type.dims;
+    const Dims& dims = rank_.DimsOf(parameter);
     const TensorId view = machine_.View(bucket_, dims, ContiguousStrides(dims));
     gradients_.Drop(parameter, machine_);
     gradients_.Set(parameter, view);
@@ -87,9 +73,9 @@ void ScatteredGradients::Reduce() {
 // reduce_scatter_coalesced: the ranks' parts in a row; one gradient that ranks share evenly is sent
 // as it is.
 TensorId ScatteredGradients::Scatter() const {
-  if (reducing_.size() == 1 && ElementsOf(reducing_[0]) % world_ == 0) return kNoTensor;
+  if (reducing_.size() == 1 && rank_.ElementsOf(reducing_[0]) % world_ == 0) return kNoTensor;
   const std::vector<TensorId> paddings = NewPaddings();
-  const TensorId together = New(type_, Parts(reducing_) * world_, Kind::kTemporary);
+  const TensorId together = rank_.New(rank_.type(), Parts(reducing_) * world_, Kind::kTemporary);
   for (const TensorId padding : paddings) machine_.Release(padding);
   return together;
 }
@@ -99,26 +85,21 @@ TensorId ScatteredGradients::Scatter() const {
 void ScatteredGradients::SendToHost(size_t parameter) {
   constexpr int64_t kAtOnce = 250'000'000;  // elements
   const int64_t elements = PartOf(parameter);
-  const TensorId back = New(type_, elements, Kind::kTemporary);
-  if (micro_batch_ + 1 == calls_.settings().loop.accumulate) {
-    const TensorId norm = NormOf(std::min(elements, kAtOnce));
-    const TensorId square = machine_.New({DType::kFloat64, {}}, label_);
+  const TensorId back = rank_.New(rank_.type(), elements, Kind::kTemporary);
+  if (rank_.IsLastMicroBatch()) {
+    const TensorId norm = rank_.NormOf(std::min(elements, kAtOnce));
+    const TensorId square = rank_.NewNorm();
     machine_.Release(norm);
-    norms_.push_back(machine_.New({DType::kFloat64, {}}, label_));
+    rank_.KeepNorm(rank_.NewNorm());
     machine_.Release(square);
-    if (type_ != DType::kFloat32)
-      machine_.Release(New(DType::kFloat32, elements, Kind::kTemporary));
+    rank_.PassIn32Bits(elements);
   }
   machine_.Release(back);
 }
 
 void ScatteredGradients::EndBackward() {
   Reduce();
-  micro_batch_ = (micro_batch_ + 1) % calls_.settings().loop.accumulate;
-}
-
-void ScatteredGradients::DropNorms() {
-  for (const TensorId norm : std::exchange(norms_, {})) machine_.Release(norm);
+  rank_.EndMicroBatch();
 }
 
 // Rank by rank, in the order of parameters.
@@ -129,27 +110,18 @@ std::vector<TensorId> ScatteredGradients::NewPaddings() const {
   for (int64_t rank = 0; rank < world_; ++rank) {
     for (const size_t i : sorted) {
       const int64_t part = PartOf(i);
-      const int64_t missing = part - std::clamp<int64_t>(ElementsOf(i) - rank * part, 0, part);
-      if (missing > 0) paddings.push_back(New(type_, missing, Kind::kTemporary));
+      const int64_t missing =
+          part - std::clamp<int64_t>(rank_.ElementsOf(i) - rank * part, 0, part);
+      if (missing > 0) paddings.push_back(rank_.New(rank_.type(), missing, Kind::kTemporary));
     }
   }
   return paddings;
 }
 
-// In 64 bits (get_norm_dtype of zero/utils.py).
-TensorId ScatteredGradients::NormOf(int64_t elements) const {
-  const Dims dims = {elements};
-  const TensorId cast = machine_.New({DType::kFloat64, dims}, label_);
-  const TensorId norm = machine_.New({DType::kFloat64, {}}, label_);
-  PassScratch(machine_, SumOver(DType::kFloat64, dims, {1}, 0), calls_.settings().device, label_);
-  machine_.Release(cast);
-  return norm;
-}
-
 void ScatteredGradients::PassNorms(const std::vector<size_t>& parameters) const {
-  std::vector<TensorId> norms;
-  for (const size_t i : parameters) norms.push_back(NormOf(PartOf(i)));
-  for (const TensorId norm : norms) machine_.Release(norm);
+  std::vector<int64_t> elements;
+  for (const size_t i : parameters) elements.push_back(PartOf(i));
+  rank_.PassNorms(elements);
 }
 
 // One alone is no copy; in 32 bits is none, either.
@@ -160,11 +132,11 @@ void ScatteredGradients::Flatten(const std::vector<size_t>& parameters) {
     const Dims dims = {PartOf(parameters[0])};
     flat = machine_.View(parts_, dims, ContiguousStrides(dims));
   } else {
-    flat = New(type_, Parts(parameters), Kind::kGradient);
+    flat = rank_.New(rank_.type(), Parts(parameters), Kind::kGradient);
   }
-  if (type_ != DType::kFloat32) {
+  if (rank_.type() != DType::kFloat32) {
     const TensorId before =
-        std::exchange(flat, New(DType::kFloat32, Parts(parameters), Kind::kGradient));
+        std::exchange(flat, rank_.New(DType::kFloat32, Parts(parameters), Kind::kGradient));
     machine_.Release(before);
   }
   gradients_.Set(parameters[0], flat);

@@ -9,6 +9,7 @@
 
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
+#include "estimator/eager/zero_gradients.h"
 
 namespace onnxfit {
 
@@ -32,29 +33,23 @@ class ScatteredGradients {
   // _prepare_fp32_grad_for_sub_group: the gradient of the first stands for those of all.
   void Flatten(const std::vector<size_t>& parameters);
   // norm_for_param_grads, behind a step on the host.
-  void DropNorms();
+  void DropNorms() { rank_.DropNorms(); }
 
  private:
-  int64_t ElementsOf(size_t parameter) const;
-  TensorId New(DType type, int64_t elements, Kind kind) const;
   std::vector<TensorId> NewPaddings() const;
   void Reduce();
   TensorId Scatter() const;  // what is sent together; kNoTensor: nothing is
   void SendToHost(size_t parameter);
-  TensorId NormOf(int64_t elements) const;
 
   CallTable& calls_;
   Machine& machine_;
   ParameterGradients& gradients_;
-  DType type_ = DType::kUndefined;  // of all
+  ZeroGradients rank_;  // what it does with those that it keeps
   int64_t world_;
   TensorId bucket_ = kNoTensor;
   int64_t in_bucket_ = 0;         // elements
   std::vector<size_t> reducing_;  // parameters whose gradients are there, or too large for it
   TensorId parts_ = kNoTensor;    // grad_partitions_flat_buffer
-  std::vector<TensorId> norms_;   // of what went to the host
-  int64_t micro_batch_ = 0;       // of the step
-  LabelId label_;
 };
 
 }  // namespace onnxfit

@@ -23,6 +23,7 @@
 #include "estimator/eager/zero_engine.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/program/tensor_parallel.h"
 
 namespace onnxfit {
 namespace {
@@ -409,6 +410,7 @@ Trace RunCompiled(const Program& program, TrainingSettings settings, Holders* ho
 
 Trace RunTraining(const Program& program, const TrainingSettings& settings, Holders* holders) {
   CheckCompilable(program, settings);
+  CheckTensorParallel(settings);  // a program is kept for other optimizers
   Trace trace = IsCompiled(settings) ? RunCompiled(program, settings, holders)
                                      : RunEager(program, settings, holders);
   if (!settings.cuda_graphs || settings.mode != Mode::kTrain) return trace;

@@ -8,7 +8,6 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/strides.h"
 #include "estimator/program/checkpointed_spans.h"
 
@@ -55,54 +54,48 @@ ZeroPartition::ZeroPartition(CallTable& calls, Forward& forward, ParameterGradie
       machine_(calls.machine()),
       forward_(forward),
       gradients_(gradients),
-      is_reducing_(gradients.size()),
-      label_(machine_.AddLabel("ZeRO")) {
-  const Program& program = calls.program();
+      rank_(calls),
+      is_reducing_(gradients.size()) {
   int64_t elements = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
     begins_.push_back(elements);
-    elements = CheckedAdd(elements, ElementsOf(i));
-    type_ = program.values[Index(program.parameters[i])].type.dtype;
+    elements = CheckedAdd(elements, rank_.ElementsOf(i));
   }
   const int64_t world = calls.settings().ranks.world;
   const int64_t alignment = kStartAlignment * world;
   partition_ = (elements + alignment - 1) / alignment * kStartAlignment;
   for (size_t i = 0; i < begins_.size(); ++i) {
-    if (begins_[i] < partition_) kept_elements_ += ElementsOf(i);
+    if (begins_[i] < partition_) kept_elements_ += rank_.ElementsOf(i);
   }
 }
 
-int64_t ZeroPartition::ElementsOf(size_t parameter) const {
-  const Program& program = calls_.program();
-  return Numel(program.values[Index(program.parameters[parameter])].type.dims);
-}
-
-TensorId ZeroPartition::New(DType type, int64_t elements, Kind kind) {
-  return machine_.New({type, {elements}}, label_, kind);
+// Elements of a parameter that are in the part.  REQUIRES: it begins there.
+int64_t ZeroPartition::OwnOf(size_t parameter) const {
+  return std::min(rank_.ElementsOf(parameter), partition_ - begins_[parameter]);
 }
 
 // Parameters become views of the flat buffer; initialize_optimizer_states makes a gradient for a
 // moment.
 void ZeroPartition::Construct() {
-  New(type_, partition_ * calls_.settings().ranks.world, Kind::kParameter);
+  rank_.New(rank_.type(), partition_ * calls_.settings().ranks.world, Kind::kParameter);
   for (const NameId name : calls_.program().parameters) {
     machine_.FreeStorage(forward_.Lookup(name));
   }
-  const TensorId clone = New(type_, partition_, Kind::kTemporary);
+  const TensorId clone = rank_.New(rank_.type(), partition_, Kind::kTemporary);
   if (calls_.settings().ranks.zero_offload) {
     machine_.Release(clone);
     int64_t largest = 0;
-    for (size_t i = 0; i < gradients_.size(); ++i) largest = std::max(largest, ElementsOf(i));
-    New(type_, largest, Kind::kGradient);  // temp_grad_buffer_for_gpu_offload
+    for (size_t i = 0; i < gradients_.size(); ++i) largest = std::max(largest, rank_.ElementsOf(i));
+    rank_.New(rank_.type(), largest, Kind::kGradient);  // temp_grad_buffer_for_gpu_offload
     return;
   }
-  if (type_ != DType::kFloat32) {
-    New(DType::kFloat32, partition_, Kind::kParameter);
+  if (rank_.type() != DType::kFloat32) {
+    rank_.New(DType::kFloat32, partition_, Kind::kParameter);
     machine_.Release(clone);
   } else {
     machine_.SetKind(clone, Kind::kParameter);
   }
-  machine_.Release(New(DType::kFloat32, partition_, Kind::kTemporary));
+  machine_.Release(rank_.New(DType::kFloat32, partition_, Kind::kTemporary));
 }
 
 std::vector<TensorType> ZeroPartition::ShardTypes() const {
@@ -112,8 +105,7 @@ std::vector<TensorType> ZeroPartition::ShardTypes() const {
 }
 
 void ZeroPartition::GiveView(TensorId of, size_t parameter) {
-  const Program& program = calls_.program();
-  const Dims& dims = program.values[Index(program.parameters[parameter])].type.dims;
+  const Dims& dims = rank_.DimsOf(parameter);
   const TensorId view = machine_.View(of, dims, ContiguousStrides(dims));
   gradients_.Drop(parameter, machine_);
   gradients_.Set(parameter, view);
@@ -123,7 +115,7 @@ void ZeroPartition::GiveView(TensorId of, size_t parameter) {
 void ZeroPartition::SetUpBuckets() {
   const RankSettings& ranks = calls_.settings().ranks;
   for (size_t i = 0; i < (ranks.overlap_comm ? 2 : 1); ++i) {
-    buckets_.push_back(New(type_, ranks.reduce_bucket, Kind::kGradient));
+    buckets_.push_back(rank_.New(rank_.type(), ranks.reduce_bucket, Kind::kGradient));
   }
   turn_ = 0;
 }
@@ -131,7 +123,7 @@ void ZeroPartition::SetUpBuckets() {
 // reduce_independent_p_g_buckets_and_remove_grads: those larger than a bucket stay where they are.
 void ZeroPartition::TakeGradient(size_t parameter) {
   const int64_t size = calls_.settings().ranks.reduce_bucket;
-  const int64_t elements = ElementsOf(parameter);
+  const int64_t elements = rank_.ElementsOf(parameter);
   if (is_reducing_[parameter]) return;  // it was added up there
   if (buckets_.empty()) SetUpBuckets();
   if (in_bucket_ + elements > size) {
@@ -152,12 +144,12 @@ void ZeroPartition::PassCopies() const {
   int slices = 0;
   int64_t last_rank = -1;
   const auto pass = [&] {
-    if (slices > 1) machine_.Release(machine_.New({type_, {elements}}, label_));
+    if (slices > 1) machine_.Release(rank_.New(rank_.type(), elements, Kind::kTemporary));
     elements = slices = 0;
   };
   for (const size_t parameter : reducing_) {
     const int64_t begin = begins_[parameter];
-    const int64_t end = begin + ElementsOf(parameter);
+    const int64_t end = begin + rank_.ElementsOf(parameter);
     for (int64_t at = begin; at < end;) {
       const int64_t next = std::min(end, (RankOf(at) + 1) * partition_);
       if (RankOf(at) != last_rank || slices == 0) {
@@ -176,11 +168,9 @@ void ZeroPartition::PassCopies() const {
 // copy in 32 bits on its way to the host, where those before add up in
 // temp_grad_buffer_for_gpu_offload.
 void ZeroPartition::SendToHost(size_t parameter) {
-  if (micro_batch_ + 1 < calls_.settings().loop.accumulate) return;
-  norms_.push_back(NormOf(parameter, /*has_scratch=*/true));
-  if (type_ == DType::kFloat32) return;
-  const int64_t own = std::min(ElementsOf(parameter), partition_ - begins_[parameter]);
-  machine_.Release(New(DType::kFloat32, own, Kind::kTemporary));
+  if (!rank_.IsLastMicroBatch()) return;
+  rank_.KeepNorm(rank_.NormOf(OwnOf(parameter)));
+  rank_.PassIn32Bits(OwnOf(parameter));
 }
 
 // reduce_ipg_grads, copy_grads_in_partition.
@@ -196,7 +186,7 @@ void ZeroPartition::Reduce() {
       gradients_.Drop(parameter, machine_);
       continue;
     }
-    if (kept_ == kNoTensor) kept_ = New(type_, kept_elements_, Kind::kGradient);
+    if (kept_ == kNoTensor) kept_ = rank_.New(rank_.type(), kept_elements_, Kind::kGradient);
     GiveView(kept_, parameter);
   }
   in_bucket_ = 0;
@@ -210,7 +200,7 @@ void ZeroPartition::EndBackward() {
   Reduce();
   for (const TensorId bucket : std::exchange(buckets_, {})) machine_.Release(bucket);
   gradients_.Clear(machine_);
-  micro_batch_ = (micro_batch_ + 1) % calls_.settings().loop.accumulate;
+  rank_.EndMicroBatch();
   if (kept_ == kNoTensor) return;
   if (added_up_ == kNoTensor) {
     std::swap(added_up_, kept_);
@@ -219,38 +209,27 @@ void ZeroPartition::EndBackward() {
   }
 }
 
-// Of the rank's part of a gradient, in 64 bits (get_norm_dtype of zero/utils.py).
-TensorId ZeroPartition::NormOf(size_t parameter, bool has_scratch) const {
-  const Dims own = {std::min(ElementsOf(parameter), partition_ - begins_[parameter])};
-  const TensorId cast = machine_.New({DType::kFloat64, own}, label_);
-  const TensorId norm = machine_.New({DType::kFloat64, {}}, label_);
-  const SumShape sum = SumOver(DType::kFloat64, own, {1}, 0);
-  if (has_scratch) PassScratch(machine_, sum, calls_.settings().device, label_);
-  machine_.Release(cast);
-  return norm;
-}
-
-// get_grad_norm_direct, whose runs show no scratch.
+// Of the rank's parts of gradients.
 void ZeroPartition::PassNorms() const {
-  std::vector<TensorId> norms;
-  for (size_t i = 0; i < begins_.size() && begins_[i] < partition_; ++i) {
-    norms.push_back(NormOf(i, /*has_scratch=*/false));
-  }
-  for (const TensorId norm : norms) machine_.Release(norm);
+  std::vector<int64_t> elements;
+  for (size_t i = 0; i < begins_.size() && begins_[i] < partition_; ++i)
+    elements.push_back(OwnOf(i));
+  rank_.PassNorms(elements, /*has_scratch=*/false);
 }
 
 void ZeroPartition::BeginStep() {
   if (added_up_ == kNoTensor) return;
   PassNorms();
-  norm_before_ = std::exchange(norm_, New(DType::kFloat32, 1, Kind::kTemporary));
+  norm_before_ = std::exchange(norm_, rank_.New(DType::kFloat32, 1, Kind::kTemporary));
   TensorId own = added_up_;
   if (begins_.size() > 1 && begins_[1] < partition_) {
-    own = New(type_, partition_, Kind::kGradient);
+    own = rank_.New(rank_.type(), partition_, Kind::kGradient);
   } else {
     machine_.Retain(own);
   }
-  if (type_ != DType::kFloat32) {
-    const TensorId flat = std::exchange(own, New(DType::kFloat32, partition_, Kind::kGradient));
+  if (rank_.type() != DType::kFloat32) {
+    const TensorId flat =
+        std::exchange(own, rank_.New(DType::kFloat32, partition_, Kind::kGradient));
     machine_.Release(flat);
   }
   machine_.Release(std::exchange(added_up_, kNoTensor));
@@ -258,7 +237,7 @@ void ZeroPartition::BeginStep() {
 }
 
 void ZeroPartition::EndStep() {
-  for (const TensorId norm : std::exchange(norms_, {})) machine_.Release(norm);
+  rank_.DropNorms();
   gradients_.Drop(kFirst, machine_);
   if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
 }

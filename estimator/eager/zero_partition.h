@@ -11,6 +11,7 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
+#include "estimator/eager/zero_gradients.h"
 
 namespace onnxfit {
 
@@ -38,12 +39,10 @@ class ZeroPartition {
   void EndStep();
 
  private:
-  int64_t ElementsOf(size_t parameter) const;
-  TensorId New(DType type, int64_t elements, Kind kind);
+  int64_t OwnOf(size_t parameter) const;
   void GiveView(TensorId of, size_t parameter);
   int64_t RankOf(int64_t element) const { return element / partition_; }
   void PassCopies() const;
-  TensorId NormOf(size_t parameter, bool has_scratch) const;
   void PassNorms() const;
   void SetUpBuckets();
   void Reduce();
@@ -53,7 +52,7 @@ class ZeroPartition {
   Machine& machine_;
   Forward& forward_;
   ParameterGradients& gradients_;
-  DType type_ = DType::kUndefined;    // of parameters
+  ZeroGradients rank_;                // what it does with those that it keeps
   int64_t partition_ = 0;             // elements
   std::vector<int64_t> begins_;       // of parameters in the flat buffer
   int64_t kept_elements_ = 0;         // of the parameters that are in the part, if only with an end
@@ -64,11 +63,8 @@ class ZeroPartition {
   std::vector<bool> is_reducing_;     // the same, by parameter
   TensorId kept_ = kNoTensor;         // grads_in_partition
   TensorId added_up_ = kNoTensor;     // all_grad_tensors: that of the step's first micro-batch
-  std::vector<TensorId> norms_;       // norm_for_param_grads, of what went to the host
-  int64_t micro_batch_ = 0;           // of the step
   TensorId norm_ = kNoTensor;         // _global_grad_norm
   TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
-  LabelId label_;
 };
 
 }  // namespace onnxfit

@@ -96,6 +96,11 @@ void CheckRequest(const EstimateRequest& request) {
     RefuseForm(std::string(flag), "expected a MODEL file, whose layers have names, found --params",
                "a MODEL file");
   }
+  if (StepsOnHost(settings.ranks)) {
+    RefuseForm(settings.ranks.zero_offload ? "--zero-offload" : "--fsdp-offload",
+               "expected a MODEL file, found --params: the formula has all on the cards",
+               "a MODEL file");
+  }
   if (!request.binding.dims.empty() || !request.binding.inputs.empty()) {
     RefuseForm(request.binding.dims.empty() ? "--shape" : "--dim",
                "expected a MODEL file, found --params", "--seq N");

@@ -218,6 +218,7 @@ PreparedRun MakeRun(const Graph& file, std::shared_ptr<const BoundFile> model,
   if (settings.lora.rank > 0) AdaptModel(settings, run);
   if (!IsFullySharded(settings.ranks.strategy)) JoinTies(run.program);
   if (settings.ranks.tensor_parallel > 1) {
+    CheckTensorParallel(settings);
     ShareLayers(run.program, settings.ranks, run.file->graph.path);
   }
   if (settings.optimizer == Optimizer::kGaLore && settings.mode == Mode::kTrain) {
@@ -306,7 +307,6 @@ Prediction RunProgram(std::shared_ptr<const PreparedRun> run, const Program& pro
 }  // namespace
 
 Prediction RunPrepared(std::shared_ptr<const PreparedRun> run, const EstimateRequest& request) {
-  CheckTensorParallel(request.settings);
   if (!AsksForStage(run->program, request)) return RunProgram(run, run->program, request);
   return RunStageOf(run->program, request, [&](const Program& stage, const EstimateRequest& own) {
     return RunProgram(run, stage, own);

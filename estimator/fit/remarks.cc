@@ -19,6 +19,7 @@
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/fit/verdict.h"
+#include "estimator/fit/worlds.h"
 #include "estimator/memory/lives.h"
 #include "estimator/program/hidden_matrices.h"
 
@@ -186,25 +187,29 @@ std::string_view SharesText(Strategy strategy) {
 }
 
 std::string RanksText(const RankSettings& ranks) {
-  if (ranks.tensor_parallel == 1) return fmt::format("{} ranks", ranks.world);
-  if (ranks.strategy == Strategy::kNone) return fmt::format("{} ranks", ranks.tensor_parallel);
-  return fmt::format("{} ranks, {} of which have a batch each, of {} that share layers",
-                     ranks.world * ranks.tensor_parallel, ranks.world, ranks.tensor_parallel);
+  const std::string all = fmt::format("{} ranks", CountRanks(ranks));
+  if (ranks.tensor_parallel == 1 || ranks.strategy == Strategy::kNone) return all;
+  return fmt::format("{}, {} of which have a batch each, of {} that share layers", all, ranks.world,
+                     ranks.tensor_parallel);
 }
 
 std::string RanksAssumption(const EstimateRequest& request) {
   const RankSettings& ranks = request.settings.ranks;
-  const std::string first = fmt::format("the figures are those of the first of {}{}; ",
-                                        RanksText(ranks), SharesText(ranks.strategy));
+  const std::string first = CountRanks(ranks) == 1
+                                ? "the figures are those of the only rank; "
+                                : fmt::format("the figures are those of the first of {}{}; ",
+                                              RanksText(ranks), SharesText(ranks.strategy));
   const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
   const std::string whose =
       (is_pipeline ? "" : first) + "what NCCL allocates is not PyTorch's and not among the figures";
-  const bool is_left_room = MostNcclBytes(request.settings, request.overhead_bytes.has_value()) > 0;
-  if (!is_left_room) return whose;
+  const int64_t room = MostNcclBytes(request.settings, request.overhead_bytes.has_value());
+  if (room == 0) return whose;
+  const int64_t communicators = CountCommunicators(request.settings);
   return whose + fmt::format(
                      ": {} to {} a communicator within a node, by its channels; verdicts "
-                     "leave room for it (--overhead tells a context with it)",
-                     FormatBytes(NcclLeastBytes()), FormatBytes(NcclMuchBytes()));
+                     "leave room for {} (--overhead tells a context with it)",
+                     FormatBytes(NcclLeastBytes()), FormatBytes(NcclMuchBytes()),
+                     communicators == 1 ? "it" : fmt::format("{} of them", communicators));
 }
 
 // Of a run of any file.

@@ -267,11 +267,19 @@ int64_t PlayableRun::room_beside(int64_t reserved_bytes) const {
   return beside_bytes() + std::min(reserved_bytes, kMost - beside_bytes());
 }
 
+int64_t CountCommunicators(const TrainingSettings& settings) {
+  const RankSettings& ranks = settings.ranks;
+  int64_t count = ranks.tensor_parallel > 1 ? 1 : 0;
+  const bool trains = settings.mode == Mode::kTrain && ranks.strategy != Strategy::kNone;
+  if (!trains) return count;
+  const int64_t sharing = SharingRanks(ranks);
+  if (sharing > 1) ++count;
+  if (ranks.fsdp_reshard > 1 && ranks.fsdp_reshard < sharing) ++count;
+  return ranks.world > sharing ? count + 1 : count;
+}
+
 int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told) {
-  const bool trains = settings.mode == Mode::kTrain;
-  const bool has_replicas = settings.ranks.strategy != Strategy::kNone && settings.ranks.world > 1;
-  const bool has_ranks = (has_replicas && trains) || settings.ranks.tensor_parallel > 1;
-  return has_ranks && !is_context_told ? NcclMuchBytes() : 0;
+  return is_context_told ? 0 : CountCommunicators(settings) * NcclMuchBytes();
 }
 
 bool RunsOn(const PlayableRun& run, const Target& target) {

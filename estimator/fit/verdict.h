@@ -87,8 +87,12 @@ struct PlayableRun {
   int64_t room_beside(int64_t reserved_bytes) const;
 };
 
-// The room that verdicts leave for NCCL's buffers, those of many channels (base/nccl.h): nothing
-// without ranks, nor where the context is told (--overhead), which is then taken to have them.
+// How many groups of ranks the first one is of that send each other something: each dimension of a
+// mesh has a communicator of its own (torch/distributed/device_mesh.py, pytorch v2.11.0).
+int64_t CountCommunicators(const TrainingSettings& settings);
+
+// The room that verdicts leave for NCCL's buffers, those of many channels (base/nccl.h) for each
+// communicator: nothing where the context is told (--overhead), which is then taken to have them.
 int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told);
 
 // Plays the run on the card's own size, and on sizes of 2, 4 and 8 MiB more and less where the

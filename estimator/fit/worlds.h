@@ -10,6 +10,12 @@
 
 namespace onnxfit {
 
+// All ranks, of which each has a card: those that have a batch each, and those with which each of
+// them shares layers.
+constexpr int64_t CountRanks(const RankSettings& ranks) {
+  return (ranks.strategy == Strategy::kNone ? 1 : ranks.world) * ranks.tensor_parallel;
+}
+
 inline constexpr int64_t kMostWorld = 1024;  // that is tried
 
 // What each rank has on `target` where 1, 2, 4, … share the run, at the request's batch on each:

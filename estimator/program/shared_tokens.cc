@@ -27,10 +27,10 @@ class TokenFollower {
     for (const LinearLayer& layer : FindLinearLayers(program)) {
       for (const LinearRun& run : layer.runs) products_.insert(run.product);
     }
+    blocks_ = OutermostRuns(program, {kAutoCheckpoint}, kSequenceParallelFlag);
     for (const SharedLayer& shared : layers.layers) {
       if (shared.whole_for.empty()) AddLayer(shared);
     }
-    blocks_ = OutermostRuns(program, {kAutoCheckpoint}, kSequenceParallelFlag);
     for (const NameId name : program.placement) of_model_.insert(name);
     made_at_.resize(program.values.size(), -1);
   }
@@ -55,14 +55,16 @@ class TokenFollower {
   }
 
  private:
+  // Layers outside of blocks are given all tokens, and make them.
   void AddLayer(const SharedLayer& shared) {
+    const bool is_head = shared.style == ParallelStyle::kGathered;
     for (const LinearRun& run : shared.layer.runs) {
+      if (!is_head && !IsInBlock(run.product)) continue;
       if (shared.style == ParallelStyle::kRows) {
         rows_.insert(run.product);
         continue;
       }
       const int32_t own = runs_.RunOf(run.product);
-      const bool is_head = shared.style == ParallelStyle::kGathered;
       const int32_t taker = is_head || own < 0 ? own : RunAt(own).caller;
       if (taker >= 0) takers_.insert(taker);
       gathers_for_all_ = gathers_for_all_ && !is_head;
@@ -132,8 +134,11 @@ class TokenFollower {
     if (next_block_ == blocks_.size() || blocks_[next_block_].first != call) return;
     const ModuleRun& block = blocks_[next_block_];
     const auto row = rows_.lower_bound(block.first);
-    if (row == rows_.end() || *row > block.last) return;
-    CheckTokens(DimsOf(program_.calls[Index(*row)].outputs[0]), block);
+    const auto end = rows_.upper_bound(block.last);
+    if (row == end) return;
+    std::for_each(row, end, [&](int64_t product) {
+      CheckTokens(DimsOf(program_.calls[Index(product)].outputs[0]), block);
+    });
     const NameId given = GivenTo(block);
     if (given == kNoName) RefuseBlock(block, "is given no tokens");
     if (!IsShared(given)) Open("take_tokens", given, "tokens", block);

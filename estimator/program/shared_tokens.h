@@ -40,9 +40,9 @@ struct SharedTokens {
 // takes the rank's own tokens of what it is given; modules that have columns put them together
 // (PrepareModuleInput), rows leave each rank its own (output_layouts=Shard(1)); norms between them
 // are replicated (SequenceParallel).  Behind the blocks, and what passes on tokens alone behind
-// them, all have all tokens again.  Adds what is made to the program, with all of its tokens.
-// Throws Error where blocks do not repeat, tokens are not shared evenly, or a block needs all of
-// them elsewhere.  O(calls × depth of modules).
+// them, all have all tokens again, as have shared layers outside of blocks.  Adds what is made to
+// the program, with all of its tokens. Throws Error where blocks do not repeat, tokens are not
+// shared evenly, or a block needs all of them elsewhere.  O(calls × depth of modules).
 SharedTokens FindSharedTokens(Program& program, const SharedLayers& layers, int64_t ranks,
                               const std::string& path);
 

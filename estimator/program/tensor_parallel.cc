@@ -74,8 +74,8 @@ void SayShared(Program& program, const SharedLayers& found, const SharedTokens& 
       ranks, std::ranges::count_if(found.layers, is_shared), first->layer.path)};
   if (!tokens.calls.empty()) {
     said.push_back(fmt::format(
-        "between them a rank has 1/{} of the tokens from {} on, as SequenceParallel and "
-        "PrepareModuleInput have it; embeddings and what is before that are of all tokens",
+        "between them a rank has 1/{} of the tokens in blocks from {} on, as SequenceParallel and "
+        "PrepareModuleInput have it; embeddings and layers outside of blocks are of all tokens",
         ranks, program.modules.PathOf(tokens.calls[0].module)));
   }
   program.assumptions.insert(program.assumptions.begin(), said.begin(), said.end());

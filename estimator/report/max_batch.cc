@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/fit/worlds.h"
 #include "estimator/report/layout.h"
 #include "estimator/report/markup.h"
 #include "estimator/report/sentences.h"
@@ -113,8 +114,8 @@ std::string SamplesText(const TrainingSettings& settings, int64_t batch) {
     return fmt::format("{} micro-batches through {} cards: {} samples a step", micro_batches, world,
                        batch * micro_batches);
   }
-  return fmt::format("on each of {} cards: {} samples a step together",
-                     world * settings.ranks.tensor_parallel, batch * world);
+  return fmt::format("on each of {} cards: {} samples a step together", CountRanks(settings.ranks),
+                     batch * world);
 }
 
 // Why not one more, what runs all the same, how memory grows.

@@ -30,6 +30,7 @@ Json SettingsJson(const MaxBatchRow& row) {
                    {"mode", ToString(row.settings.mode)}};
   const RankSettings& ranks = row.settings.ranks;
   if (ranks.tensor_parallel > 1) settings["tensor_parallel"] = ranks.tensor_parallel;
+  if (ranks.tensor_parallel > 1 && ranks.shares_head) settings["tensor_parallel_head"] = true;
   if (ranks.tensor_parallel > 1 && ranks.shares_tokens) settings["sequence_parallel"] = true;
   if (ranks.strategy == Strategy::kNone) return settings;
   settings["strategy"] = ToString(ranks.strategy);
