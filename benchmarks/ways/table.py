@@ -36,7 +36,7 @@ FOR_SHARDS_OF_LAYERS = ["bert_base", *(f"transformers.{name}" for name in [
     "llama", "qwen3", "t5", "distilbert", "vit", "siglip", "qwen2_moe"])]
 FOR_SHARED_TOKENS = ["bert_base", *(f"transformers.{name}" for name in [
     "llama", "qwen3", "gemma2", "smollm3", "distilbert", "xlm-roberta", "electra", "siglip",
-    "tipsv2_dpt", "clip", "qwen3_vl", "audio-spectrogram-transformer"])]
+    "tipsv2_dpt", "clip", "qwen3_vl", "audio-spectrogram-transformer", "canine"])]
 MICRO_BATCHES = 2
 
 
