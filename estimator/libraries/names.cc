@@ -44,7 +44,7 @@ constexpr HelperLocal kHelperLocals[] = {
      {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
     // cos and sin, whose pairs stand side by side.
     {"apply_rotary_pos_emb(",
-     "repeat",
+     "repeat_interleave",
      true,
      false,
      "",
