@@ -1002,6 +1002,8 @@ TEST_CASE("indices on the host are copied each time") {
   CHECK(CallsOf(program) == "index.host(w;6) linear(x,r)");
   const std::string text = ToString(Train(program, settings));
   CHECK_MESSAGE(text.find("+r.scratch:48 +r:192 -r.scratch") != text.npos, text);
+  // Their places in backward are made of them on the host.
+  CHECK_MESSAGE(text.find("+w.grad:256 +r.scratch:48 +r.scratch:48 ") != text.npos, text);
 }
 
 // model.to(device) moves it, and what is made of it is where it is.
