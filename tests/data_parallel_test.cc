@@ -8,6 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/eager/strides.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::data_parallel_test {
@@ -24,9 +25,17 @@ constexpr char kNet[] = R"(
     y = Add (j, d)
   })";
 
+// Each tensor lies somehow.
+Program AsDispatched(Program program) {
+  for (ProgramValue& value : program.values) {
+    value.type.strides = ContiguousStrides(value.type.dims);
+  }
+  return program;
+}
+
 // What it asks for and gives back: "+2048 -2048".
 struct Rank {
-  Program program = Build(kNet, {}).program;
+  Program program = AsDispatched(Build(kNet, {}).program);
   TrainingSettings settings = {};
   Trace trace;
   Machine machine{trace};
@@ -61,6 +70,15 @@ TEST_CASE("the model is broadcast, and all gradients have one bucket at first") 
   CHECK(rank.Events() == fmt::format("+{0} -{0} +{0}", kA + 2 * kB + kD));
   ddp.BeforeForward();
   CHECK(rank.Events().empty());
+}
+
+// flatten_dense_tensors makes each contiguous before it joins them.
+TEST_CASE("a weight with channels last is copied before the model is broadcast") {
+  Rank rank;
+  rank.program.values[Index(rank.program.parameters[0])].type.strides = {1, 512};
+  DataParallel ddp(rank.calls, rank.gradients);
+  ddp.Construct();
+  CHECK(rank.Events() == fmt::format("+{0} +{1} -{0} -{1} +{1}", kA, kA + 2 * kB + kD));
 }
 
 TEST_CASE("the second forward makes buckets of gradients as they came") {

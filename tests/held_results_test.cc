@@ -60,6 +60,23 @@ TEST_CASE("what a forward collects in a list, its callers' names hold") {
   CHECK(death("state = layer(x)") == 1);
 }
 
+TEST_CASE("a caller that returns something else than the list lets go of it") {
+  const auto death = [](const std::string& encoder) {
+    constexpr char kTurn[] = "output_states, attn_weights = layer_module(";
+    const auto layer = [&](NameId read, int64_t line, const std::string& path) {
+      return Line{{read},
+                  {"m", "m.base", "m.base.encoder", path},
+                  {{20, "h = self.base(x)"}, {10, encoder}, {line, kTurn}, {1, kConv}}};
+    };
+    return DeathOf(1, {layer(0, 5, "m.base.encoder.layer.0"),
+                       layer(1, 6, "m.base.encoder.layer.1"),
+                       {{2}, {"m"}, {{21, "y = head(h)"}}},
+                       {{3}, {"m"}, {{22, "return y.relu()"}}}});
+  };
+  CHECK(death("encoder_outputs = self.encoder(x)") == 1);
+  CHECK(death("encoded = self.encoder(x)") == 3);
+}
+
 // As DETR's do, with masks.
 TEST_CASE("forwards that are known to pass a list on return it") {
   const auto death = [](const std::string& made_behind, const std::string& collects) {

@@ -199,6 +199,19 @@ TEST_CASE("a scan by chunks holds its names, a comprehension what it goes over")
   CHECK(names.find("states: cat until 37; ") != std::string::npos);
 }
 
+// "rotate_half" is there twice.
+TEST_CASE("a rotation of patches alone holds them until it returns") {
+  const auto names = [](std::string_view file) {
+    return Names(
+        "q, k = apply_rotary_pos_emb(q, k, cos, sin)",
+        {"mul", "neg", "cat", "mul", "add", "mul", "neg", "cat", "mul", "add", "cat", "cat"}, file);
+  };
+  const std::string found = names("transformers/models/dinov3_vit/modeling_dinov3_vit.py");
+  CHECK_MESSAGE(found.find("k_patches: add until 11; ") != found.npos, found);
+  CHECK_MESSAGE(found.find("q_patches: add until 11; ") != found.npos, found);
+  CHECK(names("transformers/models/llama/modeling_llama.py").find("patches") == found.npos);
+}
+
 TEST_CASE("an activation holds its parameters until it returns") {
   CHECK(Names("return self._xielu_python(input)", {"softplus", "softplus", "add", "gt", "mul"}) ==
         "alpha_n: add until 4; alpha_p: softplus until 4; ");

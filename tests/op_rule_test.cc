@@ -331,7 +331,9 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"sub", In(0) | In(1), {}},
       {"sum", In(0), {}},
       {"tanh", In(0), Out(0)},
-      {"repeat", In(0), {}},
+      {"repeat", In(0), {}},  // taken apart
+      {"_repeat", In(0), {}},
+      {"repeat_interleave", In(0), {}},  // taken apart
       {"_to_copy", In(0), {}},
       {"tril", In(0), {}},
       {"upsample_nearest2d", In(0), {}},

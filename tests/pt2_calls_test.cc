@@ -489,6 +489,19 @@ TEST_CASE("noise that is scaled in place stays where it is") {
   CHECK(CallsOf(Made(builder.Return("y")).program) == "mul(x,w) bernoulli(h) mul(h,n)");
 }
 
+// torch.empty(1).uniform_(a, b).exp()
+TEST_CASE("numbers that are drawn into a tensor stay there") {
+  ExportedBuilder builder;
+  builder.Input("x", {6});
+  builder.MakeFixed("torch.ops.aten.empty.memory_format", "n", {{"size", Numbers({1})}}, {1});
+  builder.MakeFixed("torch.ops.aten.uniform_.default", "u",
+                    {{"self", Ref("n")}, {"from", Real(-1)}, {"to", Real(1)}}, {1});
+  builder.MakeFixed("torch.ops.aten.exp.default", "e", {{"self", Ref("u")}}, {1});
+  builder.Make("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("x")}, {"other", Ref("e")}}, {6});
+  const Program program = Made(builder.Return("y"), {.mode = Mode::kEval}).program;
+  CHECK(CallsOf(program).find("exp(n) mul(x,e)") != std::string::npos);
+}
+
 TEST_CASE("a vector of nothing joins any other") {
   ExportedBuilder builder;
   builder.Input("x", {6}).FixedInput("nothing", {0});
@@ -1002,6 +1015,8 @@ TEST_CASE("indices on the host are copied each time") {
   CHECK(CallsOf(program) == "index.host(w;6) linear(x,r)");
   const std::string text = ToString(Train(program, settings));
   CHECK_MESSAGE(text.find("+r.scratch:48 +r:192 -r.scratch") != text.npos, text);
+  // Their places in backward are made of them on the host.
+  CHECK_MESSAGE(text.find("+w.grad:256 +r.scratch:48 +r.scratch:48 ") != text.npos, text);
 }
 
 // model.to(device) moves it, and what is made of it is where it is.

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/cast_ways.h"
@@ -248,6 +249,23 @@ TEST_CASE("casts that a library is known for go where its row says") {
   CHECK(ways("return self.processor(self, hidden_states)") ==
         "a: other of argument\nb: fp32 of local\ndown: back\n");
   CHECK(ways("return self.process(hidden_states)") == "a: other of argument\nb: other of local\n");
+}
+
+TEST_CASE("a cast goes back to the type of what its line has cast to another width") {
+  const auto first = [](const char* line) {
+    ExportedBuilder builder;
+    builder.Input("x", {8}).At("transformers/models/nemotron_h/modeling_nemotron_h.py", 9, line);
+    Cast(builder, "x", "wide");
+    builder.Make("torch.ops.aten.conv1d.default", "c", {{"input", Ref("wide")}}, {8});
+    builder.Make("torch.ops.aten.silu.default", "s", {{"self", Ref("c")}}, {8});
+    Cast(builder, "s", "back");
+    const ExportedProgram program = builder.Return("back");
+    const std::vector<Call>& calls = program.graph.calls;
+    const Call* found = FirstOfCastLine(calls, calls.back());
+    return found == nullptr ? "" : std::string(found->results[0].text);
+  };
+  CHECK(first("h = causal_conv1d_fn(") == "wide");
+  CHECK(first("h = conv(").empty());
 }
 
 TEST_CASE("operands in a list are an einsum's, in their order") {

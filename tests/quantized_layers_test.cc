@@ -221,6 +221,21 @@ TEST_CASE("adapters beside weights of 4 bits come in 16 bits, beside 8 bits in 3
   CHECK(CountOf(TraceText(kWithBias, settings), "+fc.lora_A.default.weight:512") == 0);
 }
 
+// A module's own parameters come to the device behind those of its children, and are cast before.
+TEST_CASE("what is not packed is cast in the order of the model's parameters") {
+  constexpr char kOwn[] = R"(
+  net (float[256, 64] x) => (float[256, 64] y)
+  < float[64, 64] "fc.weight" = ["location": "none"], float[64] "fc.bias" = ["location": "none"],
+    float[32, 64] "scale" = ["location": "none"], float[64, 32] "head.weight" = ["location": "none"] > {
+    ["/fc/Gemm"] h = Gemm <transB = 1> (x, "fc.weight", "fc.bias")
+    ["/head/MatMul"] s = MatMul (h, "head.weight")
+    ["/MatMul"] y = MatMul (s, "scale")
+  })";
+  const std::string text = TraceText(kOwn, WithQuantized({"fc"}, 4));
+  CHECK(text.find("+fc.bias:128 ") < text.find("+scale:4096 "));
+  CHECK_MESSAGE(text.find("+scale:8192 -scale +fc.bias:256 -fc.bias") != text.npos, text);
+}
+
 // Between the model and its adapters: both ways of playing a trace do it.
 TEST_CASE("the cache is emptied when a packed model is prepared") {
   const Trace packed = Train(Build(kTwoBlocks, WithQuantized({}, 4)).program, WithQuantized({}, 4));

@@ -23,18 +23,20 @@ struct Flat {
   DType dtype = DType::kUndefined;
   int64_t elements = 0;
   int tensors = 0;
+  std::vector<TensorType> copied = {};  // of these, what is not contiguous
 };
 
 // compute_bucket_assignment_by_size: each type has a bucket of its own, which is full once it has
 // that many bytes; those that are not come last.
-std::vector<Flat> Flattened(const std::vector<TensorType>& tensors) {
+std::vector<Flat> Flattened(const std::vector<StridedType>& tensors) {
   std::vector<Flat> full;
   std::map<DType, Flat> open;
-  for (const TensorType& tensor : tensors) {
+  for (const StridedType& tensor : tensors) {
     Flat& flat = open[tensor.dtype];
     flat.dtype = tensor.dtype;
     flat.elements = CheckedAdd(flat.elements, Numel(tensor.dims));
     ++flat.tensors;
+    if (!IsContiguous(tensor)) flat.copied.push_back(tensor);
     if (BytesOf({flat.dtype, {flat.elements}}) < kBroadcastBytes) continue;
     full.push_back(std::exchange(flat, {}));
   }
@@ -127,15 +129,22 @@ void DataParallel::GiveView(size_t parameter) {
 }
 
 // broadcast_coalesced: a copy of what is flattened, if it is more than one tensor.
-void DataParallel::Broadcast(const std::vector<TensorType>& tensors) {
+void DataParallel::Broadcast(const std::vector<StridedType>& tensors) {
   std::deque<TensorId> in_flight;
   for (const Flat& flat : Flattened(tensors)) {
-    if (flat.tensors == 1) continue;
+    if (flat.tensors == 1 && flat.copied.empty()) continue;
     if (in_flight.size() == kInFlight) {
       machine_.Release(in_flight.front());
       in_flight.pop_front();
     }
+    std::vector<TensorId> copies;
+    for (const TensorType& type : flat.copied) copies.push_back(machine_.New(type, label_));
+    if (flat.tensors == 1) {
+      in_flight.push_back(copies[0]);
+      continue;
+    }
     in_flight.push_back(machine_.New({flat.dtype, {flat.elements}}, label_));
+    for (const TensorId copy : copies) machine_.Release(copy);
   }
   for (const TensorId tensor : in_flight) machine_.Release(tensor);
 }
@@ -178,8 +187,8 @@ void DataParallel::MakeBuckets(const std::vector<std::vector<size_t>>& parameter
   }
 }
 
-std::vector<TensorType> DataParallel::TypesOf(const std::vector<NameId>& names) const {
-  std::vector<TensorType> types;
+std::vector<StridedType> DataParallel::TypesOf(const std::vector<NameId>& names) const {
+  std::vector<StridedType> types;
   for (const NameId name : names) types.push_back(calls_.program().values[Index(name)].type);
   return types;
 }

@@ -41,10 +41,10 @@ class DataParallel {
 
  private:
   void GiveView(size_t parameter);
-  void Broadcast(const std::vector<TensorType>& tensors);
+  void Broadcast(const std::vector<StridedType>& tensors);
   void Rebuild();
   void MakeBuckets(const std::vector<std::vector<size_t>>& parameters);
-  std::vector<TensorType> TypesOf(const std::vector<NameId>& names) const;
+  std::vector<StridedType> TypesOf(const std::vector<NameId>& names) const;
   const TensorType& TypeOf(size_t parameter) const;
 
   CallTable& calls_;

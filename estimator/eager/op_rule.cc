@@ -31,10 +31,10 @@ const RulesByName& RuleIndex() {
 
 std::span<const std::span<const OpRule>> AllOpRules() {
   static const std::vector<std::span<const OpRule>> families = {
-      AttentionRules(),     ConvolutionRules(), DropoutRules(),   ElementwiseRules(),
-      EmbeddingRules(),     LinearRules(),      LossRules(),      ViewRules(),
-      NormalizationRules(), NormRules(),        ReductionRules(), RecurrentRules(),
-      IndexingRules(),      MathRules(),        PackedRules(),    PoolRules(),
+      AttentionRules(), ConvolutionRules(), DropoutRules(),  ElementwiseRules(),   EmbeddingRules(),
+      LinearRules(),    LossRules(),        ViewRules(),     NormalizationRules(), NormRules(),
+      ReductionRules(), RecurrentRules(),   IndexingRules(), MathRules(),          PackedRules(),
+      PoolRules(),      RepeatRules(),
   };
   return families;
 }

@@ -321,6 +321,7 @@ std::span<const OpRule> PoolRules();           // ops_pools.cc
 std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> NormRules();           // ops_norms.cc
 std::span<const OpRule> ReductionRules();      // ops_reductions.cc
+std::span<const OpRule> RepeatRules();         // ops_repeats.cc
 std::span<const OpRule> ViewRules();           // ops_views.cc
 
 // Types of what is made on the way.

@@ -100,11 +100,12 @@ void BagBackward(Kernel& kernel) {
 
 // index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu, pytorch v2.6.0; sizes from
 // torch 2.11 events, 256 to 20,000 indices.
-void IndexedBackward(Kernel& kernel, int64_t count) {
+void IndexedBackward(Kernel& kernel, int64_t count, bool on_host) {
   const CallTypes& types = kernel.types();
   const StridedType& gradient = types.incoming_gradient();
   kernel.MakeGrad(0);
-  const int remainders = kernel.Take(Indices(count));
+  // Places are made of indices where those are (computeLinearIndex).
+  const int remainders = kernel.Take(on_host ? TensorType() : Indices(count));
   kernel.Take(Indices(count));
   kernel.Free(remainders);
   if (!IsContiguous(gradient)) kernel.Take(gradient);
@@ -113,13 +114,17 @@ void IndexedBackward(Kernel& kernel, int64_t count) {
   kernel.Take(Bytes(SortBytes(count, bits, types.device())));
 }
 
-void IndexBackward(Kernel& kernel) { IndexedBackward(kernel, Numel(kernel.types().in(1).dims)); }
+void IndexBackward(Kernel& kernel) {
+  IndexedBackward(kernel, Numel(kernel.types().in(1).dims), /*on_host=*/false);
+}
 
 // ints: how many indices there are, on the host; autograd keeps those.
 // Source: make_info of aten/src/ATen/native/TensorAdvancedIndexing.cpp, pytorch v2.11.0.
 TensorType CopyOfIndices(const CallTypes& call) { return Indices(call.ints()[0]); }
 
-void HostIndexBackward(Kernel& kernel) { IndexedBackward(kernel, kernel.types().ints()[0]); }
+void HostIndexBackward(Kernel& kernel) {
+  IndexedBackward(kernel, kernel.types().ints()[0], /*on_host=*/true);
+}
 
 constexpr OpRule kEmbeddingRules[] = {
     // weight [V, D], indices: the gradient has the whole table's size.

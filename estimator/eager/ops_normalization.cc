@@ -277,7 +277,7 @@ void TakeInstanceNormApart(Dispatcher& d, const AtenCall& call) {
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     const bool is_there = call.inputs[i] != kNoName;
     inputs.push_back(
-        is_there ? d.Make("repeat", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}})
+        is_there ? d.Make("_repeat", {call.inputs[i]}, {d.TypeOf(call.inputs[i]).dtype, {channels}})
                  : kNoName);
   }
   inputs[0] = d.Reshape(call.inputs[0], dims);

@@ -5,6 +5,7 @@
 #include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/layouts.h"
 #include "estimator/eager/op_rule.h"
+#include "estimator/eager/strides.h"
 
 namespace onnxfit {
 
@@ -42,9 +43,6 @@ TensorType DiagonalPlaces(const CallTypes& call) {
 
 // The gradient of a largest element is shared by all that are as large: grad / their count, where
 // they are.  A sum of bools casts them (scale_grad_by_count and evenly_distribute_backward).
-constexpr BackwardSteps kSharedByEqual = {Scratch(BoolsLikeInput), Scratch(IntegersLikeOutput),
-                                          Passing(IntegersLikeInput), Scratch(LikeOutput),
-                                          MakeGrad(0)};
 constexpr BackwardSteps kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
                                                Scratch(BoolsLikeOutput),
                                                Scratch(BoolsLikeInput),
@@ -52,6 +50,31 @@ constexpr BackwardSteps kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
                                                Passing(IntegersLikeInput),
                                                Scratch(LikeOutput),
                                                MakeGrad(0)};
+
+// The same of a reduction over some dimensions: grad / count * mask, which lies as those two do.
+// Neither says it all where x is a view: along what is reduced the quotient says nothing.
+// Source: scale_grad_by_count, torch/csrc/autograd/FunctionsManual.cpp, pytorch v2.11.0.
+Dims StridesOfShared(const CallTypes& types) {
+  const StridedType& x = types.in(0);
+  const auto seen_whole = [&](const StridedType& reduced) {
+    return StridedType{{reduced.dtype, x.dims}, StridesOfSum(reduced, x.dims)};
+  };
+  const StridedType result = seen_whole(types.out(0));
+  const StridedType* const compared[] = {&result, &x};
+  const StridedType mask = {BoolsLikeInput(types), ElementwiseStrides(x.dims, compared)};
+  const StridedType quotient = seen_whole(types.incoming_gradient());
+  const StridedType* const factors[] = {&quotient, &mask};
+  return ElementwiseStrides(x.dims, factors);
+}
+
+void SharedByEqualBackward(Kernel& kernel) {
+  const CallTypes& types = kernel.types();
+  kernel.Take(BoolsLikeInput(types));
+  kernel.Take(IntegersLikeOutput(types));
+  kernel.Free(kernel.Take(IntegersLikeInput(types)));
+  kernel.Take(LikeOutput(types));
+  kernel.MakeGrad(0, StridesOfShared(types));
+}
 
 // number * grad * (x - mean (x)), as the gradient of `result`.
 void MakeVarianceGrad(Kernel& kernel) {
@@ -265,7 +288,7 @@ constexpr OpRule kReductionRules[] = {
     {.name = "amax",
      .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
-     .backward = kSharedByEqual},
+     .run_backward = SharedByEqualBackward},
     {.name = "max",
      .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(DenseInput<0>), Scratch(SumsOfBlocks),

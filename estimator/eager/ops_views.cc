@@ -349,7 +349,6 @@ constexpr OpRule kViewRules[] = {
      .forward = {MakeOut(0), Scratch(LikeInput)}},
     {.name = "bernoulli"},  // empty(...).bernoulli_(p).div_(p), in the type of its first input
     {.name = "constant"},   // made from numbers: zeros, full, arange, rand
-    {.name = "repeat", .gradients = {Reads({})}},
     {.name = "index_select", .gradients = {Reads(In(1))}},
     {.name = "gather", .gradients = {Reads(In(0) | In(1))}},
     // x, indices, values: the gradient of x is that of the result but zero at the indices.

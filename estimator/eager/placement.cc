@@ -149,14 +149,15 @@ std::set<NameId> WideAdapters(const Program& program) {
 
 }  // namespace
 
-// All of 16 bits first, then one after the other in its own type.
+// All of 16 bits first, then one after the other in its own type, in the order of
+// model.parameters(): a module's own before those of its children.
 void Forward::PlaceAndCast(std::span<const NameId> names) {
   const Program& program = calls_.program();
   const DType narrow = QuantizedComputeType(calls_.settings().precision);
   std::unordered_map<NameId, const QuantizedWeight*> packed;
   for (const QuantizedWeight& weight : program.quantized) packed[weight.packed] = &weight;
   const std::set<NameId> wide = WideAdapters(program);
-  std::vector<std::pair<NameId, TensorId>> to_cast;
+  std::map<NameId, TensorId> narrow_ones;
   for (const NameId name : names) {
     const auto found = packed.find(name);
     if (found != packed.end()) {
@@ -168,14 +169,16 @@ void Forward::PlaceAndCast(std::span<const NameId> names) {
                          !is_buffer_[Index(name)] && !wide.contains(name);
     const TensorId tensor = NewOfModel(name, is_cast ? TensorType{narrow, type.dims} : type);
     if (is_cast) {
-      to_cast.emplace_back(name, tensor);
+      narrow_ones[name] = tensor;
     } else {
       BindOfModel(name, tensor);
     }
   }
-  for (const auto& [name, tensor] : to_cast) {
+  for (const NameId name : program.copy_order) {
+    const auto found = narrow_ones.find(name);
+    if (found == narrow_ones.end()) continue;
     BindOfModel(name, NewOfModel(name, calls_.TypeOf(name)));
-    machine_.Release(tensor);
+    machine_.Release(found->second);
   }
 }
 

@@ -166,6 +166,23 @@ constexpr HelperFrame kHelperFrames[] = {
      "k_embed = add\n",
      {kTransformers, "models/cohere/modeling_cohere.py", "k = k.float()"},
      "models/cohere"},
+    // DINOv3ViTAttention and its copies, of patches alone.
+    {"apply_rotary_pos_emb(",
+     "q_patches = add\n"
+     "k_patches = add\n"
+     "q = cat\n"
+     "k = cat\n",
+     {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py",
+      "q_patches = (q_patches * cos) + (rotate_half(q_patches) * sin)"},
+     "dinov3"},
+    {"get_patches_center_coordinates(",
+     "coords_h = constant\n"
+     "coords_w = constant\n"
+     "coords_h = mul.Scalar\n"
+     "coords_w = mul.Scalar\n"
+     "coords = cat\n"
+     "coords = add.Scalar\n",
+     {kTransformers, "models/dinov3_vit/modeling_dinov3_vit.py", "coords = 2.0 * coords - 1.0"}},
     // XLNetRelativeAttention.
     {"self.rel_attn_core(",
      "ac = bmm\n"

@@ -386,6 +386,7 @@ struct CollectedLine {
   std::string_view text;
   std::string_view child;
   SeenIn seen;
+  std::string_view last_name = {};  // of a caller that returns something else; "": none is known
 };
 std::span<const CollectedLine> CollectedLines();
 // Whether forwards of that file return the states of all their layers, or of none.

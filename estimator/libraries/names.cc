@@ -44,7 +44,7 @@ constexpr HelperLocal kHelperLocals[] = {
      {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
     // cos and sin, whose pairs stand side by side.
     {"apply_rotary_pos_emb(",
-     "repeat",
+     "repeat_interleave",
      true,
      false,
      "",
@@ -156,10 +156,11 @@ constexpr CollectedLine kCollectedLines[] = {
     {"fused_hidden_state = layer(",
      "",
      {kTransformers, "models/dpt/modeling_dpt.py", "fused_hidden_states.append("}},
-    // Which DebertaV2Model asks for its hidden states.
+    // Which DebertaV2Model asks for its hidden states, and returns the last of them.
     {"output_states, attn_weights = layer_module(",
      "",
-     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"},
+     "encoder_outputs"},
 };
 
 // Where a forward asks for hidden_states, the hooks of capture_outputs keep those of every layer.

@@ -101,7 +101,6 @@ constexpr LikeRow kLikeRows[] = {
     {"pixel_unshuffle", "pixel_shuffle"},
     {"channel_shuffle", "pixel_shuffle"},
     {"tile", "repeat"},
-    {"repeat_interleave", "repeat"},
 };
 
 // Operators with rows of their own, of which ONNX has the same node as of another one.

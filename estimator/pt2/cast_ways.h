@@ -33,8 +33,8 @@ enum class CastWay : uint8_t {
 std::map<const Call*, CastWay> FindCastWays(const Graph& graph);
 
 // The call whose first operand has the type that `cast`, one of `calls`, goes back to, as rows of
-// CastRows say of its line: "return q_embed.to(q_type)"; null of others.  O(calls of the line ×
-// rows).
+// CastRows say of its line: "return q_embed.to(q_type)", or that call's cast of it, where a row
+// says that it is one to the other width; null of others.  O(calls of the line × rows).
 const Call* FirstOfCastLine(const std::vector<Call>& calls, const Call& cast);
 
 // Whether the call's line has a cast behind one to float32: "norm(x.float()).to(dtype)",

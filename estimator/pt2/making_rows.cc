@@ -304,6 +304,8 @@ constexpr CallRow kMakingRows[] = {
 
     // Written over: nothing new.
     {"bernoulli_.float", "", ReturnFirst},
+    {"uniform_.default", "", ReturnFirst},
+    {"normal_.default", "", ReturnFirst},
     {"fill_.Scalar", "", ReturnFirst},
     {"zero_.default", "", ReturnFirst},
     {"copy_.default", "copy_slice", WriteCopy},
