@@ -57,6 +57,8 @@ TEST_CASE("what a forward collects in a list, its callers' names hold") {
                        {{3}, {"m"}, {{22, "return y.relu()"}}}});
   };
   CHECK(death("fused_hidden_state = layer(x)") == 3);
+  // Whose caller returns the last one alone: DebertaV2Model.
+  CHECK(death("output_states, attn_weights = layer_module(x)") == 1);
   CHECK(death("state = layer(x)") == 1);
 }
 

@@ -386,6 +386,7 @@ struct CollectedLine {
   std::string_view text;
   std::string_view child;
   SeenIn seen;
+  bool ends_with_caller = false;  // who calls the forward returns none of the list
 };
 std::span<const CollectedLine> CollectedLines();
 // Whether forwards of that file return the states of all their layers, or of none.

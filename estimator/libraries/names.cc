@@ -156,10 +156,12 @@ constexpr CollectedLine kCollectedLines[] = {
     {"fused_hidden_state = layer(",
      "",
      {kTransformers, "models/dpt/modeling_dpt.py", "fused_hidden_states.append("}},
-    // Which DebertaV2Model asks for its hidden states.
+    // Which DebertaV2Model asks for its hidden states, and keeps the last one.
     {"output_states, attn_weights = layer_module(",
      "",
-     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"}},
+     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
+      "hidden_states=encoder_outputs.hidden_states if output_hidden_states else None,"},
+     true},
 };
 
 // Where a forward asks for hidden_states, the hooks of capture_outputs keep those of every layer.

@@ -41,21 +41,21 @@ class CollectedFinder {
       const ModuleId module = program_.calls[Index(i)].module;
       i = runs_.EndOf(i, statement.level);
       const std::string& name = program_.modules.NameAt(module, statement.level);
-      if (ChildOf(name).starts_with(row.child)) Add(run, i);
+      if (ChildOf(name).starts_with(row.child)) Add(row, run, i);
     }
     if (calls_module) return;
-    for (const Turn& turn : TurnsIn(program_, statement)) Add(run, turn.last);
+    for (const Turn& turn : TurnsIn(program_, statement)) Add(row, run, turn.last);
   }
 
-  void Add(int32_t run, int64_t call) {
+  void Add(const CollectedLine& row, int32_t run, int64_t call) {
     const std::vector<NameId>& results = program_.calls[Index(call)].outputs;
     if (results.empty() || results[0] == kNoName) return;
     found_.made.push_back({results[0], modules_[Index(run)].last, "what forward returns"});
-    Return(results[0], run, call);
+    Return(row, results[0], run, call);
   }
 
   // To the callers of `run`.
-  void Return(NameId value, int32_t run, int64_t call) {
+  void Return(const CollectedLine& row, NameId value, int32_t run, int64_t call) {
     std::string before;
     for (run = runs_.all()[Index(run)].caller; run >= 0; run = runs_.all()[Index(run)].caller) {
       const std::vector<Statement>& statements = modules_[Index(run)].statements;
@@ -66,6 +66,7 @@ class CollectedFinder {
       if (!name.empty()) {
         found_.returned.push_back({value, Index(run), static_cast<size_t>(at - statements.data())});
       }
+      if (row.ends_with_caller && !name.empty()) return;
       const bool passes_on = PassesOn(at, statements);
       before = passes_on ? "" : name;
       if (!passes_on && name.empty()) return;
