@@ -222,6 +222,38 @@ TensorType SemaphoresOfBias(const CallTypes& call) {
   return ScratchBytes(ScratchOfBias(call).semaphore_bytes);
 }
 
+// What a product makes of `first` and `second`, which it may have to copy.
+void RunProduct(Kernel& kernel, const TensorType& first, const TensorType& second) {
+  std::vector<int> copies;
+  for (const TensorType& copy : {first, second}) {
+    if (copy.dtype != DType::kUndefined) copies.push_back(kernel.Take(copy));
+  }
+  kernel.Use(Workspace::kCublas);
+  for (const int copy : copies) kernel.Free(copy);
+}
+
+// The gradient of factor `i`; times alpha, where the call has one (ints): maybe_multiply of
+// FunctionsManual.cpp, pytorch v2.11.0.
+void BatchedGradient(Kernel& kernel, int i, const TensorType& first, const TensorType& second) {
+  if (!kernel.IsWanted(i)) return;
+  const CallTypes& call = kernel.types();
+  if (call.ints().empty()) {
+    kernel.MakeGrad(i);
+    return RunProduct(kernel, first, second);
+  }
+  const int product = kernel.Take(call.in(static_cast<size_t>(i)));
+  RunProduct(kernel, first, second);
+  kernel.MakeGrad(i);
+  kernel.Free(product);
+}
+
+void BatchedSumBackward(Kernel& kernel) {
+  const CallTypes& call = kernel.types();
+  BatchedGradient(kernel, 1, Factor<2>(call), GradientAsFactor(call));
+  BatchedGradient(kernel, 2, GradientAsFactor(call), Factor<1>(call));
+  kernel.MakeGrad(0);
+}
+
 constexpr Slots kAllOfLinear = In(0) | In(1) | In(2);
 constexpr BackwardSteps kInOrder = {MakeGrad(0),
                                     Uses(Workspace::kCublas),
@@ -289,7 +321,7 @@ constexpr OpRule kLinearRules[] = {
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
      .forward = {MakeOut(0), Scratch(Factor<2>), Scratch(Factor<1>), Uses(Workspace::kCublas)},
-     .backward = kFirstFirst},
+     .run_backward = BatchedSumBackward},
     // x [n, m], to which the sum of products of [b, n, k] and [b, k, m] is added.
     {.name = "addbmm",
      .autocast = AutocastPolicy::kLower,
