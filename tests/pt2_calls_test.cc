@@ -521,6 +521,21 @@ TEST_CASE("what libraries compute outside of autocast leaves it") {
   CHECK_FALSE(leaves("net.py", "out = self._attn(q, k, v)"));
 }
 
+TEST_CASE("a move to a device keeps the type that a tensor has in the run") {
+  const auto calls = [](const char* target) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8, 8}).Input("x", {6, 8});
+    builder.Make("torch.ops.aten.linear.default", "h",
+                 {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {6, 8});
+    builder.Make(target, "moved", {{"self", Ref("h")}, {"dtype", Text("float32")}}, {6, 8});
+    builder.Make("torch.ops.aten.relu.default", "y", {{"self", Ref("moved")}}, {6, 8});
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("torch.ops.aten.to.dtype_layout") == "linear(x,w) relu(h)");
+  CHECK(calls("torch.ops.aten.to.dtype") == "linear(x,w) to(h) relu(moved)");
+}
+
 // "args = _cast_if_autocast_enabled(…)", then "with torch.autocast(…, enabled=False)".
 TEST_CASE("what a library casts to autocast's type itself runs in that") {
   const auto calls = [](const char* line, Precision precision) {
