@@ -222,34 +222,29 @@ TensorType SemaphoresOfBias(const CallTypes& call) {
   return ScratchBytes(ScratchOfBias(call).semaphore_bytes);
 }
 
-// What a product makes of `first` and `second`, which it may have to copy.
-void RunProduct(Kernel& kernel, const TensorType& first, const TensorType& second) {
-  std::vector<int> copies;
-  for (const TensorType& copy : {first, second}) {
-    if (copy.dtype != DType::kUndefined) copies.push_back(kernel.Take(copy));
-  }
+// The gradient of factor `i`, a product of `first` and `second`, which it may have to copy; times
+// alpha, where the call has one (ints): maybe_multiply of FunctionsManual.cpp, pytorch v2.11.0.
+// Returns the copies.
+std::vector<int> BatchedGradient(Kernel& kernel, int i, const TensorType& first,
+                                 const TensorType& second) {
+  if (!kernel.IsWanted(i)) return {};
+  const bool has_factor = !kernel.types().ints().empty();
+  int product = -1;
+  if (has_factor) product = kernel.Take(kernel.types().in(static_cast<size_t>(i)));
+  if (!has_factor) kernel.MakeGrad(i);
+  const int first_copy = kernel.Take(first);
+  const int second_copy = kernel.Take(second);
   kernel.Use(Workspace::kCublas);
-  for (const int copy : copies) kernel.Free(copy);
-}
-
-// The gradient of factor `i`; times alpha, where the call has one (ints): maybe_multiply of
-// FunctionsManual.cpp, pytorch v2.11.0.
-void BatchedGradient(Kernel& kernel, int i, const TensorType& first, const TensorType& second) {
-  if (!kernel.IsWanted(i)) return;
-  const CallTypes& call = kernel.types();
-  if (call.ints().empty()) {
-    kernel.MakeGrad(i);
-    return RunProduct(kernel, first, second);
-  }
-  const int product = kernel.Take(call.in(static_cast<size_t>(i)));
-  RunProduct(kernel, first, second);
-  kernel.MakeGrad(i);
-  kernel.Free(product);
+  if (has_factor) kernel.MakeGrad(i);
+  if (has_factor) kernel.Free(product);
+  return {first_copy, second_copy};
 }
 
 void BatchedSumBackward(Kernel& kernel) {
   const CallTypes& call = kernel.types();
-  BatchedGradient(kernel, 1, Factor<2>(call), GradientAsFactor(call));
+  for (const int copy : BatchedGradient(kernel, 1, Factor<2>(call), GradientAsFactor(call))) {
+    kernel.Free(copy);
+  }
   BatchedGradient(kernel, 2, GradientAsFactor(call), Factor<1>(call));
   kernel.MakeGrad(0);
 }
