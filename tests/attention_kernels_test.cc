@@ -145,6 +145,15 @@ TEST_CASE("what attention allocates beside its operands") {
   }
 }
 
+// "attn = at::dropout (attn, dropout_p, true)"
+TEST_CASE("the math path drops out of probabilities that nobody saves, and lets go of them") {
+  const Case row = {"", kFp32, 4, 4, 128, 30, true, false, kNone, "", ""};
+  const TrainingSettings settings = {.mode = Mode::kEval};
+  const std::string trace =
+      ToString(RunTraining(Dispatch(AttentionProgram(row), settings), settings));
+  CHECK(trace.find("+y.dropout:524288 -y.dropout.mask -y._safe_softmax +") != std::string::npos);
+}
+
 TEST_CASE("kernels make the gradients of q, k and v, whichever are wanted") {
   const Case rows[] = {
       {"memory-efficient", kFp32, 4, 4, 197, 64, false, false, kNone, "403456 7168 ",

@@ -202,6 +202,22 @@ TEST_CASE("what a method checks last is not what it returns") {
   CHECK(death(2) == 1);
 }
 
+// As ProphetNetAttention: "return attn_output, attn_weights_reshaped", which is None.
+TEST_CASE("weights that a forward keeps are not those of its caller's name") {
+  const auto death = [](const std::string& product) {
+    const std::pair<int64_t, std::string> caller = {5, "out, attn_weights = self.attn(x)"};
+    return DeathOf(1,
+                   {{{0}, {"m", "m.attn"}, {caller, {1, "attn_weights = softmax(x)"}}, "softmax"},
+                    {{1}, {"m", "m.attn"}, {caller, {2, "attn_probs = f(attn_weights)"}}},
+                    {{2}, {"m", "m.attn"}, {caller, {3, product}}},
+                    {{3}, {"m", "m.attn"}, {caller, {4, "out = g(out)"}}},
+                    {{4}, {"m"}, {{6, "z = out.relu()"}}},
+                    {{5}, {"m"}, {{7, "z = z.relu()"}}}});
+  };
+  CHECK(death("out = torch.einsum(\"bsij,bsjk->bsik\", attn_probs, v)") == 3);
+  CHECK(death("out = h(attn_probs, v)") == 5);
+}
+
 TEST_CASE("a second name may be longer in the forward that returns it") {
   const auto death = [](const std::string& name) {
     const std::pair<int64_t, std::string> caller = {5, "(logits, embeds) = self.head(x)"};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -294,6 +295,25 @@ TEST_CASE("names of an attention hold its scores until a line binds them anew") 
   CHECK(holds(sinks, "attn_weights: add until 12; "));
   CHECK(holds(sinks, "combined_logits: cat until 9; "));
   CHECK(holds(sinks, "attn_output: matmul until 14; "));
+}
+
+TEST_CASE("what a dropout makes of weights takes their name") {
+  Program program;
+  const ModuleId attention = program.modules.Enter({"m"});
+  for (const char* op : {"constant", "baddbmm", "add", "softmax", "dropout", "to", "matmul"}) {
+    const auto made = static_cast<NameId>(program.calls.size() + 1);
+    program.calls.push_back(
+        {.op = op, .where = op, .inputs = {made - 1}, .outputs = {made}, .module = attention});
+  }
+  program.calls[4].module = program.modules.Enter(attention, "m.attention_dropout");
+  program.values.resize(8);
+  const StatementId source =
+      program.source.Read(3, "x, w = self._attn(query, key, value, attention_mask)");
+  const Statement statement = {.first = 0, .last = 6, .source = source, .level = 1};
+  const auto locals = FindHelperNames(program, ModuleRuns(program), statement).locals;
+  const auto weights = std::ranges::find(locals, 4, &KnownName::value);
+  REQUIRE(weights != locals.end());
+  CHECK(weights->until == 4);
 }
 
 TEST_CASE("halves of queries that rotate have names of their own") {

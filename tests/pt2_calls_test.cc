@@ -345,6 +345,14 @@ TEST_CASE("calls of ATen are rows of the operator table") {
        {{"self", Ref("x")}, {"index", Ref("x")}, {"source", Ref("x")}, {"alpha", Number(2)}},
        {8, 6, 6},
        "index_add.alpha(x,x,x)"},
+      {"baddbmm.default",
+       {{"self", Ref("x")}, {"batch1", Ref("x")}, {"batch2", Ref("x")}, {"alpha", Real(.5)}},
+       {8, 6, 6},
+       "baddbmm(x,x,x;1)"},
+      {"baddbmm.default",
+       {{"self", Ref("x")}, {"batch1", Ref("x")}, {"batch2", Ref("x")}, {"alpha", Real(1)}},
+       {8, 6, 6},
+       "baddbmm(x,x,x)"},
       {"index_put.default",
        {{"self", Ref("x")}, {"indices", List({Ref("x")})}, {"values", Ref("p_v")}},
        {8, 6, 6},
@@ -524,6 +532,21 @@ TEST_CASE("what libraries compute outside of autocast leaves it") {
   CHECK(leaves("transformers/models/hy_v4/modeling_hy_v4.py", "mixes = F.linear(flat, self.fn)"));
   CHECK(leaves(kVit, "out = self._attn(q, k, v)"));
   CHECK_FALSE(leaves("net.py", "out = self._attn(q, k, v)"));
+}
+
+TEST_CASE("a move to a device keeps the type that a tensor has in the run") {
+  const auto calls = [](const char* target) {
+    ExportedBuilder builder;
+    builder.Parameter("p_w", "w", {8, 8}).Input("x", {6, 8});
+    builder.Make("torch.ops.aten.linear.default", "h",
+                 {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {6, 8});
+    builder.Make(target, "moved", {{"self", Ref("h")}, {"dtype", Text("float32")}}, {6, 8});
+    builder.Make("torch.ops.aten.relu.default", "y", {{"self", Ref("moved")}}, {6, 8});
+    const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+    return CallsOf(Made(builder.Return("y"), settings).program);
+  };
+  CHECK(calls("torch.ops.aten.to.dtype_layout") == "linear(x,w) relu(h)");
+  CHECK(calls("torch.ops.aten.to.dtype") == "linear(x,w) to(h) relu(moved)");
 }
 
 // "args = _cast_if_autocast_enabled(…)", then "with torch.autocast(…, enabled=False)".

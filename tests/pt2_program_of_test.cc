@@ -659,6 +659,34 @@ TEST_CASE("what an attribute of a module holds lives until the next step binds i
   CHECK(frees("self.state = cos(x)") == 1);
 }
 
+// "maybe_multiply (grad.bmm (batch2), alpha)", and the same of batch2.
+TEST_CASE("a factor of a batched product takes a gradient beside each") {
+  const auto backward = [](double alpha) {
+    ExportedBuilder net;
+    net.Parameter("p_a", "a", {2, 4, 8}).Parameter("p_b", "b", {2, 8, 4}).Input("x", {2, 4, 4});
+    net.Make("torch.ops.aten.baddbmm.default", "y",
+             {{"self", Ref("x")},
+              {"batch1", Ref("p_a")},
+              {"batch2", Ref("p_b")},
+              {"alpha", Real(alpha)}},
+             {2, 4, 4});
+    const TrainingSettings settings = {.optimizer = Optimizer::kNone, .steps = 1};
+    const std::string trace = ToString(Train(Made(net.Return("y"), settings).program, settings));
+    return trace.substr(trace.find("backward"));
+  };
+  constexpr char kTwice[] = "+a.grad:256 -y.scratch +y.scratch:256 +b.grad:256 -y.scratch";
+  CHECK(backward(.5).find(kTwice) != std::string::npos);
+  CHECK(backward(1).find("y.scratch") == std::string::npos);
+}
+
+// "part = x[...]", too.
+TEST_CASE("an alias has a node of its own in backward") {
+  ExportedBuilder net;
+  net.Input("x", {4, 8}).Make("torch.ops.aten.alias.default", "part", {{"self", Ref("x")}}, {4, 8});
+  net.Make("torch.ops.aten.sin.default", "y", {{"self", Ref("part")}}, {4, 8});
+  CHECK(CallsOf(Made(net.Return("y"), {.mode = Mode::kEval}).program) == "expand(x) sin(part)");
+}
+
 // "part = x[:, :n]" of all of x is an alias, with a node of its own in backward; not where the next
 // step of the same index reads it, or is written into it.
 TEST_CASE("a slice of all of a tensor is an alias at the end of an index") {

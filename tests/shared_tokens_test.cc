@@ -101,6 +101,15 @@ TEST_CASE("what the model returns is of all tokens, gathered once") {
   CHECK(NamesText(program, program.outputs) == " z.all y");
 }
 
+// What a norm of the last block is given is the block's own, which has returned by then.
+TEST_CASE("tokens are gathered when the block has let go of what it was given") {
+  const std::string text = AllReplaced(kBlocksWithNorms, "/norm/LayerNormalization\"] z",
+                                       "/h.1/last/LayerNormalization\"] z");
+  TrainingSettings settings = Shared(2);
+  settings.mode = Mode::kEval;
+  CHECK(Says(TraceText(text, settings), "-z.rstd -r1 +/head/MatMul.scratch:65536 +z.all:65536"));
+}
+
 // Forward: what ranks send comes rank by rank, then in order.  Backward: the reverse.
 TEST_CASE("what is gathered and scattered is put in order in a tensor of its own") {
   const std::string trace = TraceText(kBlocksWithNorms, Shared(2));

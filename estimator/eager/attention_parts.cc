@@ -153,7 +153,10 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
   }
   NameId probabilities = d.Make("_safe_softmax", {scores}, {dtype, square});
   d.Drop(scores);
-  if (a.drops) probabilities = d.Make("dropout", {probabilities}, {dtype, square});
+  if (a.drops) {  // "attn = at::dropout(attn, dropout_p, true)"
+    const NameId dropped = d.Make("dropout", {probabilities}, {dtype, square});
+    d.Drop(std::exchange(probabilities, dropped));
+  }
   if (dtype == a.q.dtype) return (void)MatMul(d, probabilities, v, Ends::kCall);
   Cast(d, probabilities, a.q.dtype);
   const NameId product = MatMul(d, probabilities, v, Ends::kLocal);

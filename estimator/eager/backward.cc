@@ -54,7 +54,9 @@ class Formulas : public Kernel {
   void MakeGrad(int input, Dims strides, const Dims& storage) override {
     if (!IsWanted(input)) return;
     const auto i = static_cast<size_t>(input);
-    if (GradientOf(rule_, input).form == Gradient::Form::kChannelSum) return MakeIfWanted(i);
+    const Gradient::Form form = GradientOf(rule_, input).form;
+    const bool is_summed = form == Gradient::Form::kChannelSum;
+    if (is_summed || form == Gradient::Form::kPassThrough) return MakeIfWanted(i);
     const LabelId label = calls_.GradientLabel(call_.inputs[i]);
     StridedType type = NewType(i);
     if (!strides.empty()) type.strides = std::move(strides);

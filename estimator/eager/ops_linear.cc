@@ -222,6 +222,33 @@ TensorType SemaphoresOfBias(const CallTypes& call) {
   return ScratchBytes(ScratchOfBias(call).semaphore_bytes);
 }
 
+// The gradient of factor `i`, a product of `first` and `second`, which it may have to copy; times
+// alpha, where the call has one (ints): maybe_multiply of FunctionsManual.cpp, pytorch v2.11.0.
+// Returns the copies.
+std::vector<int> BatchedGradient(Kernel& kernel, int i, const TensorType& first,
+                                 const TensorType& second) {
+  if (!kernel.IsWanted(i)) return {};
+  const bool has_factor = !kernel.types().ints().empty();
+  int product = -1;
+  if (has_factor) product = kernel.Take(kernel.types().in(static_cast<size_t>(i)));
+  if (!has_factor) kernel.MakeGrad(i);
+  const int first_copy = kernel.Take(first);
+  const int second_copy = kernel.Take(second);
+  kernel.Use(Workspace::kCublas);
+  if (has_factor) kernel.MakeGrad(i);
+  if (has_factor) kernel.Free(product);
+  return {first_copy, second_copy};
+}
+
+void BatchedSumBackward(Kernel& kernel) {
+  const CallTypes& call = kernel.types();
+  for (const int copy : BatchedGradient(kernel, 1, Factor<2>(call), GradientAsFactor(call))) {
+    kernel.Free(copy);
+  }
+  BatchedGradient(kernel, 2, GradientAsFactor(call), Factor<1>(call));
+  kernel.MakeGrad(0);
+}
+
 constexpr Slots kAllOfLinear = In(0) | In(1) | In(2);
 constexpr BackwardSteps kInOrder = {MakeGrad(0),
                                     Uses(Workspace::kCublas),
@@ -289,7 +316,7 @@ constexpr OpRule kLinearRules[] = {
      .autocast = AutocastPolicy::kLower,
      .gradients = {PassThrough(), Reads(In(2)), Reads(In(1))},
      .forward = {MakeOut(0), Scratch(Factor<2>), Scratch(Factor<1>), Uses(Workspace::kCublas)},
-     .backward = kFirstFirst},
+     .run_backward = BatchedSumBackward},
     // x [n, m], to which the sum of products of [b, n, k] and [b, k, m] is added.
     {.name = "addbmm",
      .autocast = AutocastPolicy::kLower,

@@ -92,6 +92,7 @@ constexpr HelperFrame kHelperFrames[] = {
      "attention_scores = baddbmm\n"
      "attention_scores = add\n"
      "attn_weights = softmax\n"
+     "attn_weights = self.attention_dropout?\n"
      "attn_weights = to\n"
      "attn_output = matmul\n"
      "return attn_output, attn_weights",

@@ -90,7 +90,7 @@ class HelperRun {
       if (!IsLine(module)) Follow(NameOf(program_.calls[Index(i)]), i);
       if (!module.empty() && runs_.EndOf(i, statement_.level) == i) Follow(module, i);
     }
-    SkipCasts(AfterCasts());
+    SkipTo(AfterCasts(next_));
     if (!OpOf(next_).empty()) return {};
     if (next_ < lines_.size()) Return(lines_[next_]);
     while (!bound_.empty()) Drop(bound_.begin()->first, statement_.last);
@@ -101,7 +101,7 @@ class HelperRun {
   void Follow(std::string_view op, int64_t call) {
     const size_t line = LineAt(op);
     if (line >= lines_.size()) return;
-    SkipCasts(line);
+    SkipTo(line);
     Bind(lines_[line], call);
     last_ = call;
     next_ = line + 1;
@@ -109,14 +109,13 @@ class HelperRun {
 
   // ONNX has no casts that do nothing, which return what they are given: as texts have them, what
   // the line before has made.
-  void SkipCasts(size_t end) {
-    for (; next_ < end && IsCast(OpOf(next_)); ++next_) {
-      if (last_ >= 0) Bind(lines_[next_], last_);
+  void SkipTo(size_t end) {
+    for (; next_ < end; ++next_) {
+      if (last_ >= 0 && IsCast(OpOf(next_))) Bind(lines_[next_], last_);
     }
   }
 
-  size_t AfterCasts() const {
-    size_t line = next_;
+  size_t AfterCasts(size_t line) const {
     while (IsCast(OpOf(line))) ++line;
     return line;
   }
@@ -141,14 +140,17 @@ class HelperRun {
   // That of a line that makes a call, "" of others.
   std::string_view OpOf(size_t line) const { return line < lines_.size() ? lines_[line].op : ""; }
 
-  // The next line, if it is `op`, or the one behind its casts, or behind one that may be missing,
-  // or the first of the loop that ends before it; behind all where none is.
+  // The next line, if it is `op`, or the one behind its casts, or behind one that may be missing
+  // and the casts of that, or the first of the loop that ends before it; behind all where none is.
   size_t LineAt(std::string_view op) const {
     if (IsCalled(OpOf(next_), op)) return next_;
-    const size_t behind = AfterCasts();
+    const size_t behind = AfterCasts(next_);
     if (IsCalled(OpOf(behind), op)) return behind;
-    const bool may_skip = behind < lines_.size() && lines_[behind].is_optional;
-    if (may_skip && IsCalled(OpOf(behind + 1), op)) return behind + 1;
+    if (behind < lines_.size() && lines_[behind].is_optional) {
+      for (const size_t line : {behind + 1, AfterCasts(behind + 1)}) {
+        if (IsCalled(OpOf(line), op)) return line;
+      }
+    }
     const bool goes_on = next_ < lines_.size() && lines_[next_].in_loop;
     size_t line = next_;
     while (!goes_on && line > 0 && lines_[line - 1].in_loop) --line;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -50,7 +51,7 @@ class SameNames {
                                               modules_[run].first, modules_[run].last);
         const bool is_wanted = at->targets[i] != "_" && at->targets.size() == 2;
         if (value == kNoName && is_wanted) value = OnlyOther(modules_[run]);
-        if (value == kNoName) continue;
+        if (value == kNoName || LetsGoOfWeights(modules_[run], value)) continue;
         const auto [bound, _] = next.try_emplace({caller, at->targets[i]}, around.last);
         lives_.HoldBy(at->targets[i], value, std::min(until, bound->second));
         bound->second = at->last;
@@ -62,6 +63,17 @@ class SameNames {
   bool HoldsWeights(size_t module, size_t statement, size_t place) const {
     return std::ranges::any_of(weights_, [&](const HeldWeights& held) {
       return held.module == module && held.statement == statement && held.place == place;
+    });
+  }
+
+  // "return attn_output, attn_weights_reshaped" of a forward that has "attn_weights", and None for
+  // its caller's.
+  bool LetsGoOfWeights(const ModuleCall& module, NameId value) const {
+    const int64_t born = lives_.BornAt(value);
+    if (born < module.first || program_.calls[Index(born)].op != "softmax") return false;
+    return std::ranges::any_of(module.statements, [&](const Statement& statement) {
+      return statement.source != kNoStatement &&
+             KeepsWeightsUnlessAsked(program_.source.At(statement.source).text);
     });
   }
 

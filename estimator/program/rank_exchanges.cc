@@ -127,6 +127,7 @@ class ExchangeWriter {
       written.is_distributed = token.op != "take_tokens" && token.op != kGather;
       if (token.op == kGather) EndPart(token, written);
       program_.calls.push_back(std::move(written));
+      made_at_[token.made] = at;
       open_.push_back(&token);
     }
   }

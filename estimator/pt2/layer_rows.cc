@@ -160,6 +160,13 @@ void WritePoolWithPlaces(CallWriter& writer, const Call& call, std::string_view 
   writer.Emit(op, {writer.TensorAt(call, "self")}, writer.Results(call));
 }
 
+// ints: whether the product has a factor.
+void WriteBatchedSum(CallWriter& writer, const Call& call, std::string_view op) {
+  std::vector<int64_t> ints;
+  if (writer.RealAt(call, "alpha", 1) != 1) ints.push_back(1);
+  writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, std::move(ints));
+}
+
 // Picture and samples; values and places.
 void WriteAllWithParts(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, writer.Tensors(call), writer.Results(call));
@@ -305,7 +312,7 @@ constexpr CallRow kLayerRows[] = {
     // of compute capability 8.0 (_can_use_grouped_mm of integrations/moe.py, transformers 5.17.0).
     {"transformers.grouped_mm_fallback.default", "_grouped_mm", WriteAll},
     {"_grouped_mm.default", "_grouped_mm", WriteAll},
-    {"baddbmm.default", "baddbmm", WriteAll},
+    {"baddbmm.default", "baddbmm", WriteBatchedSum},
     {"einsum.default", "", WriteEinsum},
     {"mm.default", "mm", WriteAll},
     {"mv.default", "mv", WriteAll},

@@ -267,6 +267,17 @@ void WriteTypeAs(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {self, other}, {writer.Result(call)});
 }
 
+// x.to(device): of the options that x has, so that it names the type that x has here, whichever it
+// has in a run (dispatch_to, tools/autograd/templates/python_variable_methods.cpp, pytorch
+// v2.11.0).
+void WriteMove(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const bool is_other =
+      !writer.TextAt(call, "memory_format").empty() || writer.IntAt(call, "copy", 0) != 0;
+  if (self == kNoName || is_other) return WriteCast(writer, call, op);
+  writer.ReturnSame(call, self);
+}
+
 constexpr CallRow kMakingRows[] = {
     // Tensors made from numbers.
     {"arange.default", "constant", WriteNumbers},
@@ -296,7 +307,7 @@ constexpr CallRow kMakingRows[] = {
 
     // Casts.
     {"to.dtype", "to", WriteCast},
-    {"to.dtype_layout", "to", WriteCast},
+    {"to.dtype_layout", "to", WriteMove},
     {"to.device", "to", WriteCast},
     {"_to_copy.default", "to", WriteCast},
     {"to.other", "type_as", WriteTypeAs},

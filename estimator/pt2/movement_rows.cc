@@ -233,7 +233,7 @@ constexpr CallRow kMovementRows[] = {
     {"unflatten.int", "view", WriteUnary},
     {"as_strided.default", "as_strided", WriteAsStrided},
     {"unfold.default", "unfold", WriteUnfold},
-    {"alias.default", "", ReturnFirst},
+    {"alias.default", "expand", WriteUnary},
     {"detach.default", "", WriteDetach},
     {"t.default", "permute", WriteTranspose},
     {"transpose.int", "permute", WriteTranspose},
