@@ -202,6 +202,18 @@ TEST_CASE("what a method checks last is not what it returns") {
   CHECK(death(2) == 1);
 }
 
+// As ModernBertDecoderLayer, where "hidden_states = attn_outputs[0]" stands behind the call.
+TEST_CASE("a name that takes the first result lets go of what the call was given") {
+  const auto death = [](const std::string& call) {
+    return DeathOf(1, {{{0}, {"m", "m.norm"}, {{1, "hidden_states = self.norm(x)"}, {9, kConv}}},
+                       {{1}, {"m", "m.attn"}, {{2, call}, {9, kConv}}},
+                       {{0, 2}, {"m"}, {{4, "hidden_states = residual + hidden_states"}}},
+                       {{3}, {"m"}, {{5, "return hidden_states.relu()"}}}});
+  };
+  CHECK(death("attn_outputs = self.attn(hidden_states=hidden_states)") == 1);
+  CHECK(death("others = self.attn(hidden_states=hidden_states)") == 2);
+}
+
 // As ProphetNetAttention: "return attn_output, attn_weights_reshaped", which is None.
 TEST_CASE("weights that a forward keeps are not those of its caller's name") {
   const auto death = [](const std::string& product) {

@@ -334,6 +334,16 @@ TEST_CASE("a function that several files have is known in those of its row") {
   CHECK(Names(line, ops, "transformers/models/glm/modeling_glm.py").empty());
 }
 
+TEST_CASE("queries rotated in fp32 are held until they are cast back") {
+  const std::vector<const char*> ops = {"to",  "mul", "to",  "neg", "cat", "mul", "add", "to",
+                                        "mul", "to",  "neg", "cat", "mul", "add", "to",  "to"};
+  const char* line = "query_states, key_states = apply_rotary_pos_emb(";
+  const std::string names =
+      Names(line, ops, "transformers/models/modernbert/modeling_modernbert.py");
+  CHECK(names.find("q_embed: add until 15; ") != std::string::npos);
+  CHECK(names.find("k_embed: add until 15; ") != std::string::npos);
+}
+
 TEST_CASE("a product in an expression has no name") {
   const std::vector<const char*> limited = {
       "sort",        "index",       "index",       "to",          "histc",     "cumsum",

@@ -27,6 +27,8 @@ std::string Name(CastWay way) {
       return "same of argument";
     case CastWay::kSameOfLocal:
       return "same of local";
+    case CastWay::kAgainOfArgument:
+      return "again of argument";
     case CastWay::kBack:
       return "back";
     case CastWay::kForPower:
@@ -64,6 +66,23 @@ TEST_CASE("a helper's casts change the type, but for the last") {
   Cast(builder, "c", "middle");
   Cast(builder, "middle", "down");
   CHECK(WaysIn(builder.Return("down")) == "up: other of argument\nmiddle: other of local\n");
+}
+
+// "(q.float() * cos + rotate_half(q.float()) * sin).to(dtype)" of a helper: the second cast, which
+// did nothing, has the first one's result as its operand.
+TEST_CASE("what a helper casts twice is read twice") {
+  ExportedBuilder builder;
+  builder.Input("q", {8}).At("net.py", 3, "q = rotate(q)");
+  Cast(builder, "q", "first");
+  builder.Make("torch.ops.aten.cos.default", "a", {{"self", Ref("first")}}, {8});
+  Cast(builder, "first", "second");
+  builder.Make("torch.ops.aten.sin.default", "b", {{"self", Ref("second")}}, {8});
+  builder.Make("torch.ops.aten.add.Tensor", "sum", {{"self", Ref("a")}, {"other", Ref("b")}}, {8});
+  Cast(builder, "sum", "back");
+  CHECK(WaysIn(builder.Return("back")) == "first: other of argument\nsecond: again of argument\n");
+  const TrainingSettings settings = {.precision = Precision::kAmpBf16, .mode = Mode::kEval};
+  CHECK(CallsOf(Made(builder.Return("back"), settings).program) ==
+        "to(q) cos(first) to(q) sin(second) add(a,b) to(sum)");
 }
 
 // mask = masked(x), which ends with "return (x * 2).float()".

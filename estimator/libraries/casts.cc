@@ -17,6 +17,7 @@ constexpr std::string_view kSplinter = "models/splinter/modeling_splinter.py";
 constexpr std::string_view kOlmo = "models/olmo/modeling_olmo.py";
 constexpr std::string_view kErnie = "models/ernie4_5/modeling_ernie4_5.py";
 constexpr std::string_view kCohere = "models/cohere/modeling_cohere.py";
+constexpr std::string_view kModernBert = "models/modernbert_decoder/modeling_modernbert_decoder.py";
 constexpr std::string_view kMamba = "models/mamba/modeling_mamba.py";
 constexpr std::string_view kGemma4 = "models/gemma4/modeling_gemma4.py";
 constexpr std::string_view kGlm = "models/glm5_next/modeling_glm5_next.py";
@@ -167,6 +168,21 @@ constexpr CastRow kCasts[] = {
      To::kRead,
      -1,
      {kTransformers, kCohere, "return q_embed.to(dtype=dtype), k_embed.to(dtype=dtype)"}},
+    {"models/modernbert",
+     kRotate,
+     "mul",
+     Of::kFirst,
+     To::kFloat,
+     -1,
+     {kTransformers, kModernBert, "q_embed = (q.float() * cos) + (rotate_half(q.float()) * sin)"}},
+    {"models/modernbert", kRotate, "slice", Of::kFirst, To::kFloat, -1, {}},
+    {"models/modernbert",
+     kRotate,
+     "add",
+     Of::kResult,
+     To::kRead,
+     -1,
+     {kTransformers, kModernBert, "return q_embed.to(original_dtype), k_embed.to(original_dtype)"}},
     // Layer norms in fp32.
     {"models/cohere",
      "mean = hidden_states.mean(-1, keepdim=True)",

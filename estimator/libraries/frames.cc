@@ -167,6 +167,13 @@ constexpr HelperFrame kHelperFrames[] = {
      "k_embed = add\n",
      {kTransformers, "models/cohere/modeling_cohere.py", "k = k.float()"},
      "models/cohere"},
+    // ModernBertAttention and ModernBertDecoderAttention, in fp32.
+    {"apply_rotary_pos_emb(",
+     "q_embed = add\n"
+     "k_embed = add\n",
+     {kTransformers, "models/modernbert_decoder/modeling_modernbert_decoder.py",
+      "k_embed = (k.float() * cos) + (rotate_half(k.float()) * sin)"},
+     "models/modernbert"},
     // DINOv3ViTAttention and its copies, of patches alone.
     {"apply_rotary_pos_emb(",
      "q_patches = add\n"

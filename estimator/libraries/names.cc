@@ -83,17 +83,26 @@ constexpr NameFact kReturningIfAsked[] = {
       "outputs = (context_layer, attention_probs) if output_attentions else (context_layer,)"}},
 };
 
-// A line, and the local of the forward that it calls which its last name is bound to.
-struct ReturnedLocal {
+// A line, and a name that goes with it.
+struct NameOfLine {
   std::string_view line;
   std::string_view name;
   SeenIn seen;
 };
 
-constexpr ReturnedLocal kReturnedLocals[] = {
+// Its last name is bound to that local of the forward that it calls.
+constexpr NameOfLine kReturnedLocals[] = {
     {"queries, keys, _ = layer(",
      "attn_out",
      {kTransformers, "models/sam/modeling_sam.py", "return queries, keys, attn_out"}},
+};
+
+// The line behind it binds that name anew.
+constexpr NameOfLine kFirstResults[] = {
+    {"attn_outputs = self.attn(",
+     "hidden_states",
+     {kTransformers, "models/modernbert_decoder/modeling_modernbert_decoder.py",
+      "hidden_states = attn_outputs[0]"}},
 };
 
 // Else "attn_weights_reshaped = None" is returned.
@@ -277,6 +286,12 @@ constexpr ReturnedItemRow kReturnedItems[] = {
       "stage_outputs = (hidden_states, hidden_states_before_downsampling)"}},
 };
 
+std::string_view NameThatGoesWith(std::span<const NameOfLine> rows, std::string_view line) {
+  const auto row = std::ranges::find_if(
+      rows, [&](const NameOfLine& each) { return line.starts_with(each.line); });
+  return row == rows.end() ? "" : row->name;
+}
+
 bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
   return std::ranges::any_of(
       rows, [&](const NameFact& row) { return line.find(row.name) != std::string_view::npos; });
@@ -339,9 +354,11 @@ bool ReturnsWeights(std::string_view line, std::string_view file) {
 std::span<const ReturnedItemRow> ReturnedItems() { return kReturnedItems; }
 
 std::string_view LastReturnedLocal(std::string_view line) {
-  const auto* const row = std::ranges::find_if(
-      kReturnedLocals, [&](const ReturnedLocal& local) { return line.starts_with(local.line); });
-  return row == std::end(kReturnedLocals) ? "" : row->name;
+  return NameThatGoesWith(kReturnedLocals, line);
+}
+
+std::string_view NameOfFirstResult(std::string_view line) {
+  return NameThatGoesWith(kFirstResults, line);
 }
 
 bool ReturnsWeightsIfAsked(std::string_view file) { return MentionsAny(kReturningIfAsked, file); }

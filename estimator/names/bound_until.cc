@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
 
 namespace onnxfit {
 namespace {
@@ -35,8 +36,15 @@ int64_t NameBindings::BoundUntil(const ModuleCall& module, size_t index, size_t 
     if (Binds(next, target) || may_rebind || RebindsUnknown(next, statement, target))
       return EndOfTurns(module, i);
     if (place == 0 && PassesOther(module, next, target)) return next.first - 1;
+    if (TakesFirstResult(next, target)) return next.last;
   }
   return module.last;
+}
+
+// "outputs = self.attn(x)", behind which stands "x = outputs[0]".
+bool NameBindings::TakesFirstResult(const Statement& next, const std::string& target) const {
+  return next.source != kNoStatement &&
+         NameOfFirstResult(program_.source.At(next.source).text) == target;
 }
 
 // "q, k = rotate(q, k, cos)" reads what a line has bound of which the file shows the end alone: one

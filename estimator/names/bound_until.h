@@ -45,6 +45,7 @@ class NameBindings {
   bool Returns(const Statement& statement) const;
   bool RebindsUnknown(const Statement& next, const Statement& statement,
                       const std::string& target) const;
+  bool TakesFirstResult(const Statement& next, const std::string& target) const;
   int64_t EndOfReturn(const ModuleCall& module, const Statement& returning) const;
   int64_t EndOfTurns(const ModuleCall& module, size_t index) const;
   bool ReturnsSame(const Statement& later, const Statement& statement) const;

@@ -157,6 +157,16 @@ NameId CallWriter::CastResult(const Call& call, NameId self, const TensorType& t
   return result;
 }
 
+NameId CallWriter::GivenToCast(const Call& call) const {
+  const Argument* given = FindArgument(call, "self");
+  const auto cast = given == nullptr ? spelled_casts_.end() : spelled_casts_.find(given->text);
+  if (cast == spelled_casts_.end() || !HidesTypes(call)) return kNoName;
+  const std::vector<SourceLine>& lines = cast->second.call->lines;
+  const bool is_of_line = !lines.empty() && lines.back().file == call.lines.back().file &&
+                          lines.back().line == call.lines.back().line;
+  return is_of_line ? cast->second.self : kNoName;
+}
+
 // "x = x.to(dtype)" where the same forward has bound x before: nothing has it by then.
 bool CallWriter::ReplacesLocal(const Call& call, NameId self) const {
   if (call.lines.empty()) return false;

@@ -162,6 +162,10 @@ class CastWayFinder {
     for (const Call* cast : casts) {
       if (IsLocal(*cast)) NoteSoftmax(*cast);
       if (cast == casts.back() || cast->target == kTypeAs) continue;
+      if (CastsAgain(*cast)) {
+        ways_[cast] = CastWay::kAgainOfArgument;
+        continue;
+      }
       const bool is_next = before != nullptr && std::all_of(before + 1, cast, MakesNoTensor) &&
                            cast->arguments[0].second.text != before->results[0].text;
       if (IsLocal(*cast)) {
@@ -173,6 +177,15 @@ class CastWayFinder {
       }
       before = cast;
     }
+  }
+
+  // A cast that does nothing returns what it was given, so that in the export what is cast once
+  // more has the first cast's name.
+  bool CastsAgain(const Call& cast) const {
+    const Call* maker = MakerOf(cast.arguments[0].second.text);
+    const auto way = ways_.find(maker);
+    const bool is_first = way != ways_.end() && way->second == CastWay::kOtherOfArgument;
+    return is_first && IsLocal(cast) && IsAmong(maker->target, kCasts);
   }
 
   // --- What libraries are known for ---

@@ -221,7 +221,8 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   }
   const DType own = writer.OwnTypeOfResult(call);
   if (own != DType::kUndefined) type.dtype = own;
-  const NameId self = writer.TensorAt(call, "self");
+  const NameId given = writer.GivenToCast(call);
+  const NameId self = given == kNoName ? writer.TensorAt(call, "self") : given;
   if (self == kNoName) return WriteConstant(writer, call, "constant");
   if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
