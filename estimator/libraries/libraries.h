@@ -421,7 +421,8 @@ bool ReturnsWeights(std::string_view line, std::string_view file);
 // none is known.
 std::string_view LastReturnedLocal(std::string_view line);
 
-// The name that the statement behind `line` takes the first of its results for, which makes nothing;
+// The name that the statement behind `line` takes the first of its results for, which makes
+// nothing;
 // "" where none is known.
 std::string_view NameOfFirstResult(std::string_view line);
 

@@ -11,6 +11,7 @@
 #include "estimator/base/quote.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/source_statement.h"
+#include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
 

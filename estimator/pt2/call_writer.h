@@ -96,8 +96,8 @@ class CallWriter : public ProgramWriter {
   // As Result, of a cast that did nothing in the export: the tracer calls its operand `self` by
   // the result's name from then on, too, wherever the code reads it.
   NameId CastResult(const Call& call, NameId self, const TensorType& type);
-  // Of a helper that casts once more, "q.float() * cos + half(q.float()) * sin": what its first cast
-  // was given, whose result has its name in the export, where it did nothing.  Else kNoName.
+  // Of a helper that casts once more, "q.float() * cos + half(q.float()) * sin": what its first
+  // cast was given, whose result has its name in the export, where it did nothing.  Else kNoName.
   NameId GivenToCast(const Call& call) const;
   // What a statement before that of `call`, of the same forward, has bound to `variable`; kNoName
   // where none is known.

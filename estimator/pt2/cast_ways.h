@@ -15,7 +15,8 @@ enum class CastWay : uint8_t {
   kOtherOfLocal,     // to the other width
   kSameOfArgument,   // as the cast before it: "[x.to(dtype) for x in (a, b)]"
   kSameOfLocal,
-  kAgainOfArgument,  // of what a cast before it was given: "q.float() * cos + half(q.float()) * sin"
+  kAgainOfArgument,  // of what a cast before it was given: "q.float() * cos + half(q.float()) *
+                     // sin"
   kBack,             // to the run's type: "f(x.float()).to(dtype)"
   kForPower,         // to the other width for a power alone: "x.to(torch.float32).pow(2)"
   kForProduct,       // the same for a product alone: "torch.matmul(x.to(dtype), y)"
