@@ -1,9 +1,7 @@
 #include "estimator/pt2/embedded_program.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "estimator/base/inflate.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/pt2/call_order.h"
@@ -24,7 +23,6 @@ namespace onnxfit::pt2 {
 namespace {
 
 constexpr size_t kMaxTextBytes = size_t{256} << 20;
-constexpr size_t kMaxRatio = 1032;  // by which deflate can shrink a text
 
 // The number that a character of base64 stands for; -1 for others.
 int32_t SixBits(char c) {
@@ -52,25 +50,10 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
   return bytes;
 }
 
-// Its length is not known before: room for four times as much each time.
-std::optional<std::string> Inflate(std::string_view bytes) {
-  const size_t most = std::min(kMaxTextBytes, bytes.size() * kMaxRatio);
-  for (size_t room = bytes.size() * 16; room / 4 < most; room *= 4) {
-    std::string text(std::min(room, most), '\0');
-    uLongf size = text.size();
-    const int status = uncompress(reinterpret_cast<Bytef*>(text.data()), &size,
-                                  reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
-    text.resize(size);
-    if (status == Z_OK) return text;
-    if (status != Z_BUF_ERROR) break;
-  }
-  return std::nullopt;
-}
-
 std::string UnpackText(std::string_view packed, const std::string& where) {
   const std::optional<std::string> bytes = DecodeBase64(packed);
   if (!bytes) throw Error({.where = where, .text = "base64 was expected, found another text"});
-  std::optional<std::string> text = Inflate(*bytes);
+  std::optional<std::string> text = Inflate(*bytes, kMaxTextBytes);
   if (!text) {
     throw Error(
         {.where = where,
