@@ -1,6 +1,7 @@
 // Prints what convolutions ask cuDNN for, one a line, for compare.py here: pass, type, order, x,
-// weight, y and groups, then in bytes what was counted, what estimates have by default and, with
-// --cudnn, what they have then; between tabs.
+// weight, y and groups, then in bytes what was counted, the closed form, what estimates have where
+// only the layer's other batches were measured and, with --cudnn, what they have then; between
+// tabs.
 //
 //   print_workspaces FILE --gpu CARD [--cudnn FOLDER]
 //
@@ -9,10 +10,14 @@
 
 #include <iostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "benchmarks/accuracy/printer.h"
 #include "cli/calibration_file.h"
+#include "estimator/base/error.h"
 #include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/eager/measured_layers.h"
 
 namespace onnxfit {
 namespace {
@@ -24,15 +29,24 @@ std::string TextOf(const Convolution& c) {
                      ToString(c.weight), ToString(c.output), c.groups);
 }
 
+int64_t FromOtherBatches(const Convolution& convolution, const MeasuredLayers& layers) {
+  std::vector<MeasuredBatch> others = layers.Find(convolution);
+  std::erase_if(others,
+                [&](const MeasuredBatch& each) { return each.batch == convolution.input[0]; });
+  return others.empty() ? FormedWorkspaceBytes(convolution)
+                        : AtBatch(convolution, std::move(others));
+}
+
 int Print(const Options& options) {
   const DeviceProfile& asked = options.request.targets.at(0).device;
-  DeviceProfile plain = asked;
-  plain.calibration = nullptr;
+  const MeasuredLayers* layers = MeasuredLayersOf(asked);
+  if (layers == nullptr) throw Error({.where = "--gpu", .text = "expected a Hopper, as an h200"});
   for (const SharedCalibration& card : ReadCalibrationFile(options.model)) {
     for (const ConvolutionWorkspace& workspace : card->convolutions) {
-      std::cout << fmt::format("{}\t{}\t{}\t{}\n", TextOf(workspace.convolution), workspace.bytes,
-                               WorkspaceBytes(workspace.convolution, plain),
-                               WorkspaceBytes(workspace.convolution, asked));
+      const Convolution& c = workspace.convolution;
+      std::cout << fmt::format("{}\t{}\t{}\t{}\t{}\n", TextOf(c), workspace.bytes,
+                               FormedWorkspaceBytes(c), FromOtherBatches(c, *layers),
+                               WorkspaceBytes(c, asked));
     }
   }
   return 0;

@@ -14,16 +14,18 @@ namespace onnxfit {
 
 inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a trace calls it
 
-// Whether workspaces of such a card follow a closed form where they were not measured: Hopper's,
-// whose convolutions in 32 and 16 bits run in the order NHWC, through copies of tensors that lie in
-// the order NCHW, or whose channels do not fill 16 bytes.  How often it is right, of 48,508 on an
-// H200 (torch 2.11.0, cuDNN 9.19.0): benchmarks/convolutions/README.md.
+// Whether workspaces of such a card are known where they were not measured on it: Hopper's.  Those
+// of layers that were measured on another (measured_layers.h) are as there; the others by a closed
+// form, by which convolutions in 32 and 16 bits run in the order NHWC, through copies of tensors
+// that lie in the order NCHW, or whose channels do not fill 16 bytes.  How often each is right, of
+// 48,508 on an H200 (torch 2.11.0, cuDNN 9.19.0): benchmarks/convolutions/README.md.
 bool HasWorkspaceForm(const DeviceProfile& device);
 
 // By that form.  O(dims).  Throws Error where it needs more than 63 bits.
 int64_t FormedWorkspaceBytes(const Convolution& convolution);
 
-// On `device`: as measured there or as cuDNN answered, else by the form, 0 where there is none.
+// On `device`: as measured there or as cuDNN answered; else as measured on a card like it, at that
+// batch or another; else by the form, 0 where there is none.
 int64_t WorkspaceBytes(const Convolution& convolution, const DeviceProfile& device);
 
 // That of a call; 0 where the file does not say all of it (ConvolutionOf).
@@ -37,10 +39,12 @@ int64_t WorkspaceBytes(const Program& program, const AtenCall& call, Convolution
 // Throws Error where that needs more than 63 bits.
 int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
 
-// How many of a program's convolutions were measured on `device`, each pass by itself; equal
-// ones count once, those that cannot be told each time.
+// Whose workspaces a program's convolutions have, each pass by itself; equal ones count once, those
+// that cannot be told each time.
 struct MeasuredConvolutions {
-  int64_t measured = 0;
+  int64_t measured = 0;  // on `device`, or as cuDNN answered
+  int64_t shipped = 0;   // of the others, on a card like it
+  int64_t scaled = 0;    // of the others, on a card like it at another batch
   int64_t all = 0;
 };
 MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device);

@@ -16,6 +16,7 @@
 #include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
+#include "estimator/eager/measured_layers.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/optimizer_step.h"
 #include "estimator/fit/verdict.h"
@@ -130,6 +131,24 @@ std::string_view WorkspaceText(const FrameworkProfile& framework) {
                                                   : "the size of cuBLAS workspaces";
 }
 
+// Of convolutions that were not measured on the card: "those of an H200 (cuDNN 9.19.0) in 40 (in 12
+// from another batch, type or card), copies of tensors in the order NHWC in 2".
+std::string OthersText(const MeasuredConvolutions& convolutions, const DeviceProfile& device) {
+  if (!HasWorkspaceForm(device)) return "none in the others";
+  std::vector<std::string> parts;
+  const int64_t known = convolutions.shipped + convolutions.scaled;
+  if (known > 0) {
+    const std::string scaled =
+        convolutions.scaled > 0
+            ? fmt::format(" (in {} from another batch, type or card)", convolutions.scaled)
+            : "";
+    parts.push_back(fmt::format("those of {} in {}{}", MeasuredLayersCard(device), known, scaled));
+  }
+  const int64_t formed = convolutions.all - convolutions.measured - known;
+  if (formed > 0) parts.push_back(fmt::format("copies of tensors in the order NHWC in {}", formed));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 // "its CUDA context, cuDNN's workspaces in 60 of 62 passes of convolutions, none in the others".
 std::string MeasuredText(const MeasuredConvolutions& convolutions, const EstimateRequest& request) {
   std::vector<std::string> parts;
@@ -139,10 +158,7 @@ std::string MeasuredText(const MeasuredConvolutions& convolutions, const Estimat
   if (convolutions.all == 0) return fmt::format("{}", fmt::join(parts, ", "));
   parts.push_back(fmt::format("cuDNN's workspaces in {} of {} passes of convolutions",
                               convolutions.measured, convolutions.all));
-  if (convolutions.measured < convolutions.all) {
-    parts.emplace_back(HasWorkspaceForm(device) ? "copies of tensors in the others"
-                                                : "none in the others");
-  }
+  if (convolutions.measured < convolutions.all) parts.push_back(OthersText(convolutions, device));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -169,13 +185,12 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
 std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request) {
   std::string measured = MeasuredAssumption(prediction, request);
   if (!measured.empty()) return measured;
-  const auto passes = PassesOf(prediction.program);
-  const bool asks = std::ranges::any_of(passes, [](const auto& call) { return !call.empty(); });
-  if (!asks) return "";
-  return HasWorkspaceForm(request.settings.device) ? "convolutions ask cuDNN for copies of their "
-                                                     "tensors in the order NHWC, as most do on "
-                                                     "an H200 (--cudnn asks the library)"
-                                                   : "convolutions ask cuDNN for no workspace";
+  const DeviceProfile& device = request.settings.device;
+  const MeasuredConvolutions convolutions = CountMeasured(prediction.program, device);
+  if (convolutions.all == 0) return "";
+  if (!HasWorkspaceForm(device)) return "convolutions ask cuDNN for no workspace";
+  return fmt::format("cuDNN's workspaces, by passes of convolutions: {} (--cudnn asks the library)",
+                     OthersText(convolutions, device));
 }
 
 // What other ranks have beside the first: of zero1 LargerShare says more; DeepSpeed's parts begin

@@ -1,0 +1,238 @@
+#include "estimator/eager/measured_layers.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/base/inflate.h"
+#include "estimator/base/tensor_type.h"
+
+namespace onnxfit {
+
+// cudnn_h200.bin here, as CMake writes it into a source file.
+extern const std::span<const unsigned char> kH200Layers;
+
+namespace {
+
+constexpr size_t kMostBytes = size_t{16} << 20;  // twenty times as much as the first one has
+
+// --- Rows ----------------------------------------------------------------------------------------
+
+class RowReader {
+ public:
+  explicit RowReader(std::string_view text) : text_(text) {}
+
+  bool AtEnd() const { return text_.empty(); }
+
+  // LEB128: seven bits a byte, the least first.
+  int64_t Number() {
+    uint64_t number = 0;
+    for (int shift = 0; shift < 63; shift += 7) {
+      const auto byte = static_cast<unsigned char>(Take(1)[0]);
+      number |= uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return static_cast<int64_t>(number);
+    }
+    throw Error({.where = "measured layers", .text = "expected a number, found more than 63 bits"});
+  }
+
+  std::string_view Take(size_t size) {
+    if (size > text_.size()) {
+      throw Error({.where = "measured layers", .text = "expected a row, found the end"});
+    }
+    const std::string_view taken = text_.substr(0, size);
+    text_.remove_prefix(size);
+    return taken;
+  }
+
+  std::string_view rest() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
+void Append(int64_t number, std::string& key) {
+  auto left = static_cast<uint64_t>(number);
+  for (; left >= 0x80; left >>= 7) key += static_cast<char>(left | 0x80);
+  key += static_cast<char>(left);
+}
+
+void Append(std::span<const int64_t> numbers, std::string& key) {
+  for (const int64_t number : numbers) Append(number, key);
+}
+
+// fp16 asks for what bf16 does: both are 16 bits for the same kernels.
+int64_t CodeOf(DType dtype) { return dtype == DType::kFloat32 ? 0 : 1; }
+
+// As pack.py's key().
+std::string KeyOf(const Convolution& c) {
+  std::string key;
+  Append(static_cast<int64_t>(c.pass), key);
+  Append(CodeOf(c.dtype), key);
+  Append(c.is_channels_last ? 1 : 0, key);
+  Append(c.is_transposed ? 1 : 0, key);
+  Append(c.groups, key);
+  Append(std::span(c.input).subspan(1), key);
+  Append(c.weight, key);
+  Append(std::span(c.output).subspan(1), key);
+  for (const std::vector<int64_t>* each : {&c.stride, &c.padding, &c.dilation}) Append(*each, key);
+  return key;
+}
+
+// --- Cards ---------------------------------------------------------------------------------------
+
+struct MeasuredCard {
+  int compute_capability;  // times ten
+  int64_t multiprocessors;
+  std::string_view name;
+  std::span<const unsigned char> packed;
+};
+
+// torch 2.11.0+cu130, driver 580.159.04; benchmarks/convolutions/data/card_h200.json.xz.
+const MeasuredCard kCards[] = {{90, 132, "an H200 (cuDNN 9.19.0)", kH200Layers}};
+
+const MeasuredCard* CardLike(const DeviceProfile& device) {
+  const auto found =
+      std::ranges::find(kCards, device.compute_capability, &MeasuredCard::compute_capability);
+  return found == std::end(kCards) ? nullptr : &*found;
+}
+
+MeasuredLayers Unpack(const MeasuredCard& card) {
+  const std::string_view packed(reinterpret_cast<const char*>(card.packed.data()),
+                                card.packed.size());
+  std::optional<std::string> rows = Inflate(packed, kMostBytes);
+  if (!rows) throw Error({.where = "measured layers", .text = "expected a stream of zlib's"});
+  return MeasuredLayers(*std::move(rows));
+}
+
+// --- Other batches -------------------------------------------------------------------------------
+
+constexpr int64_t kMostBesideCopies =
+    600;  // cuDNN's plans ask for some bytes beside what they copy
+
+// The nearest batch first, by ratio.
+void SortByDistance(int64_t batch, std::vector<MeasuredBatch>& measured) {
+  std::ranges::stable_sort(measured, {}, [batch](const MeasuredBatch& each) {
+    return static_cast<double>(std::max(each.batch, batch)) /
+           static_cast<double>(std::min(each.batch, batch));
+  });
+}
+
+Convolution WithBatch(Convolution convolution, int64_t batch) {
+  convolution.input[0] = convolution.output[0] = batch;
+  return convolution;
+}
+
+// Each of its tensors as it lies, or with channels that fill 16 bytes.
+std::array<int64_t, 3> TensorBytes(const Convolution& c, bool filled) {
+  const int64_t width = filled ? 128 / BitsOf(c.dtype) : 1;
+  const auto bytes = [&](Dims dims, std::initializer_list<size_t> channels) {
+    for (const size_t i : channels) dims[i] = RoundUp(dims[i], width);
+    return BytesOf(TensorType{c.dtype, std::move(dims)});
+  };
+  return {bytes(c.input, {1}), bytes(c.weight, {0, 1}), bytes(c.output, {1})};
+}
+
+int64_t SumOf(const std::array<int64_t, 3>& bytes, unsigned which) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if ((which >> i & 1) != 0) sum = CheckedAdd(sum, bytes[i]);
+  }
+  return sum;
+}
+
+// Copies of some of its tensors, or nothing, where that is what it asked for at `measured`.
+std::optional<int64_t> CopiesLike(const MeasuredBatch& measured, const Convolution& c) {
+  for (const bool filled : {false, true}) {
+    const auto then = TensorBytes(WithBatch(c, measured.batch), filled);
+    for (unsigned which = 0; which < 8; ++which) {
+      const int64_t beside = measured.bytes - SumOf(then, which);
+      if (beside < 0 || beside > kMostBesideCopies) continue;
+      return CheckedAdd(SumOf(TensorBytes(c, filled), which), beside);
+    }
+  }
+  return std::nullopt;
+}
+
+// On the line through both; one through the origin where both lie on the same side of it.
+int64_t OnLine(const MeasuredBatch& near, const MeasuredBatch& far, int64_t batch) {
+  const bool is_between = (near.batch < batch) != (far.batch < batch);
+  const MeasuredBatch from = is_between ? far : MeasuredBatch{};
+  const int64_t rise = CheckedMul(near.bytes - from.bytes, batch - from.batch);
+  return from.bytes + rise / (near.batch - from.batch);
+}
+
+std::vector<MeasuredBatch> MeasuredOf(const Convolution& convolution, const DeviceProfile& device) {
+  const MeasuredLayers* layers = MeasuredLayersOf(device);
+  return layers == nullptr || convolution.dtype == DType::kFloat64 ? std::vector<MeasuredBatch>{}
+                                                                   : layers->Find(convolution);
+}
+
+}  // namespace
+
+MeasuredLayers::MeasuredLayers(std::string rows) : text_(std::move(rows)) {
+  RowReader reader(text_);
+  while (!reader.AtEnd()) {
+    const std::string_view key = reader.Take(static_cast<size_t>(reader.Number()));
+    const std::string_view from = reader.rest();
+    for (int64_t left = 2 * reader.Number(); left > 0; --left) reader.Number();
+    rows_.push_back({key, from.substr(0, from.size() - reader.rest().size())});
+  }
+}
+
+std::vector<MeasuredBatch> MeasuredLayers::Find(const Convolution& convolution) const {
+  const std::string key = KeyOf(convolution);
+  const auto at = std::ranges::lower_bound(rows_, key, {}, &Row::key);
+  if (at == rows_.end() || at->key != key) return {};
+  RowReader reader(at->batches);
+  std::vector<MeasuredBatch> found(static_cast<size_t>(reader.Number()));
+  for (MeasuredBatch& each : found) {
+    each.batch = reader.Number();
+    each.bytes = reader.Number();
+  }
+  return found;
+}
+
+const MeasuredLayers* MeasuredLayersOf(const DeviceProfile& device) {
+  if (CardLike(device) == nullptr) return nullptr;
+  static const MeasuredLayers h200 = Unpack(kCards[0]);
+  return &h200;
+}
+
+std::string_view MeasuredLayersCard(const DeviceProfile& device) {
+  const MeasuredCard* card = CardLike(device);
+  return card == nullptr ? "" : card->name;
+}
+
+int64_t AtBatch(const Convolution& convolution, std::vector<MeasuredBatch> measured) {
+  const int64_t batch = convolution.input[0];
+  SortByDistance(batch, measured);
+  const MeasuredBatch& near = measured.front();
+  if (near.batch == batch) return near.bytes;
+  for (const MeasuredBatch& each : measured) {
+    const std::optional<int64_t> copies = CopiesLike(each, convolution);
+    if (copies && (*copies > 0 || &each == &near)) return *copies;
+  }
+  return OnLine(near, measured[measured.size() > 1 ? 1 : 0], batch);
+}
+
+std::optional<int64_t> ScaledWorkspaceBytes(const Convolution& convolution,
+                                            const DeviceProfile& device) {
+  std::vector<MeasuredBatch> measured = MeasuredOf(convolution, device);
+  if (measured.empty()) return std::nullopt;
+  return AtBatch(convolution, std::move(measured));
+}
+
+bool IsShipped(const Convolution& convolution, const DeviceProfile& device) {
+  const auto is_same = [&](const MeasuredBatch& each) {
+    return each.batch == convolution.input[0];
+  };
+  const MeasuredCard* card = CardLike(device);
+  return card != nullptr && card->multiprocessors == device.multiprocessors &&
+         convolution.dtype != DType::kFloat16 &&
+         std::ranges::any_of(MeasuredOf(convolution, device), is_same);
+}
+
+}  // namespace onnxfit
