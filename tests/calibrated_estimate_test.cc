@@ -128,6 +128,16 @@ TEST_CASE("what cuDNN says without a card is inside, and is not called measured"
              "what it would compile"));
 }
 
+TEST_CASE("a cuDNN that another PyTorch brings is named") {
+  EstimateRequest request = RequestOf(8, AskedOf(kMiB));
+  const auto older = std::ranges::find(Frameworks(), "pytorch-2.6", &FrameworkProfile::name);
+  REQUIRE(older != Frameworks().end());
+  request.settings.framework = *older;
+  CHECK(Says(MakeEstimate(Model("resnet18.train.onnx"), request).assumptions,
+             "as cuDNN 9.19.0 (pytorch-2.6 brings 9.1.0) chooses for NVIDIA A100-SXM4-40GB, asked "
+             "without it: cuDNN's workspaces in 32 of 32 passes of convolutions"));
+}
+
 TEST_CASE("--overhead goes before a measured context, not before workspaces") {
   const Graph graph = Model("resnet18.train.onnx");
   EstimateRequest request = RequestOf(8, MeasuredAt(graph, 8, kMiB));

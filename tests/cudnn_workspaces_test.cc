@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+#include <optional>
+
 namespace onnxfit::cudnn_workspaces_test {
 namespace {
 
@@ -210,6 +213,31 @@ TEST_CASE("of Hopper alone, and not of what was measured") {
   CHECK_FALSE(HasWorkspaceForm({.compute_capability = 80}));
   CHECK_FALSE(HasWorkspaceForm({.compute_capability = 100}));
   CHECK_FALSE(HasWorkspaceForm({}));
+}
+
+class AnswersOne : public WorkspaceSource {
+ public:
+  std::optional<int64_t> Find(const Convolution&) override { return 1; }
+};
+
+DeviceProfile Asked(int compute_capability) {
+  Calibration asked;
+  asked.basis = Basis::kModelled;
+  asked.source = std::make_shared<AnswersOne>();
+  return {.compute_capability = compute_capability,
+          .calibration = std::make_shared<const Calibration>(asked)};
+}
+
+// A card takes cublasLt for them, whose plans cuDNN does not name without one.
+TEST_CASE("asked without a card, cuDNN's answer for points is not taken") {
+  const Row point = {
+      "a point", kForward, DType::kFloat32, {4, 24, 9, 9}, {40, 24, 1, 1}, {4, 40, 9, 9}, 1, 0, 0};
+  const Row window = {
+      "a window", kForward, DType::kFloat32, {4, 24, 9, 9}, {40, 24, 3, 3}, {4, 40, 9, 9}, 1, 1, 1};
+  for (const int capability : {80, 90}) {
+    CHECK(WorkspaceBytes(ConvolutionOf(point), Asked(capability)) == point.bytes);
+    CHECK(WorkspaceBytes(ConvolutionOf(window), Asked(capability)) == window.bytes);
+  }
 }
 
 }  // namespace

@@ -13,12 +13,11 @@
 #include "estimator/base/index.h"
 #include "estimator/base/nccl.h"
 #include "estimator/eager/compiled_trace.h"
-#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
-#include "estimator/eager/measured_layers.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/optimizer_step.h"
+#include "estimator/fit/cudnn_remark.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/worlds.h"
 #include "estimator/memory/lives.h"
@@ -129,68 +128,6 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
 std::string_view WorkspaceText(const FrameworkProfile& framework) {
   return framework.cublas == WorkspaceLife::kKept ? "2 cuBLAS handles"
                                                   : "the size of cuBLAS workspaces";
-}
-
-// Of convolutions that were not measured on the card: "those of an H200 (cuDNN 9.19.0) in 40 (in 12
-// from another batch, type or card), copies of tensors in the order NHWC in 2".
-std::string OthersText(const MeasuredConvolutions& convolutions, const DeviceProfile& device) {
-  if (!HasWorkspaceForm(device)) return "none in the others";
-  std::vector<std::string> parts;
-  const int64_t known = convolutions.shipped + convolutions.scaled;
-  if (known > 0) {
-    const std::string scaled =
-        convolutions.scaled > 0
-            ? fmt::format(" (in {} from another batch, type or card)", convolutions.scaled)
-            : "";
-    parts.push_back(fmt::format("those of {} in {}{}", MeasuredLayersCard(device), known, scaled));
-  }
-  const int64_t formed = convolutions.all - convolutions.measured - known;
-  if (formed > 0) parts.push_back(fmt::format("copies of tensors in the order NHWC in {}", formed));
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-// "its CUDA context, cuDNN's workspaces in 60 of 62 passes of convolutions, none in the others".
-std::string MeasuredText(const MeasuredConvolutions& convolutions, const EstimateRequest& request) {
-  std::vector<std::string> parts;
-  const DeviceProfile& device = request.settings.device;
-  const bool has_context = !request.overhead_bytes && !device.calibration->loaded.empty();
-  if (has_context) parts.emplace_back("its CUDA context");
-  if (convolutions.all == 0) return fmt::format("{}", fmt::join(parts, ", "));
-  parts.push_back(fmt::format("cuDNN's workspaces in {} of {} passes of convolutions",
-                              convolutions.measured, convolutions.all));
-  if (convolutions.measured < convolutions.all) parts.push_back(OthersText(convolutions, device));
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-// "" where nothing was measured on the card.
-std::string MeasuredAssumption(const Prediction& prediction, const EstimateRequest& request) {
-  const SharedCalibration& calibration = request.settings.device.calibration;
-  if (calibration == nullptr) return "";
-  const std::string measured =
-      MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
-  if (measured.empty()) return "";
-  const std::string file = calibration->file.empty() ? "" : "; " + calibration->file;
-  if (calibration->basis != Basis::kMeasured) {
-    return fmt::format("as cuDNN {} chooses for {}, asked without it: {}{}", calibration->cudnn,
-                       calibration->card, measured,
-                       calibration->lacks_driver
-                           ? "; for want of a libcuda.so.1 not from what it would compile"
-                           : "");
-  }
-  return fmt::format("as measured on {} ({}{}): {}", calibration->card, VersionsText(*calibration),
-                     file, measured);
-}
-
-// "" where nothing asks cuDNN for a convolution.
-std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request) {
-  std::string measured = MeasuredAssumption(prediction, request);
-  if (!measured.empty()) return measured;
-  const DeviceProfile& device = request.settings.device;
-  const MeasuredConvolutions convolutions = CountMeasured(prediction.program, device);
-  if (convolutions.all == 0) return "";
-  if (!HasWorkspaceForm(device)) return "convolutions ask cuDNN for no workspace";
-  return fmt::format("cuDNN's workspaces, by passes of convolutions: {} (--cudnn asks the library)",
-                     OthersText(convolutions, device));
 }
 
 // What other ranks have beside the first: of zero1 LargerShare says more; DeepSpeed's parts begin

@@ -1,0 +1,15 @@
+// Whose workspaces an estimate has for convolutions.
+#pragma once
+
+#include <string>
+
+#include "estimator/fit/estimate.h"
+#include "estimator/fit/predict.h"
+
+namespace onnxfit {
+
+// "as measured on …", "as cuDNN 9.19.0 chooses for …", "those of an H200 in 40 …"; "" where nothing
+// asks cuDNN for a convolution and nothing else was measured on the card.
+std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request);
+
+}  // namespace onnxfit
