@@ -328,6 +328,10 @@ std::vector<Flag> LoopFlags() {
        }},
       {"--hold-outputs", "", "", kGroup, "the loop keeps the model's outputs in a name", "",
        [](const Typed& t, Options& o) { o.request.settings.loop.hold_outputs = ParseSwitch(t); }},
+      {"--drop-batch", "", "", kGroup,
+       "the loop drops a batch before the next one comes to the device (for x in host's: x = "
+       "x.to(device))",
+       "", [](const Typed& t, Options& o) { o.request.settings.loop.drop_batch = ParseSwitch(t); }},
       {"--prefetch", "", "N", kGroup, "batches on the device beyond the current one", "0",
        [](const Typed& t, Options& o) {
          o.request.settings.loop.prefetch = ParseWhole(t, 0, kMostBatches);

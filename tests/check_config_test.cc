@@ -106,6 +106,7 @@ in-place = "never"
 out-of-place = "*/Add"
 zero-grad = "keep"
 hold-outputs = true
+drop-batch = true
 prefetch = 2
 accumulate = 4
 freeze = ["layer1.*", "*.bias"]
@@ -141,6 +142,7 @@ message = "Ask the vision team."
   CHECK(request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(request.settings.loop.zero_grad == ZeroGrad::kKeep);
   CHECK(request.settings.loop.hold_outputs);
+  CHECK(request.settings.loop.drop_batch);
   CHECK(request.settings.loop.prefetch == 2);
   CHECK(request.settings.loop.accumulate == 4);
   CHECK(request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});

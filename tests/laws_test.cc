@@ -233,6 +233,7 @@ TEST_CASE("totals add up, whatever the loop and the allocator") {
                    .ema = true,
                    .loop = {.zero_grad = ZeroGrad::kKeep,
                             .hold_outputs = true,
+                            .drop_batch = true,
                             .prefetch = 2,
                             .accumulate = 2}},
       .alloc_conf = {.conf = {.expandable_segments = true}},

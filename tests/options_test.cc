@@ -143,6 +143,7 @@ TEST_CASE("every flag reaches its place") {
                                  "--zero-grad",
                                  "keep",
                                  "--hold-outputs",
+                                 "--drop-batch",
                                  "--prefetch",
                                  "2",
                                  "--accumulate",
@@ -213,6 +214,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.exit_zero);
   CHECK(options.request.settings.loop.zero_grad == ZeroGrad::kKeep);
   CHECK(options.request.settings.loop.hold_outputs);
+  CHECK(options.request.settings.loop.drop_batch);
   CHECK(options.request.settings.loop.prefetch == 2);
   CHECK(options.request.settings.loop.accumulate == 4);
   CHECK(options.request.settings.evaluation.batch == 6);

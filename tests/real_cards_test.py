@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks/real_cards"))
 import contributions  # noqa: E402
 import real_cards  # noqa: E402
+import repeats  # noqa: E402
 
 RUN = {"source": "someone/runs", "kind": "MLPs", "card": "A100, 40 GB", "metric": "nvml_delta",
        "real": "100", "unit": "B", "others": '{"other": [110, false], "none": [null, true]}'}
@@ -70,6 +71,52 @@ class TestRealCards(unittest.TestCase):
         run = {**RUN, **dict.fromkeys(real_cards.KEY, "x")}
         answer = real_cards.Answer(run, "90", -0.1, "fits")
         self.assertEqual(real_cards.answer_of(real_cards.row_of(answer), run), answer)
+
+
+def repeat(limit_of, limit, again, path="a"):
+    return repeats.Repeat(path, limit_of, limit, again)
+
+
+class TestRepeats(unittest.TestCase):
+    def setUp(self):
+        run = {**RUN, "source": "someone/runs", "path": "a", "real": "100",
+               "others": '{"xmem": [130, false]}'}
+        self.answers = [real_cards.Answer(run, "115", 0.15, "fits")]
+
+    def test_a_limit_that_is_felt_makes_no_measurement(self):
+        for limit, again, is_free in ((103, 90, True), (102, 90, False), (150, 146, False),
+                                      (150, 0, False)):
+            self.assertEqual(repeats.is_free(repeat("xmem", limit, again), 100), is_free)
+
+    def test_a_repeat_is_of_one_run(self):
+        tried = [repeat("xmem", 200, 90), repeat("xmem", 200, 80, path="b")]
+        self.assertEqual(repeats.free_of(tried, "a", 100), tried[:1])
+
+    def test_other_software_measures_another_thing(self):
+        tried = [repeat("schedtune", 200, 120), repeat("dnnmem", 200, 100)]
+        self.assertEqual(repeats.measured(100, tried), [100, 100])
+        self.assertEqual(repeats.apart(self.answers, tried),
+                         {"runs, MLPs: in a new process": [0],
+                          "runs, MLPs: with PyTorch 2.3.1 and cuDNN 8": [120 / 100 - 1]})
+
+    def test_an_estimate_is_held_to_each_measurement(self):
+        tried = [repeat("xmem", 200, 120), repeat("dnnmem", 200, 130)]
+        errors = repeats.beside(self.answers, tried, "onnxfit")
+        self.assertEqual(errors, {"the first": [115 / 100 - 1], "the median": [115 / 120 - 1],
+                                  "the nearest": [115 / 120 - 1]})
+        theirs = repeats.beside(self.answers, tried, "xmem")
+        self.assertEqual(theirs["the nearest"], [0])
+
+    def test_a_run_that_was_measured_once_is_left_out(self):
+        self.assertEqual(repeats.beside(self.answers, [], "onnxfit")["the first"], [])
+
+    def test_what_is_committed_is_of_runs_that_are_there(self):
+        runs = {run["path"]: float(run["real"]) for run in real_cards.read_runs()
+                if run["metric"] == "nvml_delta"}
+        for tried in repeats.read():
+            self.assertIn(tried.path, runs)
+            self.assertIn(tried.limit_of, repeats.WHERE)
+            self.assertEqual(tried.bytes % 2**21, 0)
 
 
 PROGRAM = b"a program"

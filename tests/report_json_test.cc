@@ -146,13 +146,17 @@ TEST_CASE("JSON has the fields of the contract in its order") {
 
 TEST_CASE("settings of the loop are there where they are not the default") {
   Estimate estimate = SampleEstimate();
-  estimate.settings.loop = {
-      .zero_grad = ZeroGrad::kKeep, .hold_outputs = true, .prefetch = 2, .accumulate = 4};
+  estimate.settings.loop = {.zero_grad = ZeroGrad::kKeep,
+                            .hold_outputs = true,
+                            .drop_batch = true,
+                            .prefetch = 2,
+                            .accumulate = 4};
   estimate.settings.freeze = {"layer1.*", "*.bias"};
   CHECK(Report(estimate).find(R"(
     "framework": "pytorch-2.11",
     "zero_grad": "keep",
     "hold_outputs": true,
+    "drop_batch": true,
     "prefetch": 2,
     "accumulate": 4,
     "freeze": [

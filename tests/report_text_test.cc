@@ -206,8 +206,9 @@ TEST_CASE("what is not the default stands below the answer") {
   CHECK(lines[3] == "     alloc-conf expandable_segments:True");
   CHECK(lines[4].empty());
   estimate.settings.mode = Mode::kEval;  // what is not trained has no optimizer
+  estimate.settings.loop.drop_batch = true;
   CHECK(Lines(ToText(estimate, {}))[1] ==
-        "with hold-outputs, prefetch 2, out-of-place */Add, alloc-conf");
+        "with hold-outputs, drop-batch, prefetch 2, out-of-place */Add, alloc-conf");
 }
 
 TEST_CASE("how the file was read stands there, too") {

@@ -140,6 +140,9 @@ TEST_CASE("the loop may be written otherwise") {
        {.hold_outputs = true},
        "forward   +x:256 +labels:128 -x -labels -w1.grad -w2.grad +h:512 +a:512 -h +y:128 -y "
        "+log_probabilities:128 +loss:4 +loss.total_weight:4 -loss\n"},
+      {"the old batch is gone before the new one is there",
+       {.drop_batch = true},
+       "forward   -x -labels +x:256 +labels:128 -w1.grad -w2.grad +h:512"},
       {"batches wait on the device",
        {.prefetch = 2},
        "setup     +w1:128 +w2:64 +x:256 +labels:128 +x:256 +labels:128\n"

@@ -132,7 +132,7 @@ class Training {
         if (i == 0) batches_.TakeStep();
         batches_.BindOfStep(i);
       } else {
-        batches_.Next();
+        NextBatch();
       }
       if (i == 0) ZeroGradIf(ZeroGrad::kBeforeForward);
       const bool reduces = !ReducesLast() || i + 1 == settings_.loop.accumulate;
@@ -155,7 +155,7 @@ class Training {
   // optimizer.zero_grad(); schedule.step(x, target=y, losses=losses); optimizer.step()
   void PipelineStep(int32_t step) {
     machine_.EnterPhase(step, Phase::kForward);
-    batches_.Next();
+    NextBatch();
     if (settings_.loop.zero_grad != ZeroGrad::kKeep) gradients_.Clear(machine_);
     pipeline_->Step(step);
     forward_.ExitAutocast();
@@ -166,8 +166,14 @@ class Training {
 
   void InferenceStep(int32_t step) {
     machine_.EnterPhase(step, Phase::kForward);
-    batches_.Next();
+    NextBatch();
     RunForward(/*grad=*/false);
+  }
+
+  // Where the host's batch takes the names first, the device's old one is gone before the new one.
+  void NextBatch() {
+    if (settings_.loop.drop_batch) batches_.Drop();
+    batches_.Next();
   }
 
   // What the turn of a loop whose body is a function held.

@@ -20,6 +20,7 @@ namespace onnxfit {
 //   ahead = [prefetch batches on the device]       # copied on the loop's own stream
 //   for step in range(steps):
 //       for i in range(accumulate):
+//           del x, y                               # drop_batch
 //           ahead.append(a new batch on the device); x, y = ahead.pop(0)
 //           if i == 0: optimizer.zero_grad()       # before-forward, or keep: in place
 //           out = model(x)                         # hold_outputs; else no name keeps it

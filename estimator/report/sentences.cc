@@ -180,6 +180,7 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
     if (settings.ranks.shares_tokens) items.emplace_back("sequence-parallel");
   }
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
+  if (settings.loop.drop_batch) items.emplace_back("drop-batch");
   if (settings.loop.prefetch > 0)
     items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));
   AddReading(settings, items);

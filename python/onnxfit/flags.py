@@ -65,6 +65,7 @@ class RunFlags(TypedDict, total=False):
     out_of_place: Names
     zero_grad: Optional[str]  # before-forward, before-backward, after-step or keep
     hold_outputs: bool
+    drop_batch: bool
     prefetch: Optional[int]
     accumulate: Optional[int]
     eval_batch: Optional[int]  # samples evaluated at once behind each step
@@ -185,10 +186,10 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only", "split_at"), _several),
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
-                     "ddp_static_graph", "ddp_views", "dora", "drop_outputs", "ema", "fsdp_keep",
-                     "fsdp_offload", "hold_outputs", "label_smoothing", "mixup", "no_sync",
-                     "optimizer_in_backward", "overlap_comm", "sequence_parallel", "strict",
-                     "all_gpus", "verbose", "ascii", "update", "zero_offload"), _switch),
+                     "ddp_static_graph", "ddp_views", "dora", "drop_batch", "drop_outputs", "ema",
+                     "fsdp_keep", "fsdp_offload", "hold_outputs", "label_smoothing", "mixup",
+                     "no_sync", "optimizer_in_backward", "overlap_comm", "sequence_parallel",
+                     "strict", "all_gpus", "verbose", "ascii", "update", "zero_offload"), _switch),
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,
