@@ -1,17 +1,22 @@
-"""Exports of what a prompt takes in runs.csv: its tokens at once, their keys and values; no weights.
+"""Exports of what prompts take in runs.csv: tokens at once, their keys and values; no weights.
 
-    prompts.py FOLDER [NAME...]    # with torch 2.11.0 and transformers 4.46.0
+    prompts.py FOLDER [NAME...]    # with torch 2.11.0 and transformers 4.46.0 or 4.38.2
 
-The prompt's length is free; of its logits only the last are computed, as generate() asks.
+A program's length is free.  Of Qwen2.5's logits only the last are computed, as generate() asks
+transformers 4.46; Qwen2 was measured with 4.38, whose logits are all computed and converted to
+fp32.
 """
 
 import sys
 
 import torch
 import transformers
+from transformers.models.qwen2 import modeling_qwen2
 
 from language_models import no_autocast, write_all
 
+SDPA = torch.nn.functional.scaled_dot_product_attention
+IS_OLD = transformers.__version__ == "4.38.2"
 # The configurations of the models' pages.
 SIZES = {
     "05b": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
@@ -29,6 +34,7 @@ SIZES = {
 }
 TIED = ("05b", "15b", "3b")  # their output embedding is the input's
 LONGEST = 32768
+MODELS = ("05b", "15b", "7b") if IS_OLD else SIZES
 
 
 class Prompt(torch.nn.Module):
@@ -38,12 +44,18 @@ class Prompt(torch.nn.Module):
 
     def forward(self, tokens):
         cache = transformers.DynamicCache()
-        outputs = self.model(input_ids=tokens, past_key_values=cache, num_logits_to_keep=1)
+        asked = {} if IS_OLD else {"num_logits_to_keep": 1}
+        outputs = self.model(input_ids=tokens, past_key_values=cache, **asked)
         return outputs.logits, *cache.key_cache, *cache.value_cache
 
 
 def no_mask(*_args, **_kwargs) -> None:
     """FlashAttention takes none, and a program of its calls is PyTorch's own kernel's."""
+
+
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+    """Whether a free length is more than one has to be told (4.38)."""
+    return SDPA(query, key, value, attn_mask, dropout_p, bool(is_causal))
 
 
 def build(name: str) -> torch.nn.Module:
@@ -54,17 +66,20 @@ def build(name: str) -> torch.nn.Module:
         model = transformers.Qwen2ForCausalLM._from_config(config, torch_dtype=torch.bfloat16)
     model.tie_weights()
     model.model._update_causal_mask = no_mask
+    modeling_qwen2._prepare_4d_causal_attention_mask_for_sdpa = no_mask
     return model.eval()
 
 
 def program_of(name: str) -> torch.export.ExportedProgram:
     tokens = torch.zeros(1, 4096, dtype=torch.long, device="meta")
-    length = torch.export.Dim.DYNAMIC
     with torch.no_grad():
         return torch.export.export(Prompt(build(name)), (tokens,), strict=False,
-                                   dynamic_shapes=({1: length},))
+                                   dynamic_shapes=({1: torch.export.Dim.DYNAMIC},))
 
 
 if __name__ == "__main__":
     torch.autocast = no_autocast
-    sys.exit(write_all(__doc__, SIZES, "prompt_qwen2", program_of))
+    if IS_OLD:
+        torch.nn.functional.scaled_dot_product_attention = attention
+    prefix = "prompt_qwen2" if IS_OLD else "prompt_qwen25"
+    sys.exit(write_all(__doc__, dict.fromkeys(MODELS), prefix, program_of))
