@@ -22,7 +22,8 @@ PEAK = {"allocated_bytes": 50, "reserved_bytes": 90, "device_bytes": 95}
 
 def said(verdict, used, retries=0):
     target = {"verdict": verdict, "used_bytes": used, "retries": retries}
-    return {"peak": PEAK, "targets": [target], "model": {"parameters": 5}}
+    return {"peak": PEAK, "targets": [target], "model": {"parameters": 5},
+            "steps": [{"peak_allocated": 45}, {"peak_allocated": 50}]}
 
 
 def row(**changed):
@@ -41,7 +42,7 @@ class TestRealCards(unittest.TestCase):
 
     def test_each_metric_has_its_figure(self):
         for metric, figure in (("nvml_delta", 90), ("nvidia-smi", 95), ("allocated+ddp", 70),
-                               ("reserved", 90), ("device", 95)):
+                               ("allocated-first", 45), ("reserved", 90), ("device", 95)):
             self.assertEqual(real_cards.peak_of({**RUN, "metric": metric}, said("fits", 95)),
                              figure)
 

@@ -33,13 +33,14 @@ sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
 import contributions  # noqa: E402
 
-UNITS = {"B": 1, "MiB": 2**20, "GB": 10**9}
+UNITS = {"B": 1, "MiB": 2**20, "GiB": 2**30, "GB": 10**9}
 FLOAT_BYTES = 4
 # nvml_delta: NVML's peak less what the process had before, its context.  allocated, reserved:
-# PyTorch's peaks.  allocated+ddp: with DDP's buckets, which hold all gradients.  device:
-# cudaMemGetInfo's count.  forward: what a first forward leaves beyond what was there.
-MEASURED = ("nvml_delta", "nvidia-smi", "allocated", "allocated+ddp", "reserved", "device",
-            "forward")
+# PyTorch's peaks.  allocated+ddp: with DDP's buckets, which hold all gradients.  allocated-first:
+# where the first step has the longest texts, or is the only one.  device: cudaMemGetInfo's count.
+# forward: what a first forward leaves beyond what was there.
+MEASURED = ("nvml_delta", "nvidia-smi", "allocated", "allocated+ddp", "allocated-first",
+            "reserved", "device", "forward")
 TELLS_VERDICT = ("nvml_delta", "oom")  # the run was let have the whole card
 BOUNDS = (0.01, 0.03, 0.05, 0.10)
 
@@ -137,6 +138,8 @@ def peak_of(run: Row, said: dict) -> int:
         return said["peak"]["device_bytes"]
     if run["metric"] == "allocated":
         return said["peak"]["allocated_bytes"]
+    if run["metric"] == "allocated-first":
+        return said["steps"][0]["peak_allocated"]
     if run["metric"] == "forward":
         return forward_of(said)
     if run["metric"] == "allocated+ddp":
