@@ -120,7 +120,8 @@ TEST_CASE("JSON is an array of objects") {
       "      \"high\": 147849216,\n"
       "      \"basis\": \"measured\",\n"
       "      \"evidence\": \"hpcaitech/Open-Sora#697, AlphaGPU/leetgpu-challenges#52, "
-      "Zheng-Chong/CatVTON#133, Farzad-R/Finetune-LLAVA-NEXT#2, lllyasviel/FramePack#608, "
+      "facebookresearch/tribev2#28, Zheng-Chong/CatVTON#133, Farzad-R/Finetune-LLAVA-NEXT#2, "
+      "tsugumi-sys/SA-ConvLSTM-Pytorch#22, lllyasviel/FramePack#608, "
       "ragntune/code-llama-finetune#3, FoundationVision/GenerateU#10\"\n"
       "    },\n"
       "    \"machines\": [\n";

@@ -51,8 +51,10 @@ constexpr ContextReport kReports[] = {
     {"p100", 303, kRan, "andimarafioti/florence2-finetuning#17"},
     {"t4", 99, kRan, "hpcaitech/Open-Sora#697"},
     {"t4", 123, kRan, "AlphaGPU/leetgpu-challenges#52"},
+    {"t4", 128, kRan, "facebookresearch/tribev2#28"},
     {"t4", 135, kRan, "Zheng-Chong/CatVTON#133"},
     {"t4", 136, kRan, "Farzad-R/Finetune-LLAVA-NEXT#2"},
+    {"t4", 137, kRan, "tsugumi-sys/SA-ConvLSTM-Pytorch#22", "torch 2.1"},
     {"t4", 139, kRan, "lllyasviel/FramePack#608", "torch 2.6, Windows Server 2022"},
     {"t4", 140, kRan, "ragntune/code-llama-finetune#3", "torch 2.1"},
     {"t4", 141, kRan, "FoundationVision/GenerateU#10", "torch 2.1"},  // of 14.75 GiB
