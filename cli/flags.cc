@@ -13,6 +13,7 @@
 #include "estimator/base/cards.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
+#include "estimator/base/slices.h"
 #include "estimator/base/text.h"
 #include "estimator/compare/check.h"
 
@@ -45,7 +46,9 @@ bool IsSize(const std::string& text) {
       {.where = typed.place,
        .text = fmt::format("expected a card, found {}{}", Quoted(typed.text),
                            near.empty() ? "" : fmt::format(" (did you mean {}?)", OneOf(near))),
-       .hint = has_machines ? "onnxfit gpus " + typed.text : "onnxfit gpus"});
+       .hint = has_machines            ? "onnxfit gpus " + typed.text
+               : ReadSlice(typed.text) ? "onnxfit gpus mig"
+                                       : "onnxfit gpus"});
 }
 
 void SetCard(const Typed& typed, Options& options) {

@@ -10,6 +10,7 @@
 #include "estimator/base/card_names.h"
 #include "estimator/base/cloud_instances.h"
 #include "estimator/base/error.h"
+#include "estimator/base/slices.h"
 #include "estimator/cuda/find_gpus.h"
 #include "estimator/fit/target.h"
 #include "estimator/report/gpus.h"
@@ -85,8 +86,11 @@ std::vector<const CloudInstances*> MachinesOf(const std::vector<std::string>& fi
 int RunGpus(const Options& options, std::ostream& out) {
   CheckOutput(options, "", "");
   if (options.detect) return RunDetect(options, out);
-  const std::vector<const Card*> cards = FilterCards(options.filters);
+  std::vector<const Card*> cards = FilterCards(options.filters);
   if (cards.empty()) RefuseFilters(options.filters);
+  if (cards.size() == 1) {  // of many it would be a flood
+    for (const Card* slice : SlicesOf(cards[0]->alias)) cards.push_back(slice);
+  }
   std::string report = CardsReport(cards, options, out);
   if (options.format == Format::kText) {
     report += ToText(MachinesOf(options.filters), WithColor(options, out));

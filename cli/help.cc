@@ -138,7 +138,7 @@ exit: 0 explained, 2 no answer (bad flag, no message in the log)
 )"},
     {R"(onnxfit gpus: the cards that it knows, and what CUDA shows of their memory
 
-usage: onnxfit gpus [FILTER] [flags]    (a name, a family, a cloud, or a size)
+usage: onnxfit gpus [FILTER] [flags]    (a name, family, cloud or size, or mig)
        onnxfit gpus --detect [flags]    (the cards of this machine)
 )",
      R"(
@@ -147,6 +147,7 @@ examples
   onnxfit gpus 24GiB                    (also '>=16GiB', '<8GiB', 8..12GiB)
   onnxfit gpus laptop 8GiB              (what matches both)
   onnxfit gpus aws                      (also gcp, azure, p3, a2-highgpu-1g)
+  onnxfit gpus mig h200                 (slices, which one card lists, too)
   onnxfit gpus jetson --format csv
   onnxfit gpus --detect                 (usable memory, and who holds the rest)
 

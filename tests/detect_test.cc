@@ -101,7 +101,7 @@ GPU  name                           CC  SMs    memory      free  driver     CUDA
   2  Tesla T4                      7.5   40  14.6 GiB         ?  580.65.06  13.1
 
 GPU 0
-  usable    12.7 GiB for a process, 135.0 MiB of that its context (measured);
+  usable    12.7 GiB for a process, 136.0 MiB of that its context (measured);
             1.95 GiB go to the other processes (python, Xorg) first (measured)
   others    python (pid 4711) 1.94 GiB, Xorg (pid 900) 16.0 MiB
   table     its row is t4, with 14.6 GiB of memory
@@ -109,7 +109,7 @@ GPU 0
             15360},
 
 GPU 1
-  usable    7.62 GiB for a process, 109.0 MiB of that its context (assumed)
+  usable    7.62 GiB for a process, 115.0 MiB of that its context (assumed)
   others    the driver does not tell
   table     no row has its name: its context is a guess
   row       {"rtx6050-laptop", "GeForce RTX 6050 Laptop", "?", "?", 8, 130, 20,
@@ -163,9 +163,9 @@ TEST_CASE("JSON has all of it, and nothing that is not known") {
     "process_bytes": 104857600,
     "usable_bytes": 13631488000,
     "context": {
-      "bytes": 141557760,
+      "bytes": 142606336,
       "low": 103809024,
-      "high": 146800640,
+      "high": 147849216,
       "basis": "measured"
     },
     "shares": [
@@ -226,7 +226,7 @@ TEST_CASE("CSV and Markdown say the same") {
   CHECK(
       ToCsv(LookedUp({T4(), Taken()})) ==
       R"(index,name,alias,compute_capability,multiprocessors,shares_memory,total_bytes,free_bytes,smi_bytes,usable_bytes,others_bytes,context_bytes,context_low,context_high,context_basis,driver,cuda_driver,why_unusable,table_row
-0,Tesla T4,t4,7.5,40,false,15728640000,13526630400,16106127360,13631488000,2097152000,141557760,103809024,146800640,measured,580.65.06,13.1,,"{""t4"", ""Tesla T4"", ""datacenter"", ""GDDR6"", 16, 75, 40, 15000, 0, 15360},"
+0,Tesla T4,t4,7.5,40,false,15728640000,13526630400,16106127360,13631488000,2097152000,142606336,103809024,147849216,measured,580.65.06,13.1,,"{""t4"", ""Tesla T4"", ""datacenter"", ""GDDR6"", 16, 75, 40, 15000, 0, 15360},"
 2,Tesla T4,t4,7.5,40,false,15728640000,,16106127360,,,,,,,580.65.06,13.1,CUDA gives this process no context: CUDA-capable device(s) is/are busy or unavailable,"{""t4"", ""Tesla T4"", ""datacenter"", ""GDDR6"", 16, 75, 40, 15000, 0, 15360},"
 )");
   CHECK(ToMarkdown(LookedUp({Unknown()})) ==
@@ -234,7 +234,7 @@ TEST_CASE("CSV and Markdown say the same") {
 | ---: | --- | ---: | ---: | ---: | ---: | --- | --- |
 | 1 | GeForce RTX 6050 Laptop GPU | 13.0 | 20 | 7.62 GiB | 7.52 GiB | ? | 13.1 |
 
-- GPU 1, usable: 7.62 GiB for a process, 109.0 MiB of that its context (assumed)
+- GPU 1, usable: 7.62 GiB for a process, 115.0 MiB of that its context (assumed)
 - GPU 1, others: the driver does not tell
 - GPU 1, table: no row has its name: its context is a guess
 - GPU 1, row: `{"rtx6050-laptop", "GeForce RTX 6050 Laptop", "?", "?", 8, 130, 20, 7806},`

@@ -115,13 +115,14 @@ TEST_CASE("JSON is an array of objects") {
       "    \"compute_capability\": \"7.5\",\n"
       "    \"multiprocessors\": 40,\n"
       "    \"context\": {\n"
-      "      \"bytes\": 141557760,\n"
+      "      \"bytes\": 142606336,\n"
       "      \"low\": 103809024,\n"
-      "      \"high\": 146800640,\n"
+      "      \"high\": 147849216,\n"
       "      \"basis\": \"measured\",\n"
       "      \"evidence\": \"hpcaitech/Open-Sora#697, AlphaGPU/leetgpu-challenges#52, "
-      "Zheng-Chong/CatVTON#133, Farzad-R/Finetune-LLAVA-NEXT#2, "
-      "ragntune/code-llama-finetune#3\"\n"
+      "facebookresearch/tribev2#28, Zheng-Chong/CatVTON#133, Farzad-R/Finetune-LLAVA-NEXT#2, "
+      "tsugumi-sys/SA-ConvLSTM-Pytorch#22, lllyasviel/FramePack#608, "
+      "ragntune/code-llama-finetune#3, FoundationVision/GenerateU#10\"\n"
       "    },\n"
       "    \"machines\": [\n";
   CHECK(json.substr(0, begin.size()) == begin);
@@ -137,16 +138,16 @@ TEST_CASE("CSV has a header and a row a card") {
         "alias,name,family,memory_type,sold_bytes,total_bytes,total_source,shares_memory,"
         "compute_capability,multiprocessors,context_bytes,context_low,context_high,"
         "context_basis\n"
-        "k520,GRID K520 (per GPU),cloud,GDDR5,4294967296,4294770688,seen,false,3.0,8,114294784,"
+        "k520,GRID K520 (per GPU),cloud,GDDR5,4294967296,4294770688,seen,false,3.0,8,120586240,"
         "76546048,132120576,assumed\n");
   CHECK(Lines(RunArgs({"--format=csv"}).out).size() == Cards().size() + 1);
 }
 
 TEST_CASE("Markdown is a table with its notes") {
-  CHECK(RunArgs({"a30", "-f", "markdown"}).out ==
+  CHECK(RunArgs({"a6000", "-f", "markdown"}).out ==
         "| card | name | memory | CC | SMs | context |\n"
         "| --- | --- | ---: | ---: | ---: | ---: |\n"
-        "| a30 | A30 | \\~23.3 GiB | 8.0 | 56 | \\~260 MiB |\n"
+        "| a6000 | RTX A6000 | \\~46.5 GiB | 8.6 | 84 | \\~358 MiB |\n"
         "\n"
         "- memory: the least that CUDA was seen to show as total; \\~ not seen: derived from what "
         "nvidia-smi shows or what it is sold with\n"

@@ -201,7 +201,7 @@ TEST_CASE("the context is the card's, or what is said instead") {
     const char* card;
     int64_t context_mib;
   };
-  const Row rows[] = {{"t4", 135}, {"rtx3060", 119}, {"p4", 137}, {"l4", 235}};
+  const Row rows[] = {{"t4", 136}, {"rtx3060", 119}, {"p4", 137}, {"l4", 235}};
   const Graph graph = LoadModel(AllModels()[0]);
   for (const Row& row : rows) {
     CAPTURE(row.card);

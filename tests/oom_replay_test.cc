@@ -137,6 +137,17 @@ TEST_CASE("a size that no card with a known context has takes the range of all")
   CHECK(replay.context.high > 500 << 20);
 }
 
+// All cards' would go up to an H200's.
+TEST_CASE("a size that slices alone have takes theirs") {
+  const OomReplay replay =
+      ReplayOom(ParseGraph(kTwoLayers), {}, Explain("96.00 MiB (GPU 0; 4.75 GiB total capacity;"));
+  const ContextBytes& slice = FindCard("a100-40gb:1g.5gb")->device.context;
+  CHECK(replay.context_of == "cards of 4.75 GiB");
+  CHECK(replay.context.bytes == slice.bytes);
+  CHECK(replay.context.low == slice.low);
+  CHECK(replay.context.high == slice.high);
+}
+
 TEST_CASE("a card that is named gives its context, its name and its size") {
   const Graph file = ParseGraph(kTwoLayers);
   const OomReplay same = ReplayOom(file, On("gtx1650", 16), Explain(kFourGib));

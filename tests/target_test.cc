@@ -98,14 +98,15 @@ TEST_CASE("on a board that shares its memory the system's and the runtime's shar
   REQUIRE(target.shares.size() == 2);
   CHECK(target.shares[0].what == "operating system and desktop");
   CHECK(target.shares[0].bytes == 900'000'000);
-  CHECK(target.shares[0].low == 450'000'000);
-  CHECK(target.shares[0].high == 900'000'000);
+  CHECK(target.shares[0].low == 300'000'000);
+  CHECK(target.shares[0].high == 1'500'000'000);
   CHECK(target.shares[0].basis == Basis::kAssumed);
   const ContextBytes& runtime = nano->device.context;
   CHECK(runtime.basis == Basis::kAssumed);
   CHECK(target.usable_bytes() == nano->total_bytes - 900'000'000 - 10 * kMiB);
   CHECK(target.capacity_bytes() == target.usable_bytes() - runtime.bytes);
-  CHECK(target.least_capacity_bytes() == target.usable_bytes() - runtime.high);
+  CHECK(target.least_capacity_bytes() ==
+        nano->total_bytes - 1'500'000'000 - 10 * kMiB - runtime.high);
   CHECK(Codes(target) == "OF203");
   CHECK(target.warnings[0].text ==
         "Jetson Nano 4GB shares its memory with the CPU: the operating system is taken as "

@@ -11,6 +11,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/slices.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/worlds.h"
 #include "estimator/memory/loop.h"
@@ -41,6 +42,18 @@ std::vector<const Card*> CardsFrom(int64_t least_bytes, const TrainingSettings& 
   std::stable_sort(cards.begin(), cards.end(),
                    [](const Card* a, const Card* b) { return a->total_bytes < b->total_bytes; });
   return cards;
+}
+
+// For who asked about a slice: larger slices of its card, then the whole card.
+std::vector<const Card*> LargerParts(const Target& asked, int64_t least_bytes) {
+  const Card* slice = FindCard(asked.name);
+  if (slice == nullptr || slice->slice_of.empty()) return {};
+  std::vector<const Card*> parts = SlicesOf(slice->slice_of);
+  parts.push_back(FindCard(slice->slice_of));
+  std::erase_if(parts, [&](const Card* part) { return part->total_bytes < least_bytes; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Card* a, const Card* b) { return a->total_bytes < b->total_bytes; });
+  return parts;
 }
 
 // What other programs hold of the asked card, they hold of this one.
@@ -207,7 +220,10 @@ std::optional<LargerCard> FindLargerCard(const AdviceCase& c, const Judgement& b
   const int64_t surely_too_small = PeakBytes(c.asked.playable()) / 10 * 9;
   std::optional<ReadingLoops> loops;
   DeviceProfile device;
-  for (const Card* card : CardsFrom(least_bytes, c.request.settings)) {
+  std::vector<const Card*> cards = LargerParts(c.target, least_bytes);
+  const std::vector<const Card*> others = CardsFrom(least_bytes, c.request.settings);
+  cards.insert(cards.end(), others.begin(), others.end());
+  for (const Card* card : cards) {
     Target target = TargetOf(*card, c.target);
     if (target.capacity_bytes() < surely_too_small) continue;
     if (!loops || !SameKernels(device, card->device)) {

@@ -12,6 +12,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/cloud_instances.h"
+#include "estimator/base/slices.h"
 #include "estimator/base/text.h"
 
 namespace onnxfit {
@@ -137,6 +138,12 @@ std::vector<Candidate> NearestCards(const std::string& key) {
 
 }  // namespace
 
+std::string LowerCase(std::string_view text) {
+  std::string lower;
+  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
 std::string Squeezed(std::string_view name) {
   std::string text;
   for (const char c : name) {
@@ -163,6 +170,7 @@ std::vector<std::string_view> NamesOf(const Card& card) {
 }
 
 const Card* FindCard(std::string_view typed) {
+  if (const std::optional<SliceName> slice = ReadSlice(typed)) return FindSlice(*slice);
   const std::string key = CardKey(typed);
   const auto is_named = [&](const Card& card) { return IsNamed(card, key); };
   const auto is_sized = [&](const Card& card) { return IsAliasWithSize(card, key); };
@@ -179,6 +187,7 @@ std::string_view WithoutMaker(std::string_view name) {
 }
 
 std::vector<std::string_view> SuggestCards(std::string_view typed, size_t most) {
+  if (const std::optional<SliceName> slice = ReadSlice(typed)) return SuggestSlices(*slice);
   std::vector<Candidate> candidates = Containing(Squeezed(typed), Squeezed);
   if (candidates.empty()) candidates = Containing(CardKey(typed), CardKey);
   if (candidates.empty()) candidates = NearestCards(CardKey(typed));
@@ -207,19 +216,13 @@ constexpr Limit kLimits[] = {
     {"=", [](int64_t sold, int64_t limit) { return sold == limit; }},
 };
 
-std::string Lower(std::string_view text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
 // Makers write GB where they mean GiB, and people leave it out.
 int64_t SoldSize(std::string_view text) {
-  std::string size = Lower(text.substr(std::min(text.find_first_not_of(' '), text.size())));
+  std::string size = LowerCase(text.substr(std::min(text.find_first_not_of(' '), text.size())));
   if (IsNumber(size)) size += "gb";
   const bool is_gb = size.ends_with("gb");
   if (is_gb) size.back() = 'i';
@@ -256,7 +259,7 @@ std::optional<CardPredicate> LimitFilter(std::string_view text) {
 // "24GiB" and "512 MiB", not "3060", "3060ti" or "2080s".
 bool IsSize(std::string_view text) {
   constexpr std::string_view kUnits[] = {"g", "gb", "gib", "m", "mb", "mib", "t", "tb", "tib"};
-  std::string unit = Lower(UnitOf(text));
+  std::string unit = LowerCase(UnitOf(text));
   unit.erase(0, unit.find_first_not_of(' '));
   const bool has_number = !text.empty() && kDigits.find(text[0]) != std::string_view::npos;
   return has_number && std::find(std::begin(kUnits), std::end(kUnits), unit) != std::end(kUnits);
@@ -316,8 +319,26 @@ CardPredicate NameFilter(std::string_view text) {
   };
 }
 
+// "mig", "1g.10gb" and "a100 1g.10gb".
+bool IsAboutSlices(const std::string& filter) {
+  return Squeezed(filter) == kSliceMode || ReadSlice(filter).has_value();
+}
+
+// Those of that profile, of the card if one is named.
+std::optional<CardPredicate> SliceFilter(const std::string& text) {
+  const std::optional<SliceName> typed = ReadSlice(text);
+  if (!typed) return std::nullopt;
+  return [profile = ':' + typed->profile, key = CardKey(typed->card),
+          of = FindCard(typed->card)](const Card& slice) {
+    if (!slice.alias.ends_with(profile)) return false;
+    return of != nullptr ? slice.slice_of == of->alias
+                         : CardKey(slice.slice_of).find(key) != std::string::npos;
+  };
+}
+
 // A family of the table goes before a cloud, a card's own name before a machine's ("p4", "l4").
 CardPredicate FilterOf(const std::string& text) {
+  if (auto slice = SliceFilter(text)) return *slice;
   if (auto range = RangeFilter(text)) return *range;
   if (auto limit = LimitFilter(text)) return *limit;
   if (auto size = SizeFilter(text)) return *size;
@@ -336,9 +357,13 @@ bool IsAboutSize(std::string_view filter) {
 
 std::vector<const Card*> FilterCards(std::span<const std::string> filters) {
   std::vector<CardPredicate> matches;
-  for (const std::string& filter : filters) matches.push_back(FilterOf(filter));
+  bool of_slices = false;
+  for (const std::string& filter : filters) {
+    of_slices = of_slices || IsAboutSlices(filter);
+    if (Squeezed(filter) != kSliceMode) matches.push_back(FilterOf(filter));
+  }
   std::vector<const Card*> found;
-  for (const Card& card : Cards()) {
+  for (const Card& card : of_slices ? Slices() : Cards()) {
     const auto holds = [&](const CardPredicate& one) { return one(card); };
     if (std::all_of(matches.begin(), matches.end(), holds)) found.push_back(&card);
   }

@@ -15,6 +15,7 @@ namespace onnxfit {
 //   a limit or a range      >=16GiB, <8GiB, 8..12GiB: of the size sold
 //   a number                16: such a size in GB, or a word of a name (1650)
 //   a cloud or its machine  aws, p3, p3.2xlarge: the cards in there
+//   mig, a profile          slices, which no other filter finds: mig h200, 1g.10gb
 //   anything else           a part of the alias, a name, or the family (laptop)
 // Case, spaces and dashes are free in names; GB is what makers write, which is GiB.
 // Throws Error where what begins as a limit or a range has no size.
@@ -24,6 +25,8 @@ std::vector<const Card*> FilterCards(std::span<const std::string> filters);
 bool IsAboutSize(std::string_view filter);
 
 // What follows is internal to the card table and its filter.
+
+std::string LowerCase(std::string_view text);
 
 // Its letters and digits, in lower case: "rtx3060ti" of "RTX 3060-Ti".
 std::string Squeezed(std::string_view name);

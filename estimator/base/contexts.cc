@@ -1,9 +1,11 @@
 // Where the figures come from: out-of-memory messages of PyTorch 2 on Linux, which say what the
 // process holds, what PyTorch allocated of it and what it reserved beyond; and nvidia-smi's
-// figures of processes that allocated nothing.  All load kernels lazily, as PyTorch does since 1.13
-// (pytorch/pytorch#86509).  Left out are ranks of several (NCCL's buffers are in theirs), processes
-// with captured graphs or allocators of their own, and messages whose size is that of several
-// cards ("11.66 GiB" is a GeForce RTX 3060's and an RTX 3080 Ti's).
+// figures of processes that allocated nothing.  Windows tells no figure of a process: the one from
+// there is of a server without a display, what is neither free nor PyTorch's.  All load kernels
+// lazily, as PyTorch does since 1.13 (pytorch/pytorch#86509).  Left out are ranks of several
+// (NCCL's buffers are in theirs), processes with captured graphs or allocators of their own, and
+// messages whose size is that of several cards ("11.66 GiB" is a GeForce RTX 3060's and an RTX 3080
+// Ti's).
 #include "estimator/base/contexts.h"
 
 #include <fmt/format.h>
@@ -27,17 +29,21 @@ constexpr ContextReport kReports[] = {
     {"gtx1080", 106, kBare, "BayraktarLab/cell2location#398"},
     {"gtx1080", 137, kRan, "BayraktarLab/cell2location#398"},
     {"rtx2080ti", 197, kRan, "lllyasviel/FramePack#369"},
-    {"rtx3080", 257, kRan, "bcmi/libcom#54"},  // of 9.77 GiB
+    {"rtx3070", 179, kBare, "meta-llama/codellama#82", "torch 2.1"},  // its layers are made
+    {"rtx3080", 257, kRan, "bcmi/libcom#54"},                         // of 9.77 GiB
     {"rtx3080-laptop", 205, kRan,
      "https://www.oxen.ai/blog/grpo-vram-requirements-for-the-gpu-poor"},
     {"rtx4060-laptop", 109, kRan, "robbyant-research/MagicQuill#126", "torch 2.1"},
+    {"rtx4060-laptop", 115, kRan, "ESRSchao/EdgeRegNet#2"},
     {"rtx4090", 473, kRan, "pinokiofactory/flux-webui#11"},
     {"rtx4090", 504, kRan, "3DTopia/Phidias-Diffusion#8", "torch 2.1"},
     {"rtx4090", 416, kRan, "eosphoros-ai/DB-GPT-Hub#248"},
     {"rtx4090", 452, kRan, "chatchat-space/Langchain-Chatchat#3992", "torch 2.1"},  // of 23.65 GiB
     {"rtx4090", 522, kRan, "pytorch/pytorch#16417"},                                // the same
     {"rtx4090", 495, kRan, "pytorch/torchchat#1341", "torch 2.6+cu121, driver 560.35.03"},
+    {"rtx5080", 336, kRan, "Tencent-Hunyuan/Hunyuan3D-2#238"},
     {"rtx5090", 595, kRan, "Wan-Video/Wan2.1#465"},
+    {"rtx5090", 619, kRan, "TrajectoryCrafter/TrajectoryCrafter#20"},
     {"a4000", 210, kRan, "DengKaiCQ/VGGT-Long#6"},
     {"rtx6000-ada", 426, kBare, "unslothai/unsloth-zoo#1053", "torch 2.10.0+cu130"},
     {"rtx6000-ada", 429, kRan, "DINGYANB/MTVCrafter#21"},
@@ -45,9 +51,14 @@ constexpr ContextReport kReports[] = {
     {"p100", 303, kRan, "andimarafioti/florence2-finetuning#17"},
     {"t4", 99, kRan, "hpcaitech/Open-Sora#697"},
     {"t4", 123, kRan, "AlphaGPU/leetgpu-challenges#52"},
+    {"t4", 128, kRan, "facebookresearch/tribev2#28"},
     {"t4", 135, kRan, "Zheng-Chong/CatVTON#133"},
     {"t4", 136, kRan, "Farzad-R/Finetune-LLAVA-NEXT#2"},
+    {"t4", 137, kRan, "tsugumi-sys/SA-ConvLSTM-Pytorch#22", "torch 2.1"},
+    {"t4", 139, kRan, "lllyasviel/FramePack#608", "torch 2.6, Windows Server 2022"},
     {"t4", 140, kRan, "ragntune/code-llama-finetune#3", "torch 2.1"},
+    {"t4", 141, kRan, "FoundationVision/GenerateU#10", "torch 2.1"},  // of 14.75 GiB
+    {"a10", 224, kBare, "zai-org/CogVLM#236"},                        // the same
     {"l4", 235, kRan, "ArcInstitute/evo2#190"},
     {"l40", 507, kRan, "QwenLM/Qwen3-VL#2097", "CUDA 12.8"},
     {"a100-40gb", 414, kBare, "awslabs/keys_values#92"},
@@ -112,6 +123,18 @@ ContextBytes RangeOf(const std::vector<int64_t>& middle, const std::vector<int64
   return {mib * kMiB, std::min(mib, *low) * kMiB, std::max(mib, *high) * kMiB, basis};
 }
 
+// What processes that ran something hold beyond those that did not, on a chip that has reports of
+// both; 0 elsewhere.
+int64_t KernelBytes(const Card& card) {
+  std::vector<int64_t> bare;
+  std::vector<int64_t> ran;
+  for (const ContextReport* report : ReportsOn(card, Cards())) {
+    (report->has_kernels ? ran : bare).push_back(report->mib);
+  }
+  if (bare.empty() || ran.empty()) return 0;
+  return std::max<int64_t>(0, MiddleOf(ran) - MiddleOf(bare)) * kMiB;
+}
+
 int64_t ClampedThreads(const DeviceProfile& device, const std::vector<SeenOn>& seen) {
   const auto fewer = [](const SeenOn& a, const SeenOn& b) {
     return ThreadsOf(*a.device) < ThreadsOf(*b.device);
@@ -160,6 +183,15 @@ ContextBytes ContextOf(const Card& card, std::span<const Card> cards) {
   return seen;
 }
 
+ContextBytes ContextOfSlice(const DeviceProfile& slice, const Card& whole) {
+  const auto scaled = [&](int64_t bytes) {
+    return bytes / kMiB * ThreadsOf(slice) / ThreadsOf(whole.device) * kMiB;
+  };
+  const ContextBytes& its = whole.device.context;
+  const int64_t kernels = KernelBytes(whole);
+  return {scaled(its.bytes - kernels) + kernels, scaled(its.low), its.high, Basis::kAssumed};
+}
+
 std::string ContextEvidence(const Card& card) {
   std::vector<std::string_view> sources;
   for (const ContextReport* report : ReportsOn(card, Cards())) {
@@ -171,6 +203,9 @@ std::string ContextEvidence(const Card& card) {
 
 // An article of 2022 on a Jetson Nano: net.to(device) adds 1585 MiB of resident libraries and
 // kernels; another text has 1.4 GiB for a small network, and blames cuDNN for the first 600 MB.
+// NVIDIA says "at least 600 MB" of cuDNN's libraries on a Xavier NX (2021,
+// forums.developer.nvidia.com/t/183109); there ONNX Runtime takes 1450 MiB more with CUDA than
+// without (JetPack 4.4, microsoft/onnxruntime#14038).  Nothing was found of PyTorch on an Orin.
 ContextBytes SharedRuntime() { return {1434 * kMiB, 600 * kMiB, 1585 * kMiB, Basis::kAssumed}; }
 
 }  // namespace onnxfit

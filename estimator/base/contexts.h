@@ -29,6 +29,11 @@ std::span<const ContextReport> ContextReports();
 // all; of a chip with one such report the range has that of the rule, too.  Else the rule.
 ContextBytes ContextOf(const Card& card, std::span<const Card> cards);
 
+// Of a slice with that profile, whose own context nobody has published (assumed).  Kernels are as
+// large there as on the whole card, the rest is scaled by the threads that run at once; from all of
+// it scaled to nothing of it.
+ContextBytes ContextOfSlice(const DeviceProfile& slice, const Card& whole);
+
 // The sources of what was seen on a card's chip, "" where nothing was: "a/b#1, c/d#2".
 std::string ContextEvidence(const Card& card);
 

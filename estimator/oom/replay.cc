@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
+#include "estimator/base/slices.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/predict.h"
@@ -40,22 +43,34 @@ bool IsSameSize(int64_t a, int64_t b) {
   return static_cast<double>(std::abs(a - b)) <= kSameCard * static_cast<double>(std::max(a, b));
 }
 
-// Of cards that CUDA shows with about `total` bytes: the nearest one's context, in the range of
-// all.  Where no card has that size, a slice or a limited one, what contexts take anywhere.
+bool HasContext(const Card& card) {
+  return !card.shares_memory && card.device.compute_capability > 0;
+}
+
+// The cards that CUDA shows with about `total` bytes, else the slices; where none has that size,
+// one that is limited, all cards.
+std::vector<const Card*> CardsOfSize(int64_t total) {
+  for (const std::span<const Card> cards : {Cards(), Slices()}) {
+    std::vector<const Card*> same;
+    for (const Card& card : cards) {
+      if (HasContext(card) && IsSameSize(card.total_bytes, total)) same.push_back(&card);
+    }
+    if (!same.empty()) return same;
+  }
+  std::vector<const Card*> all;
+  for (const Card& card : Cards()) {
+    if (HasContext(card)) all.push_back(&card);
+  }
+  return all;
+}
+
+// The context of the nearest of these, in the range of all.
 ContextBytes ContextOfSize(int64_t total) {
   ContextBytes context;
   int64_t nearest = -1;
-  const auto has_context = [](const Card& card) {
-    return !card.shares_memory && card.device.compute_capability > 0;
-  };
-  const bool is_known = std::any_of(Cards().begin(), Cards().end(), [&](const Card& card) {
-    return has_context(card) && IsSameSize(card.total_bytes, total);
-  });
-  for (const Card& card : Cards()) {
-    const bool may_be = has_context(card) && (!is_known || IsSameSize(card.total_bytes, total));
-    if (!may_be) continue;
-    const ContextBytes& own = card.device.context;
-    const int64_t apart = std::abs(card.total_bytes - total);
+  for (const Card* card : CardsOfSize(total)) {
+    const ContextBytes& own = card->device.context;
+    const int64_t apart = std::abs(card->total_bytes - total);
     context.low = nearest < 0 ? own.low : std::min(context.low, own.low);
     context.high = std::max(context.high, own.high);
     if (nearest < 0 || apart < nearest) context.bytes = own.bytes;

@@ -123,10 +123,24 @@ std::string CapabilityText(int compute_capability) {
              : fmt::format("{}.{}", compute_capability / 10, compute_capability % 10);
 }
 
-std::string ToText(const std::vector<const Card*>& cards, const TextOptions& options) {
+namespace {
+
+// "111 cards", "1 of 111 cards and its 6 slices", "6 slices".
+std::string CountsText(const std::vector<const Card*>& cards) {
+  const auto is_slice = [](const Card* card) { return !card->slice_of.empty(); };
+  const auto slices = static_cast<size_t>(std::count_if(cards.begin(), cards.end(), is_slice));
+  const size_t whole = cards.size() - slices;
   const size_t known = Cards().size();
-  std::string text = cards.size() == known ? fmt::format("{} cards\n", known)
-                                           : fmt::format("{} of {} cards\n", cards.size(), known);
+  if (whole == 0) return fmt::format("{} slice{}", slices, slices == 1 ? "" : "s");
+  if (slices > 0) return fmt::format("{} of {} cards and its {} slices", whole, known, slices);
+  return whole == known ? fmt::format("{} cards", known)
+                        : fmt::format("{} of {} cards", whole, known);
+}
+
+}  // namespace
+
+std::string ToText(const std::vector<const Card*>& cards, const TextOptions& options) {
+  std::string text = CountsText(cards) + '\n';
   if (options.quiet) return text;
   Rows rows = {PaintedCells(CardColumns(), options)};
   for (const Card* card : cards) rows.push_back(PaintedCells(CardCells(*card), options));
@@ -228,6 +242,7 @@ Json CardJson(const Card& card) {
                {"total_bytes", card.total_bytes},
                {"total_source", ToString(card.total_source)},
                {"shares_memory", card.shares_memory}};
+  if (!card.slice_of.empty()) json["slice_of"] = card.slice_of;
   PutIfKnown(json, "compute_capability", CapabilityText(card.device.compute_capability));
   json["multiprocessors"] = card.device.multiprocessors;
   json["context"] = ContextJson(card);
