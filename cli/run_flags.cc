@@ -185,7 +185,10 @@ std::vector<std::string_view> FrameworkNames() {
 }
 
 void SetFramework(const Typed& typed, Options& options) {
-  options.request.settings.framework = Frameworks()[ParseName(typed, FrameworkNames())];
+  TrainingSettings& settings = options.request.settings;
+  settings.framework = Frameworks()[ParseName(typed, FrameworkNames())];
+  const bool is_told = std::ranges::find(options.given, "--zero-grad") != options.given.end();
+  if (settings.framework.keeps_zeroed_grads && !is_told) settings.loop.zero_grad = ZeroGrad::kKeep;
 }
 
 // Of one step: each one is run.

@@ -72,7 +72,14 @@ int LiveAtBackward(const Trace& trace) {
 // Events of nn.Linear(64, 48), forward and backward, recorded with each version.
 TEST_CASE("each version holds the workspaces of its libraries in its own way") {
   constexpr std::pair<std::string_view, std::string_view> kRows[] = {
-      {"pytorch-1.10", "+L +C -L / +C | +L -L /"},
+      {"pytorch-1.10", "+L -L / | +L -L /"},
+      {"pytorch-1.13", "+L -L / | +L -L /"},
+      {"pytorch-2.0", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.1", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.2", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.3", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.4", "+L +C -L / +C | +L -L /"},
+      {"pytorch-2.5", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.6", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.7", "+L +C -L / +C | +L -L /"},
       {"pytorch-2.8", "+L +C -L / +C | +L -L /"},
@@ -161,6 +168,7 @@ TEST_CASE("cuBLAS's workspace has 32 MiB on some cards") {
     std::string_view large;  // compute capabilities, times ten
   };
   constexpr Row kRows[] = {
+      {"pytorch-2.0", "90 "},
       {"pytorch-2.6", "90 "},
       {"pytorch-2.11", "90 "},
       {"pytorch-2.12", "90 100 103 120 121 "},
@@ -221,6 +229,38 @@ TEST_CASE("attention has its seeds on the device in some versions") {
   }
 }
 
+// F.scaled_dot_product_attention of [2, 2, 100, 32] in 16 bits, recorded with 2.0.1, 2.1.2, 2.2.2.
+TEST_CASE("flash attention 1 pads rows to 16 and knows where samples begin") {
+  constexpr char kAttention[] = R"(
+    net (float[2, 2, 100, 32] q, float[2, 100, 2, 32] k, float[2, 2, 100, 32] v)
+    => (float[2, 2, 100, 32] y) {
+      c = Constant <value = float {0.5}> ()
+      qc = Mul (q, c)
+      t = Transpose <perm = [0, 2, 3, 1]> (k)
+      kc = Mul (t, c)
+      s = MatMul (qc, kc)
+      w = Softmax (s)
+      y = MatMul (w, v)
+    })";
+  constexpr std::pair<std::string_view, std::string_view> kRows[] = {
+      {"pytorch-2.0", "12 12 1792 "}, {"pytorch-2.1", "12 12 1792 "}, {"pytorch-2.2", "1600 "}};
+  for (const auto& row : kRows) {
+    CAPTURE(row.first);
+    const TrainingSettings settings = {.framework = Framework(row.first),
+                                       .precision = Precision::kBf16,
+                                       .mode = Mode::kEval,
+                                       .steps = 1};
+    const Trace trace = Train(Build(kAttention, settings).program, settings);
+    std::string found;
+    for (const Buffer& buffer : trace.buffers) {
+      const std::string& label = trace.labels[Index(buffer.label)];
+      const bool is_aux = label.ends_with(" of samples") || label.ends_with(".logsumexp");
+      if (is_aux) found += fmt::format("{} ", buffer.bytes);
+    }
+    CHECK(found == row.second);
+  }
+}
+
 TEST_CASE("a card without kernels is told apart") {
   const DeviceProfile p100 = {.name = "P100", .context = {}, .compute_capability = 60};
   CHECK(WhyUnsupported(Framework("pytorch-2.6"), p100).empty());
@@ -256,6 +296,54 @@ TEST_CASE("before 1.11 softmax and log_softmax keep their inputs, too") {
   }
 }
 
+// Recorded with 1.13.1 to 2.5.1.
+TEST_CASE("before 2.2 a mean keeps its input") {
+  constexpr std::string_view kText = R"(
+    net (float[256, 256] x) => (float[256, 1] y)
+    < float[256, 256] w = ["location": "none"] > {
+      product = MatMul (x, w)
+      y = ReduceMean <axes = [1]> (product)
+    })";
+  const auto live = [&](std::string_view framework) {
+    const TrainingSettings settings = {.framework = Framework(framework),
+                                       .optimizer = Optimizer::kSgd,
+                                       .loss = Loss::kMse,
+                                       .steps = 1};
+    return LiveAtBackward(Train(Build(kText, settings).program, settings));
+  };
+  CHECK(live("pytorch-1.13") == live("pytorch-2.2") + 1);
+  CHECK(live("pytorch-2.1") == live("pytorch-2.2") + 1);
+  CHECK(live("pytorch-2.11") == live("pytorch-2.2"));
+}
+
+// What is alive beside the parameter, its gradient and its two moments, by AdamW's events.
+TEST_CASE("AdamW of 2.0 holds two lists, 1.13's loop a tensor or two") {
+  const auto temporaries = [](std::string_view framework) {
+    const TrainingSettings settings = {.framework = Framework(framework), .steps = 1};
+    const Trace trace = Train(Build(Linear(16, 64, 48), settings).program, settings);
+    int64_t bytes = 0;
+    for (const Buffer& buffer : trace.buffers) {
+      const bool is_one = trace.labels[Index(buffer.label)] == "optimizer temporary";
+      if (is_one) bytes += buffer.bytes;
+    }
+    return bytes;
+  };
+  constexpr int64_t kParameters = (64 * 48 + 48) * 4;
+  CHECK(temporaries("pytorch-2.1") == kParameters);
+  CHECK(temporaries("pytorch-2.0") == 2 * kParameters);
+  CHECK(temporaries("pytorch-1.13") == 2 * kParameters);
+}
+
+TEST_CASE("before 2.0 zero_grad() keeps gradients unless it is told otherwise") {
+  const auto zero_grad = [](std::vector<std::string> arguments) {
+    return ParseOptions(arguments).request.settings.loop.zero_grad;
+  };
+  CHECK(zero_grad({"m.onnx", "--framework", "pytorch-1.13"}) == ZeroGrad::kKeep);
+  CHECK(zero_grad({"m.onnx", "--framework", "pytorch-2.0"}) == ZeroGrad::kBeforeForward);
+  CHECK(zero_grad({"m.onnx", "--framework", "pytorch-1.13", "--zero-grad", "before-forward"}) ==
+        ZeroGrad::kBeforeForward);
+}
+
 TEST_CASE("names are known, and the default is one of them") {
   std::set<std::string_view> names;
   for (const FrameworkProfile& framework : Frameworks()) {
@@ -267,9 +355,9 @@ TEST_CASE("names are known, and the default is one of them") {
   }
   CHECK(DefaultFramework().name == "pytorch-2.11");
   CHECK(ErrorOf({"m.onnx", "--framework", "pytorch-2.51"})
-            .starts_with("--framework: expected pytorch-1.10, pytorch-2."));
+            .starts_with("--framework: expected pytorch-1.10, pytorch-1.13, pytorch-2."));
   CHECK(ErrorOf({"m.onnx", "--framework", "pytorch-2.51"})
-            .ends_with("found 'pytorch-2.51' (did you mean 'pytorch-2.11'?)"));
+            .ends_with("found 'pytorch-2.51' (did you mean 'pytorch-2.1'?)"));
 }
 
 // What setting the option answers in each version.
@@ -280,6 +368,9 @@ TEST_CASE("an option that a version does not have is refused") {
   };
   constexpr Row kRows[] = {
       {"max_split_size_mb:64", "pytorch-1.10"},
+      {"backend:native", "pytorch-2.0"},
+      {"expandable_segments:True", "pytorch-2.1"},
+      {"release_lock_on_cudamalloc:True", "pytorch-2.2"},
       {"per_process_memory_fraction:0.5", "pytorch-2.10"},
       {"graph_capture_record_stream_reuse:True", "pytorch-2.9"},
       {"pinned_reserve_segment_size_mb:2", "pytorch-2.10"},

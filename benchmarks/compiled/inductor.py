@@ -8,6 +8,7 @@ and copies of what a kernel writes in place (torch/_inductor/runtime/benchmarkin
 """
 
 import measure_transformers as reference  # the one that ../ways has found
+import without_cudnn
 import torch
 import torch._functorch.config
 import torch._inductor.config
@@ -98,7 +99,7 @@ def format_of(x, w, bias, stride, padding, dilation, transposed, output_padding,
 
 
 def convolution(x, w, bias, *options):
-    out = reference.convolution(x, w, bias, *options)
+    out = without_cudnn.convolution(x, w, bias, *options)
     return torch.empty_like(out, memory_format=format_of(x, w, bias, *options), device=x.device)
 
 
@@ -120,8 +121,8 @@ def while_compiling(function, otherwise):
 def compute_nothing():
     for name, function in MASKS.items():
         setattr(masking, name, while_compiling(function, getattr(masking, name)))
-    reference.LIBRARY.impl("convolution", convolution, "CUDA", allow_override=True)
-    reference.LIBRARY.impl("convolution_backward", convolution_backward, "CUDA", allow_override=True)
+    without_cudnn.LIBRARY.impl("convolution", convolution, "CUDA", allow_override=True)
+    without_cudnn.LIBRARY.impl("convolution_backward", convolution_backward, "CUDA", allow_override=True)
     triton.runtime.driver.set_active(Driver())
     async_compile.AsyncCompile.triton = lambda *_, **__: Kernel()
     compile_fx.min_cut_rematerialization_partition = noting(

@@ -7,10 +7,20 @@
 // torch._fused_sdp_choice answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0
 // and 12.0; norms in parts: which kernels the libraries of 2.6.0, 2.7.1, 2.8.0 and 2.11.0 have;
 // sorts: events on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
-// Of 1.10, which stands for all before 1.11, nothing was run.  It is as 2.6 but for what a source
+// 1.13 and 2.0 to 2.5: the wheels of 1.13.1 (CUDA 11.7), 2.0.1 (11.7), 2.1.2, 2.2.2, 2.3.1, 2.4.1
+// (12.1) and 2.5.1 (12.4), unchanged on a runtime for those versions of CUDA.  Events of attention
+// in each form on a card of 8.0, figures of each operator of benchmarks/accuracy (but 1.13) and of
+// whole steps (benchmarks/frameworks); workspaces on cards of 8.0 and 9.0; options of 1.13, 2.0 to
+// 2.5; fused rms_norm of 2.5, 2.6 and 2.8: whether their libraries have it.  Adam's lists of 2.0,
+// and that its step loops by default before: torch/optim of these wheels, and events.  Other
+// optimizers of 2.0 were not run: their rows are those of 2.11.
+// Not modelled: before 2.4 products of 16 bits whose operand lies in a larger tensor are not
+// cublasLt's; x[:, i] runs a slice before 2.11; 1.13's attention of nn.MultiheadAttention copies
+// other tensors than are said here (vit_b_16's peaks: -6 to +6 %).
+// Of 1.10, which stands for all before 1.11, nothing was run.  It is as 1.13 but for what a source
 // shows: softmax's backward takes the input before 1.11, and its type since (softmax_backward_data
 // of src/transformers/pytorch_utils.py, transformers 4.17); its build for CUDA 11.3 is for cards of
-// 3.7 and more.  cuBLAS took its workspaces from CUDA then: as many, outside of the allocator.
+// 3.7 and more.  Of 1.11 and 1.12 nothing was found that 1.13 does not do.
 // Of the rest of the allocator nothing differs in what these versions were run with, but that
 // 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
 #include "estimator/base/framework.h"
@@ -30,11 +40,25 @@ constexpr int kHopperAndLater[] = {9, 10, 11, 12};
 
 // Options of the allocator by age, youngest first: what a version lacks is a head of it.
 constexpr std::string_view kYoungOptions[] = {
-    "expandable_segments_reserve",    "expandable_segments_reserve_by_class",
-    "pinned_max_round_threshold_mb",  "pinned_max_cached_size_mb",
-    "throw_on_cudamalloc_oom",        "pinned_free_catch_all",
-    "large_segment_size_mb",          "per_process_memory_fraction",
-    "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
+    "expandable_segments_reserve",
+    "expandable_segments_reserve_by_class",
+    "pinned_max_round_threshold_mb",
+    "pinned_max_cached_size_mb",
+    "throw_on_cudamalloc_oom",
+    "pinned_free_catch_all",
+    "large_segment_size_mb",
+    "per_process_memory_fraction",
+    "pinned_reserve_segment_size_mb",
+    "graph_capture_record_stream_reuse",
+    "max_non_split_rounding_mb",
+    "pinned_use_background_threads",
+    "release_lock_on_cudamalloc",
+    "release_lock_on_hipmalloc",
+    "pinned_use_cuda_host_register",
+    "pinned_use_hip_host_register",
+    "pinned_num_register_threads",
+    "expandable_segments",
+    "backend",
 };
 
 constexpr std::span<const std::string_view> Youngest(size_t count) {
@@ -43,19 +67,115 @@ constexpr std::span<const std::string_view> Youngest(size_t count) {
 
 constexpr FrameworkProfile kFrameworks[] = {
     {.name = "pytorch-1.10",
+     .cublas = WorkspaceLife::kOutside,
      .cublaslt = WorkspaceLife::kPerCall,
      .cublas_in_lt = CublasInLt::kSecond,
+     .attention = AttentionForm::kNone,
      .flash_seeds = false,
      .softmax_reads_input = true,
+     .mean_reads_input = true,
+     .fuses_rms_norm = false,
+     .upsamples_as_is = true,
      .norms_in_parts = false,
-     .missing_alloc_options = Youngest(10),
+     .loops_by_default = true,
+     .keeps_zeroed_grads = true,
+     .missing_alloc_options = Youngest(19),
      .min_compute_capability = 37},
+    {.name = "pytorch-1.13",
+     .cublas = WorkspaceLife::kOutside,
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .attention = AttentionForm::kNone,
+     .flash_seeds = false,
+     .cudnn = 8500,
+     .mean_reads_input = true,
+     .fuses_rms_norm = false,
+     .upsamples_as_is = true,
+     .norms_in_parts = false,
+     .loops_by_default = true,
+     .keeps_zeroed_grads = true,
+     .missing_alloc_options = Youngest(19),
+     .min_compute_capability = 37},
+    {.name = "pytorch-2.0",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .attention = AttentionForm::kFrom20,
+     .flash_seeds = false,
+     .cudnn = 8500,
+     .mean_reads_input = true,
+     .fuses_rms_norm = false,
+     .upsamples_as_is = true,
+     .norms_in_parts = false,
+     .adam_adds_anew = true,
+     .missing_alloc_options = Youngest(18),
+     .min_compute_capability = 37},
+    {.name = "pytorch-2.1",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .attention = AttentionForm::kFrom21,
+     .flash_seeds = false,
+     .cudnn = 8902,
+     .mean_reads_input = true,
+     .fuses_rms_norm = false,
+     .upsamples_as_is = true,
+     .norms_in_parts = false,
+     .missing_alloc_options = Youngest(17),
+     .min_compute_capability = 50},
+    {.name = "pytorch-2.2",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .attention = AttentionForm::kFrom22,
+     .flash_seeds = false,
+     .cudnn = 8902,
+     .fuses_rms_norm = false,
+     .upsamples_as_is = true,
+     .norms_in_parts = false,
+     .missing_alloc_options = Youngest(12),
+     .min_compute_capability = 50},
+    {.name = "pytorch-2.3",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .attention = AttentionForm::kFrom22,
+     .flash_seeds = false,
+     .cudnn = 8902,
+     .fuses_rms_norm = false,
+     .upsamples_as_is = true,
+     .norms_in_parts = false,
+     .missing_alloc_options = Youngest(12),
+     .min_compute_capability = 50},
+    {.name = "pytorch-2.4",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .attention = AttentionForm::kFrom22,
+     .flash_seeds = false,
+     .cudnn = 90100,
+     .fuses_rms_norm = false,
+     .norms_in_parts = false,
+     .missing_alloc_options = Youngest(12),
+     .min_compute_capability = 50},
+    {.name = "pytorch-2.5",
+     .cublaslt = WorkspaceLife::kPerCall,
+     .cublas_in_lt = CublasInLt::kSecond,
+     .large_workspaces = kHopper,
+     .attention = AttentionForm::kFrom25,
+     .flash_seeds = false,
+     .cudnn = 90100,
+     .fuses_rms_norm = false,
+     .norms_in_parts = false,
+     .missing_alloc_options = Youngest(11),
+     .min_compute_capability = 50},
     {.name = "pytorch-2.6",
      .cublaslt = WorkspaceLife::kPerCall,
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
      .flash_seeds = false,
      .cudnn = 90100,
+     .fuses_rms_norm = false,
      .norms_in_parts = false,
      .missing_alloc_options = Youngest(10),
      .min_compute_capability = 50},
@@ -64,6 +184,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
      .cudnn = 90501,
+     .fuses_rms_norm = false,
      .norms_in_parts = false,
      .missing_alloc_options = Youngest(10),
      .min_compute_capability = 50},
@@ -72,6 +193,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .cublas_in_lt = CublasInLt::kSecond,
      .large_workspaces = kHopper,
      .cudnn = 91002,
+     .fuses_rms_norm = false,
      .missing_alloc_options = Youngest(10),
      .min_compute_capability = 70},
     {.name = "pytorch-2.9",
@@ -149,7 +271,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .has_muon = true,
      .min_compute_capability = 75},
 };
-constexpr const FrameworkProfile& kDefault = kFrameworks[6];
+constexpr const FrameworkProfile& kDefault = kFrameworks[13];
 static_assert(kDefault.name == "pytorch-2.11");
 
 constexpr int64_t kCublasBytes = 2 * 4096 * kKiB + 8 * 16 * kKiB;  // ":4096:2:16:8"

@@ -15,6 +15,7 @@ namespace onnxfit {
 enum class WorkspaceLife : uint8_t {
   kKept,     // from the first call of a thread that needs it, for good
   kPerCall,  // while the call runs
+  kOutside,  // cuBLAS takes its own from CUDA, which PyTorch's allocator does not know
 };
 
 // When a call of cublasLt takes the workspace of cuBLAS, whose handle it uses: before its own
@@ -32,6 +33,15 @@ enum class CudnnHeads : uint8_t {
 // Whose blocks' sizes its CUB and Thrust have, by versions of PyTorch.
 enum class Cub : uint8_t { kTo210, kFrom211, kFrom213 };
 
+// What scaled_dot_product_attention runs, by versions of PyTorch.
+enum class AttentionForm : uint8_t {
+  kNone,    // there is no such function: modules multiply, and take softmax, themselves
+  kFrom20,  // flash attention 1; a memory-efficient kernel without masks and dropout
+  kFrom21,  // a memory-efficient kernel for both; masks are as large as the scores where padded
+  kFrom22,  // flash attention 2; masks are padded as they are
+  kFrom25,  // without a kernel: in fp32, rows that are masked out become zeros
+};
+
 struct FrameworkProfile {
   std::string_view name;  // as --framework spells it
 
@@ -40,6 +50,8 @@ struct FrameworkProfile {
   CublasInLt cublas_in_lt = CublasInLt::kFirst;
   int64_t lt_min_rows = 1;  // a product with a bias is cublasLt's from so many rows on
   std::span<const int> large_workspaces = {};  // major compute capabilities: cuBLAS's has 32 MiB
+
+  AttentionForm attention = AttentionForm::kFrom25;
 
   // Where attention holds the seed and offset of its dropout on the device: flash attention, and
   // the memory-efficient one where it drops nothing.
@@ -55,11 +67,17 @@ struct FrameworkProfile {
   Cub cub = Cub::kTo210;
 
   bool softmax_reads_input = false;  // backward of softmax and log_softmax: kept beside the result
+  bool mean_reads_input = false;     // backward of mean, which asks how many there were
+  bool fuses_rms_norm = true;        // rms_norm is a kernel, no sequence of calls
+  bool upsamples_as_is = false;      // autocast leaves interpolation in the type of its input
 
   // Gradients of a norm's weight and bias over many rows are sums of partial ones.
   bool norms_in_parts = true;
 
   bool norms_with_offsets = false;  // _foreach_norm keeps where each tensor's chunks begin
+  bool loops_by_default = false;    // torch.optim's, where foreach and fused are not told
+  bool adam_adds_anew = false;      // foreach: its denominator is a list beside the root's
+  bool keeps_zeroed_grads = false;  // zero_grad() fills gradients with zeros (set_to_none=False)
   bool fused_adagrad = false;       // torch.optim.Adagrad(fused=True) runs on CUDA
   bool has_muon = false;            // torch.optim.Muon
   std::span<const std::string_view> missing_alloc_options = {};  // of PYTORCH_ALLOC_CONF

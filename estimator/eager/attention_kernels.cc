@@ -54,10 +54,17 @@ bool FlashHasBackward(const Attention& a, const DeviceProfile& device) {
   return !is_small || a.head_size() <= kMost || (!a.drops && a.head_size() > kMostInParts);
 }
 
-bool FlashRuns(const Attention& a, const AttentionTerms& terms, const DeviceProfile& device) {
-  constexpr int64_t kLargest = 256;
-  return device.compute_capability >= kAmpere && !terms.mask.has_value() && a.is_16_bit() &&
-         a.head_size() == a.value_size() && a.head_size() <= kLargest &&
+// check_head_dim_size: before 2.2 the first flash attention.
+bool FlashHasHeads(const Attention& a, const FrameworkProfile& framework) {
+  if (framework.attention < AttentionForm::kFrom22)
+    return a.head_size() <= 128 && a.head_size() % 8 == 0 && !a.is_grouped();
+  return a.head_size() <= 256;
+}
+
+bool FlashRuns(const Attention& a, const AttentionTerms& terms, const FrameworkProfile& framework,
+               const DeviceProfile& device) {
+  return FlashHasHeads(a, framework) && device.compute_capability >= kAmpere &&
+         !terms.mask.has_value() && a.is_16_bit() && a.head_size() == a.value_size() &&
          !(terms.is_causal && a.rows() != a.keys()) && HaveUnitStrides(a) &&
          (!terms.needs_grad || FlashHasBackward(a, device));
 }
@@ -70,6 +77,8 @@ int64_t Alignment(const Attention& a, const DeviceProfile& device) {
 
 bool EfficientRuns(const Attention& a, const AttentionTerms& terms,
                    const FrameworkProfile& framework, const DeviceProfile& device) {
+  const bool is_first = framework.attention == AttentionForm::kFrom20;
+  if (is_first && (a.drops || terms.mask.has_value())) return false;
   const bool has_bf16 = device.compute_capability >= kAmpere;
   const bool has_type = a.q.dtype == DType::kFloat32 || a.q.dtype == DType::kFloat16 ||
                         (a.q.dtype == DType::kBFloat16 && has_bf16);
@@ -79,15 +88,30 @@ bool EfficientRuns(const Attention& a, const AttentionTerms& terms,
          HasUnitStride(terms);
 }
 
+// priority_order of sdp_utils.cpp before 2.2, as events of 2.0.1 and 2.1.2 show it: with few
+// samples and heads, or with heads of 128.  2.1 asks so only where nothing is trained.
+bool EfficientComesFirst(const Attention& a, const AttentionTerms& terms,
+                         const FrameworkProfile& framework) {
+  if (framework.attention >= AttentionForm::kFrom22) return false;
+  if (framework.attention == AttentionForm::kFrom21 && terms.needs_grad) return false;
+  constexpr int64_t kFew = 60;
+  constexpr int64_t kRows = 64;  // of a block
+  const bool is_few = CheckedMul(a.batch(), a.heads()) < kFew && a.rows() / kRows >= 2;
+  return is_few || a.head_size() == 128;
+}
+
 }  // namespace
 
 AttentionKernel ChooseAttention(const Attention& a, const AttentionTerms& terms,
                                 const FrameworkProfile& framework, const DeviceProfile& device) {
   const bool is_empty = Numel(a.q.dims) == 0 || Numel(a.k.dims) == 0;
-  if (is_empty || a.q.dims.size() != 4) return AttentionKernel::kMath;
+  const bool is_there = framework.attention != AttentionForm::kNone;
+  if (is_empty || a.q.dims.size() != 4 || !is_there) return AttentionKernel::kMath;
+  const bool is_efficient = EfficientRuns(a, terms, framework, device);
+  if (is_efficient && EfficientComesFirst(a, terms, framework)) return AttentionKernel::kEfficient;
   if (CudnnRuns(a, terms, framework, device)) return AttentionKernel::kCudnn;
-  if (FlashRuns(a, terms, device)) return AttentionKernel::kFlash;
-  if (EfficientRuns(a, terms, framework, device)) return AttentionKernel::kEfficient;
+  if (FlashRuns(a, terms, framework, device)) return AttentionKernel::kFlash;
+  if (is_efficient) return AttentionKernel::kEfficient;
   return AttentionKernel::kMath;
 }
 

@@ -13,9 +13,18 @@
 namespace onnxfit {
 namespace {
 
+// zeros_like(mask, dtype).masked_fill_(mask.logical_not(), -inf)
+NameId FilledMask(Dispatcher& d, NameId mask, DType dtype) {
+  const Dims dims = d.TypeOf(mask).dims;
+  const NameId additive = d.Make("constant", {}, {dtype, dims});
+  d.Drop(d.Make("constant", {}, {DType::kBool, dims}));
+  return additive;
+}
+
 // A mask of bools becomes zeros and -inf, which are added.
 NameId AdditiveMask(Dispatcher& d, NameId mask, DType dtype) {
   if (mask == kNoName || IsFloat(d.TypeOf(mask).dtype)) return mask;
+  if (d.framework().attention < AttentionForm::kFrom25) return FilledMask(d, mask, dtype);
   const NameId zero = d.Make("constant", {}, {dtype, {}});
   const NameId infinity = d.Make("constant", {}, {dtype, {}});
   const Dims dims = d.TypeOf(mask).dims;
@@ -32,10 +41,23 @@ bool IsAligned(const StridedType& mask) {
   return true;
 }
 
+// 2.1 pads to multiples of 16 what it has expanded.
+NameId WholeMaskForKernel(Dispatcher& d, NameId mask, const Attention& a) {
+  const TensorType scores = {d.TypeOf(mask).dtype, {a.batch(), a.heads(), a.rows(), a.keys()}};
+  const NameId expanded = d.Make("expand", {mask}, scores);
+  if (a.keys() % 16 == 0) return expanded;
+  TensorType padded = scores;
+  padded.dims.back() = RoundUp(a.keys(), 16);
+  const NameId made = d.Make("pad", {expanded}, padded);
+  d.Drop(mask);
+  return d.Make("slice", {made}, scores);
+}
+
 // Rows of the memory-efficient kernel's mask begin at multiples of 8 elements.  pad_bias makes them
 // longer where they are that long, too, and another stride is none: of one head, x.permute(2, 0,
 // 1).
 NameId MaskForKernel(Dispatcher& d, NameId mask, const Attention& a) {
+  if (d.framework().attention == AttentionForm::kFrom21) return WholeMaskForKernel(d, mask, a);
   const StridedType type = d.TypeOf(mask);
   if (!IsAligned(type)) {
     Dims padded = type.dims;
@@ -56,6 +78,9 @@ NameId PadHead(Dispatcher& d, NameId name) {
 }
 
 void RunFlash(Dispatcher& d, const AtenCall& call) {
+  const std::vector<NameId> qkv(call.inputs.begin(), call.inputs.begin() + 3);
+  if (d.framework().attention < AttentionForm::kFrom22)
+    return d.MakeResult("_flash_attention_1", qkv);
   std::vector<NameId> inputs;
   for (size_t i = 0; i < 3; ++i) inputs.push_back(PadHead(d, call.inputs[i]));
   const std::vector<int64_t> ints = {call.ints[0], call.ints[1], d.framework().flash_seeds ? 1 : 0};
@@ -126,10 +151,11 @@ bool HasTracedMask(const Dispatcher& d, const AtenCall& call) {
   return d.is_compiled() && call.ints.size() > 3 && call.ints[3] != 0;
 }
 
-// _scaled_dot_product_attention_math: in fp32 where inputs have 16 bits; it returns the
+// _scaled_dot_product_attention_math: from 2.5 on in fp32 where inputs have 16 bits; it returns the
 // probabilities too, and makes them last in the result's type before the product.
 void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& a, bool is_causal) {
-  const DType dtype = a.is_16_bit() ? DType::kFloat32 : a.q.dtype;
+  const bool is_wide = d.framework().attention >= AttentionForm::kFrom25;
+  const DType dtype = is_wide && a.is_16_bit() ? DType::kFloat32 : a.q.dtype;
   const NameId q = Cast(d, call.inputs[0], dtype);
   NameId k = Cast(d, call.inputs[1], dtype);
   NameId v = Cast(d, call.inputs[2], dtype);
@@ -151,7 +177,7 @@ void RunMath(Dispatcher& d, const AtenCall& call, NameId mask, const Attention& 
     const NameId masked = d.Make("add_", {scores, mask}, {dtype, square});
     d.Drop(std::exchange(scores, masked));
   }
-  NameId probabilities = d.Make("_safe_softmax", {scores}, {dtype, square});
+  NameId probabilities = d.Make(is_wide ? "_safe_softmax" : "_softmax", {scores}, {dtype, square});
   d.Drop(scores);
   if (a.drops) {  // "attn = at::dropout(attn, dropout_p, true)"
     const NameId dropped = d.Make("dropout", {probabilities}, {dtype, square});

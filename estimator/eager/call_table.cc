@@ -110,6 +110,7 @@ void CallTable::TakeCublasLtWorkspace(Thread thread) {
 }
 
 void CallTable::TakeCublasWorkspace(Thread thread) {
+  if (settings_.framework.cublas == WorkspaceLife::kOutside) return;
   const bool asks = DoesLoop(settings_.loop.library, LoopFact::kAsksForWorkspaces);
   Hold(Workspace::kCublas, thread,
        asks ? kAskedCublasBytes : CublasWorkspaceBytes(settings_.framework, settings_.device));

@@ -36,6 +36,11 @@ bool MakesFp32(AutocastPolicy policy, DType lower) {
          (policy == AutocastPolicy::kFp32FromHalf && lower == DType::kFloat16);
 }
 
+AutocastPolicy PolicyOf(const OpRule& rule, const FrameworkProfile& framework) {
+  const bool is_out = rule.not_autocast != nullptr && framework.*rule.not_autocast;
+  return is_out ? AutocastPolicy::kAsIs : rule.autocast;
+}
+
 bool Casts(AutocastPolicy policy, DType lower) {
   return policy != AutocastPolicy::kAsIs && !MakesFp32(policy, lower);
 }
@@ -149,8 +154,9 @@ void Dispatcher::DropCachedCasts() {
 // aten/src/ATen/autocast_mode.cpp; the order from recorded events, torch 2.11.
 void Dispatcher::CastArguments(AtenCall& call, const OpRule& rule) {
   const DType lower = AutocastTypeOf(call);
-  if (lower == DType::kUndefined || !Casts(rule.autocast, lower)) return;
-  const DType to = CastType(call, rule.autocast, lower);
+  const AutocastPolicy policy = PolicyOf(rule, settings_.framework);
+  if (lower == DType::kUndefined || !Casts(policy, lower)) return;
+  const DType to = CastType(call, policy, lower);
   for (size_t i = call.inputs.size(); i-- > 0;) {
     if (call.inputs[i] == kNoName) continue;
     const DType from = TypeOf(call.inputs[i]).dtype;

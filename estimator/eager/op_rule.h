@@ -257,6 +257,7 @@ struct OpRule {
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
+  bool FrameworkProfile::*not_autocast = nullptr;  // versions where it runs as it is instead
   bool has_own_type = false;      // the result has the type that its call says, of no input
   bool promotes = false;          // the result has the widest type of its inputs, not the first's
   bool variadic = false;          // every input is as input 0: its gradient, its reads

@@ -134,6 +134,37 @@ void FlashBackward(Kernel& kernel) {
   kernel.Take({a.q.dtype, expanded});
 }
 
+// --- Flash attention 1, before 2.2 ---------------------------------------------------------------
+// Source: mha_fwd and mha_bwd of aten/src/ATen/native/transformers/cuda/flash_attn/fmha_api.cpp;
+// torch 2.0.1 and 2.1.2 events.
+
+// Where each sample's rows, or keys, begin.
+TensorType BeginningsOfSamples(const CallTypes& call) {
+  return {DType::kInt32, {Read(call).batch() + 1}};
+}
+
+TensorType RowsBy16(const CallTypes& call) {
+  const Attention a = Read(call);
+  return {DType::kFloat32, {a.batch(), a.heads(), RoundUp(a.rows(), 16)}};
+}
+
+// What passes over blocks of keys are added up in; one block needs none.
+TensorType SumOfPasses(const CallTypes& call) {
+  const Attention a = Read(call);
+  const int64_t block = a.head_size() > 64 ? 128 : 256;
+  if (a.keys() <= block) return kNoTensorType;
+  return {DType::kFloat32, {a.batch(), a.rows(), a.heads(), a.head_size()}};
+}
+
+void FirstFlashBackward(Kernel& kernel) {
+  kernel.Take(CopyUnlessRowsFirst(kernel.types().incoming_gradient()));
+  for (int i = 0; i < 3; ++i) {
+    MakeGradOf(kernel, i, RowsFirst(kernel.types().in(static_cast<size_t>(i)).dims));
+  }
+  kernel.Take(RowsBy16(kernel.types()));
+  kernel.Take(SumOfPasses(kernel.types()));
+}
+
 // --- Memory-efficient attention ------------------------------------------------------------------
 
 // should_compute_logsumexp() asks whether gradients are enabled, too (pytorch v2.11.0,
@@ -232,9 +263,10 @@ void EfficientBackward(Kernel& kernel) {
     }
     kernel.Free(product);
   }
-  const int workspace = kernel.Take({DType::kFloat32, {EfficientWorkspace(a)}});
+  const bool is_first = kernel.types().framework().attention == AttentionForm::kFrom20;
+  const int workspace = is_first ? -1 : kernel.Take({DType::kFloat32, {EfficientWorkspace(a)}});
   kernel.Free(sums);
-  kernel.Free(workspace);
+  if (!is_first) kernel.Free(workspace);
   kernel.Free(copy);
 }
 
@@ -293,6 +325,14 @@ constexpr OpRule kAttentionRules[] = {
      .forward = {MakeOut(0), MakeAux(0), Scratch(SplitLogSumExp), Scratch(SplitOutput),
                  Scratch(RngScratch), MakeAux(1), MakeAux(2)},
      .run_backward = FlashBackward},
+    {.name = "_flash_attention_1",
+     .strides = OutputRowsFirst,
+     .gradients = {Reads(kQkv | Out(0) | Aux(0) | Aux(1) | Aux(2)), Reads(kQkv), Reads(kQkv)},
+     .aux = {{{"logsumexp", RowsBy16},
+              {"rows of samples", BeginningsOfSamples},
+              {"keys of samples", BeginningsOfSamples}}},
+     .forward = {MakeAux(1), MakeAux(2), MakeOut(0), Passing(SumOfPasses), MakeAux(0)},
+     .run_backward = FirstFlashBackward},
     // q, k, v, additive mask, which saves them and needs no gradient
     {.name = "_cudnn_attention",
      .strides = CudnnOutput,
@@ -315,6 +355,8 @@ constexpr OpRule kAttentionRules[] = {
               {"rng seed", EfficientSeed}}},
      .forward = {MakeAux(2), MakeAux(1), MakeOut(0), MakeAux(0), Scratch(OutputAccumulator)},
      .run_backward = EfficientBackward},
+    // Within attention, where autocast is over.
+    {.name = "_softmax", .gradients = {Reads(Out(0))}},
     {.name = "_safe_softmax",
      .gradients = {Reads(Out(0))},
      .forward = {MakeOut(0), Scratch(BoolsLikeOutput), Scratch(MaskedRows),

@@ -243,10 +243,36 @@ constexpr Gradient kBatchNormBackward = Reads(In(0) | In(1) | In(3) | In(4) | Au
 constexpr Gradient kOwnLayerNormBackward = Reads(In(0) | In(1) | In(2) | Out(1) | Out(2));
 constexpr Gradient kOwnBatchNormBackward = Reads(In(0) | In(1) | In(3) | In(4) | Out(1) | Out(2));
 
+// The same before there was a kernel for it: the weight comes last, in x's type (torch 2.5.1 and
+// 2.8.0 events).
+void TakeRmsNormOfCallsApart(Dispatcher& d, const AtenCall& call) {
+  const StridedType x = d.TypeOf(call.inputs[0]);
+  const TensorType wide = {DType::kFloat32, x.dims};
+  TensorType narrow = wide;
+  narrow.dims.back() = 1;
+  const bool casts = x.dtype != DType::kFloat32;
+  const NameId input = casts ? d.Make("_to_copy", {call.inputs[0]}, wide) : call.inputs[0];
+  const NameId square = d.Make("pow.Tensor_Scalar", {input}, wide);
+  const NameId mean = d.Make("mean", {square}, narrow);
+  d.Drop(square);
+  const NameId root = d.Make("rsqrt", {mean}, narrow);
+  d.Drop(mean);
+  const bool has_weight = call.inputs.size() > 1;
+  if (!has_weight && !casts) return d.MakeResult("mul", {input, root});
+  NameId normed = d.Make("mul", {input, root}, wide);
+  if (!has_weight) return d.MakeResult("_to_copy", {normed});
+  if (casts) {
+    normed = d.Make("_to_copy", {normed}, {x.dtype, x.dims});
+    d.SetResultType(d.TypeOf(call.inputs[1]).dtype);
+  }
+  d.MakeResult("mul", {normed, call.inputs[1]});
+}
+
 // aten/src/ATen/native/layer_norm.cpp (rms_norm), torch 2.11 events: in fp32 and in parts where
 // autocast has made x of another type than the weight.
 void TakeRmsNormApart(Dispatcher& d, const AtenCall& call) {
   const StridedType x = d.TypeOf(call.inputs[0]);
+  if (!d.framework().fuses_rms_norm) return TakeRmsNormOfCallsApart(d, call);
   if (call.inputs.size() < 2 || x.dtype == d.TypeOf(call.inputs[1]).dtype) {
     return d.MakeResult("_fused_rms_norm", call.inputs);
   }

@@ -264,9 +264,11 @@ TensorType GammaArguments(const CallTypes& call) {
 }
 
 constexpr OpRule kReductionRules[] = {
-    // Means keep nothing; their gradient has the input's full size.
+    // Means keep nothing; their gradient has the input's full size.  Before 2.2 its formula asked
+    // the input how many elements it has (derivatives.yaml, mean.dim).
     {.name = "mean",
      .gradients = {Reads({})},
+     .reads_input = &FrameworkProfile::mean_reads_input,
      .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)}},
     {.name = "sum",
      .autocast = AutocastPolicy::kFp32Result,

@@ -38,15 +38,19 @@ std::string ImplsOf(Optimizer optimizer, const FrameworkProfile& framework) {
   std::string text;
   for (const OptimizerRule* rule : RowsOf(optimizer)) {
     if (rule->args != 0 || !IsIn(framework, *rule)) continue;
+    if (text.ends_with(ToString(rule->impl))) continue;  // a version's own row beside another's
     text += fmt::format("{}{}", text.empty() ? "" : " or ", ToString(rule->impl));
   }
   return text;
 }
 
 // The row beside `plain` that has those of `args` that rows of its implementation tell.
-const OptimizerRule& WithArgs(const OptimizerRule& plain, uint8_t args) {
+const OptimizerRule& WithArgs(const OptimizerRule& plain, uint8_t args,
+                              const FrameworkProfile& framework) {
   std::vector<const OptimizerRule*> rows = RowsOf(plain.optimizer);
-  std::erase_if(rows, [&](const OptimizerRule* rule) { return rule->impl != plain.impl; });
+  std::erase_if(rows, [&](const OptimizerRule* rule) {
+    return rule->impl != plain.impl || !IsIn(framework, *rule);
+  });
   unsigned told = 0;
   for (const OptimizerRule* rule : rows) told |= rule->args;
   return **std::ranges::find_if(
@@ -98,7 +102,7 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<Optimi
   }
   for (const OptimizerRule* rule : RowsOf(optimizer)) {
     const bool fits = rule->impl == impl.value_or(rule->impl);
-    if (fits && IsIn(framework, *rule)) return WithArgs(*rule, args);
+    if (fits && IsIn(framework, *rule)) return WithArgs(*rule, args, framework);
   }
   const std::string impls = ImplsOf(optimizer, framework);
   if (impls.empty()) {

@@ -183,7 +183,10 @@ std::optional<OptimizerImpl> AskedImpl(const TrainingSettings& settings) {
   };
   const bool is_fused = fuses(Optimizer::kAdamW, LoopFact::kFusesAdamW) ||
                         fuses(Optimizer::kAdam, LoopFact::kFusesAdam);
-  return is_fused ? std::optional(OptimizerImpl::kFused) : std::nullopt;
+  if (is_fused) return OptimizerImpl::kFused;
+  const bool loops = settings.framework.loops_by_default &&
+                     HasImpl(settings.optimizer, OptimizerImpl::kForLoop, settings.framework);
+  return loops ? std::optional(OptimizerImpl::kForLoop) : std::nullopt;
 }
 
 OptimizerImpl ImplOf(const TrainingSettings& settings) {

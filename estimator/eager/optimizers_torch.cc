@@ -112,6 +112,17 @@ constexpr OptimizerRule OfAdam(Optimizer optimizer, OptimizerImpl impl, uint8_t 
           .steps = steps};
 }
 
+// Before 2.1 foreach wrote denom = torch._foreach_add(exp_avg_sq_sqrt, eps): both lists, and those
+// of what has decayed, stay until the step returns (torch/optim/adam.py and adamw.py, 2.0.1).
+constexpr OptimizerRule OfFirstAdam(Optimizer optimizer, uint8_t args) {
+  OptimizerRule rule = OfAdam(optimizer, OptimizerImpl::kForeach, args);
+  const UpdateStep root = Bind(Local::kRoot, {Same}), sum = Bind(Local::kDenominator, {Same});
+  const bool decays = (args & kWeightDecay) != 0;
+  rule.steps = decays ? OptimizerSteps{kDecay, root, sum} : OptimizerSteps{root, sum};
+  rule.only_where = &FrameworkProfile::adam_adds_anew;
+  return rule;
+}
+
 constexpr OptimizerRule OfFusedAdam(Optimizer optimizer, uint8_t args) {
   return {.optimizer = optimizer,
           .impl = OptimizerImpl::kFused,
@@ -147,6 +158,10 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
                {kNextGradient, kDecay, kMakeStates, kAddMomentum}),
     {.optimizer = Optimizer::kSgdMomentum, .impl = OptimizerImpl::kFused, .states = kMomentum},
 
+    OfFirstAdam(Optimizer::kAdam, 0),
+    OfFirstAdam(Optimizer::kAdam, kWeightDecay),
+    OfFirstAdam(Optimizer::kAdam, kAmsgrad),
+    OfFirstAdam(Optimizer::kAdam, kWeightDecay | kAmsgrad),
     OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, 0),
     OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, kWeightDecay),
     OfAdam(Optimizer::kAdam, OptimizerImpl::kForeach, kAmsgrad),
@@ -159,6 +174,8 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
     OfFusedAdam(Optimizer::kAdam, kAmsgrad),
 
     // Its decay scales parameters in place.
+    OfFirstAdam(Optimizer::kAdamW, 0),
+    OfFirstAdam(Optimizer::kAdamW, kAmsgrad),
     OfAdam(Optimizer::kAdamW, OptimizerImpl::kForeach, 0),
     OfAdam(Optimizer::kAdamW, OptimizerImpl::kForeach, kAmsgrad),
     OfAdam(Optimizer::kAdamW, OptimizerImpl::kForLoop, 0),

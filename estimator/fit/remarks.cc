@@ -126,6 +126,7 @@ std::vector<std::string> AllocConfNotes(const AllocConf& given) {
 }
 
 std::string_view WorkspaceText(const FrameworkProfile& framework) {
+  if (framework.cublas == WorkspaceLife::kOutside) return "no memory that cuBLAS takes itself";
   return framework.cublas == WorkspaceLife::kKept ? "2 cuBLAS handles"
                                                   : "the size of cuBLAS workspaces";
 }
@@ -164,6 +165,23 @@ std::string RanksAssumption(const EstimateRequest& request) {
                      communicators == 1 ? "it" : fmt::format("{} of them", communicators));
 }
 
+// What the version does by default and later ones do not.
+std::vector<std::string> DefaultsOfVersion(const TrainingSettings& settings) {
+  const FrameworkProfile& framework = settings.framework;
+  std::vector<std::string> defaults;
+  if (settings.mode != Mode::kTrain || settings.optimizer == Optimizer::kNone) return defaults;
+  if (framework.keeps_zeroed_grads && settings.loop.zero_grad == ZeroGrad::kKeep) {
+    defaults.push_back(fmt::format(
+        "zero_grad() fills gradients with zeros, by default of {} (--zero-grad)", framework.name));
+  }
+  if (framework.loops_by_default && ImplOf(settings) == OptimizerImpl::kForLoop) {
+    defaults.push_back(
+        fmt::format("the optimizer loops over parameters, by default of {} (--optimizer-impl)",
+                    framework.name));
+  }
+  return defaults;
+}
+
 // Of a run of any file.
 std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
                                         const EstimateRequest& request) {
@@ -173,6 +191,9 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
     assumptions.push_back(fmt::format("the card is {}{}: its CUDA context, and {}",
                                       is_named ? "" : "an ", request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
+  }
+  for (std::string& text : DefaultsOfVersion(request.settings)) {
+    assumptions.push_back(std::move(text));
   }
   if (!cudnn.empty()) assumptions.push_back(cudnn);
   if (!in_place.empty()) assumptions.emplace_back(in_place);

@@ -79,7 +79,7 @@ class RunFlags(TypedDict, total=False):
     lora_dropout: Optional[float]
     dora: bool
     quantize: Optional[str]  # nf4 or int8, or "nf4:q_proj,v_proj"
-    framework: Optional[str]  # pytorch-1.10, pytorch-2.6 to -2.15
+    framework: Optional[str]  # pytorch-1.10, -1.13, -2.0 to -2.15
     alloc_conf: Optional[str]
     overhead: Optional[Size]
     calibration: Optional[str]  # the path of a file, or "none"

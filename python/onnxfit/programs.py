@@ -27,7 +27,7 @@ ModelLike = Union[str, "os.PathLike[str]", "torch.nn.Module", "ExportedProgram"]
 # Larger constants keep their shape alone; smaller ones may be numbers that sizes come from.
 _KEPT_CONSTANT_BYTES = 1024
 # Those that --framework knows (estimator/base/framework.cc).
-_OLDEST_FRAMEWORK, _NEWEST_FRAMEWORK = (2, 6), (2, 15)
+_OLDEST_FRAMEWORK, _NEWEST_FRAMEWORK = (2, 0), (2, 15)
 
 
 class ModelFile(NamedTuple):
