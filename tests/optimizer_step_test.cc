@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -621,11 +622,13 @@ TEST_CASE("a buffer's copy has for a moment a tensor of one element") {
 }
 
 TEST_CASE("Muon is there from 2.9 on") {
-  const auto find = [](size_t version) {
-    FindOptimizerRule(Optimizer::kMuon, {}, Frameworks()[version]);
+  const auto find = [](std::string_view version) {
+    const auto framework = std::ranges::find(Frameworks(), version, &FrameworkProfile::name);
+    REQUIRE(framework != Frameworks().end());
+    FindOptimizerRule(Optimizer::kMuon, {}, *framework);
   };
-  CHECK_NOTHROW(find(4));
-  CHECK_THROWS_WITH_AS(find(3),
+  CHECK_NOTHROW(find("pytorch-2.9"));
+  CHECK_THROWS_WITH_AS(find("pytorch-2.8"),
                        "--optimizer: expected one of pytorch-2.8's, found 'muon' (try: a later "
                        "version, --framework)",
                        Error);
