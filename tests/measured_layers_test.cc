@@ -102,6 +102,8 @@ TEST_CASE("at another batch") {
   const BatchRow rows[] = {
       {"copies of the same tensors", {{4, copies(4)}, {32, 5}}, 8, copies(8)},
       {"copies as at the further one", {{4, 1'000'000}, {32, copies(32)}}, 8, copies(8)},
+      {"nothing, then copies, as the form has it", {{4, 0}, {32, copies(32)}}, 8, copies(8)},
+      {"copies, then others, as at the nearest", {{4, kWeightBytes}, {32, 16}}, 8, kWeightBytes},
       {"nothing as at the nearest", {{4, 0}, {32, 1'000'000}}, 8, 0},
       {"not nothing as at the further one", {{4, 1'400'000}, {32, 0}}, 8, 1'200'000},
       {"on the line between", {{4, 1'000'000}, {32, 3'800'000}}, 16, 2'200'000},

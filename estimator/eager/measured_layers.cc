@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <span>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/inflate.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/eager/cudnn_workspaces.h"
 
 namespace onnxfit {
 
@@ -209,13 +211,19 @@ std::string_view MeasuredLayersCard(const DeviceProfile& device) {
 int64_t AtBatch(const Convolution& convolution, std::vector<MeasuredBatch> measured) {
   const int64_t batch = convolution.input[0];
   SortByDistance(batch, measured);
-  const MeasuredBatch& near = measured.front();
-  if (near.batch == batch) return near.bytes;
+  if (measured.front().batch == batch) return measured.front().bytes;
+  std::vector<int64_t> copies;
   for (const MeasuredBatch& each : measured) {
-    const std::optional<int64_t> copies = CopiesLike(each, convolution);
-    if (copies && (*copies > 0 || &each == &near)) return *copies;
+    const std::optional<int64_t> found = CopiesLike(each, convolution);
+    if (found && (*found > 0 || &each == &measured.front())) copies.push_back(*found);
   }
-  return OnLine(near, measured[measured.size() > 1 ? 1 : 0], batch);
+  if (copies.empty()) return OnLine(measured[0], measured[measured.size() > 1 ? 1 : 0], batch);
+  const int64_t formed = FormedWorkspaceBytes(convolution);
+  const auto is_formed = [&](int64_t bytes) {
+    return std::abs(bytes - formed) <= kMostBesideCopies;
+  };
+  const auto found = std::ranges::find_if(copies, is_formed);
+  return found != copies.end() ? *found : copies.front();
 }
 
 std::optional<int64_t> ScaledWorkspaceBytes(const Convolution& convolution,

@@ -52,8 +52,8 @@ const MeasuredLayers* MeasuredLayersOf(const DeviceProfile& device);
 std::string_view MeasuredLayersCard(const DeviceProfile& device);
 
 // What that layer asks for at its batch, from what it asked for at others: copies of the same
-// tensors as at the nearest that asked for such, else on the line through the two nearest.
-// REQUIRES: one at least.
+// tensors, or nothing, as at the nearest that asked for such (where two differ, as the closed form
+// has it), else on the line through the two nearest.  REQUIRES: one at least.
 int64_t AtBatch(const Convolution& convolution, std::vector<MeasuredBatch> measured);
 
 // That from what was measured on a card like `device`; nullopt where the layer was not, or is of
