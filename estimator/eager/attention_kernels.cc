@@ -56,9 +56,9 @@ bool FlashHasBackward(const Attention& a, const DeviceProfile& device) {
 
 // check_head_dim_size: before 2.2 the first flash attention.
 bool FlashHasHeads(const Attention& a, const FrameworkProfile& framework) {
-  if (framework.attention < AttentionForm::kFrom22)
-    return a.head_size() <= 128 && a.head_size() % 8 == 0 && !a.is_grouped();
-  return a.head_size() <= 256;
+  const bool is_first = framework.attention < AttentionForm::kFrom22;
+  return is_first ? a.head_size() <= 128 && a.head_size() % 8 == 0 && !a.is_grouped()
+                  : a.head_size() <= 256;
 }
 
 bool FlashRuns(const Attention& a, const AttentionTerms& terms, const FrameworkProfile& framework,

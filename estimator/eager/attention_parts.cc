@@ -79,8 +79,9 @@ NameId PadHead(Dispatcher& d, NameId name) {
 
 void RunFlash(Dispatcher& d, const AtenCall& call) {
   const std::vector<NameId> qkv(call.inputs.begin(), call.inputs.begin() + 3);
-  if (d.framework().attention < AttentionForm::kFrom22)
+  if (d.framework().attention < AttentionForm::kFrom22) {
     return d.MakeResult("_flash_attention_1", qkv);
+  }
   std::vector<NameId> inputs;
   for (size_t i = 0; i < 3; ++i) inputs.push_back(PadHead(d, call.inputs[i]));
   const std::vector<int64_t> ints = {call.ints[0], call.ints[1], d.framework().flash_seeds ? 1 : 0};
