@@ -42,7 +42,8 @@ def worse(before, row):
 
 def table_in(name):
     return committed.Table(HERE / name, ["family", "kind", "run"], [*FIGURES, "refused"], worse,
-                           lambda row: not row["refused"] and not float(row["exact"]))
+                           lambda row: not row["refused"]
+                           and not any(float(row[name]) for name in FIGURES))
 
 
 TABLE = table_in("zoo.csv")
