@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/version_checks.h"
 #include "estimator/base/error.h"
 #include "estimator/eager/evaluation.h"
 #include "estimator/eager/optimizer_rule.h"
@@ -383,6 +384,7 @@ void CheckRun(Options& options) {
   CheckMixup(options.request.settings);
   CheckZeroGrad(options.request.settings.loop.library, options.given);
   CheckCompiled(options.request.settings);
+  CheckVersion(options.request.settings);
   CheckMemoryFormat(options.request.settings);
   CheckEvaluated(options.request.settings);
   CheckTensorParallel(options.request.settings);

@@ -247,6 +247,21 @@ TEST_CASE("a compiled model has neither checkpoints nor ranks nor packed weights
       "--compile none)");
 }
 
+TEST_CASE("what a version of PyTorch does not have is refused") {
+  CHECK(ErrorOf({"m.onnx", "--framework=pytorch-1.13", "--compile=inductor"}) ==
+        "--compile: expected pytorch-2.0 or later, which has torch.compile, found --framework "
+        "pytorch-1.13");
+  CHECK(ErrorOf({"m.onnx", "--framework=pytorch-2.3", "--strategy=fsdp"}) ==
+        "--strategy: expected pytorch-2.4 or later, which has fully_shard, found --framework "
+        "pytorch-2.3");
+  CHECK(ErrorOf({"m.onnx", "--framework=pytorch-2.3", "--strategy=pipeline"}) ==
+        "--strategy: expected pytorch-2.4 or later, which has torch.distributed.pipelining, found "
+        "--framework pytorch-2.3");
+  Parse({"m.onnx", "--framework=pytorch-2.0", "--compile=inductor"});
+  Parse({"m.onnx", "--framework=pytorch-2.4", "--strategy=fsdp"});
+  Parse({"m.onnx", "--framework=pytorch-1.13", "--strategy=ddp"});
+}
+
 TEST_CASE("FSDP's flags reach their places, and its policy casts the model") {
   const TrainingSettings settings = Parse({"m.onnx", "--strategy=fsdp", "--fsdp-modules=h.*",
                                            "--fsdp-keep", "--fsdp-policy=bf16"})
