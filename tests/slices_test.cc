@@ -11,10 +11,13 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/card_names.h"
 #include "estimator/fit/target.h"
+#include "tests/paths.h"
 #include "tests/run_command.h"
 
 namespace onnxfit::slices_test {
 namespace {
+
+const std::string kModel = std::string(kSourceDir) + "/models/resnet18.train.onnx";
 
 const Card& Get(std::string_view typed) {
   const Card* card = FindCard(typed);
@@ -140,7 +143,7 @@ TEST_CASE("a slice that a card does not have lists those that it has") {
         "a100-40gb:1g.10gb a100-80gb:1g.10gb a100-80gb-pcie:1g.10gb");
   CHECK(Joined(SuggestCards("t4:1g.6gb")) == "a30:1g.6gb");
   CHECK(Joined(SuggestCards("9g.99gb")) == "");
-  const CommandResult result = RunCommand({"models/resnet18.train.onnx", "--gpu", "a30:1g.5gb"});
+  const CommandResult result = RunCommand({kModel, "--gpu", "a30:1g.5gb"});
   CHECK(result.code == 2);
   CHECK(
       result.err ==
@@ -176,15 +179,14 @@ TEST_CASE("a slice is a target with the kernels of its multiprocessors") {
 }
 
 TEST_CASE("all cards are whole cards") {
-  const std::string all =
-      RunCommand({"max-batch", "models/resnet18.train.onnx", "--all-gpus", "-f", "csv"}).out;
+  const std::string all = RunCommand({"max-batch", kModel, "--all-gpus", "-f", "csv"}).out;
+  CHECK(Holds(all, "a100-40gb"));
   CHECK(!Holds(all, "1g."));
 }
 
 TEST_CASE("who asks about a slice is told of larger ones of its card first") {
-  const std::string text = RunCommand({"models/resnet18.train.onnx", "-b", "256", "--gpu",
-                                       "a100-40gb:1g.5gb", "--optimizer", "adamw"})
-                               .out;
+  const std::string text =
+      RunCommand({kModel, "-b", "256", "--gpu", "a100-40gb:1g.5gb", "--optimizer", "adamw"}).out;
   CHECK(Holds(text, "--gpu a100-40gb:1g.10gb"));
 }
 
