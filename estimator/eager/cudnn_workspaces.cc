@@ -15,6 +15,11 @@
 
 namespace onnxfit {
 
+int64_t FilledBytes(DType dtype, Dims dims, std::initializer_list<size_t> channels, int64_t width) {
+  for (const size_t i : channels) dims[i] = RoundUp(dims[i], width);
+  return BytesOf(TensorType{dtype, std::move(dims)});
+}
+
 namespace {
 
 int64_t BytesOfValue(const Program& program, NameId name) {
@@ -53,12 +58,6 @@ bool IsStem(const Convolution& c) {
 bool HasFewChannels(const Convolution& c) {
   const bool is_wide = c.dtype == DType::kFloat32 && c.pass == ConvolutionPass::kForward;
   return c.stride.size() == 2 && !IsStem(c) && c.input[1] < (is_wide ? 32 : 8);
-}
-
-// With `channels`, by dimension, filled up to a multiple of `width`.
-int64_t FilledBytes(DType dtype, Dims dims, std::initializer_list<size_t> channels, int64_t width) {
-  for (const size_t i : channels) dims[i] = RoundUp(dims[i], width);
-  return BytesOf(TensorType{dtype, std::move(dims)});
 }
 
 constexpr int64_t kBesideCopies = 16;

@@ -2,11 +2,14 @@
 // trace; what it may ask for beyond.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
+#include "estimator/base/tensor_type.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/program/program.h"
 
@@ -20,6 +23,9 @@ inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a 
 // that lie in the order NCHW, or whose channels do not fill 16 bytes.  How often each is right, of
 // 48,508 on an H200 (torch 2.11.0, cuDNN 9.19.0): benchmarks/convolutions/README.md.
 bool HasWorkspaceForm(const DeviceProfile& device);
+
+// Of a tensor with `channels`, by dimension, filled up to a multiple of `width`.
+int64_t FilledBytes(DType dtype, Dims dims, std::initializer_list<size_t> channels, int64_t width);
 
 // By that form.  O(dims).  Throws Error where it needs more than 63 bits.
 int64_t FormedWorkspaceBytes(const Convolution& convolution);

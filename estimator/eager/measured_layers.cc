@@ -111,8 +111,8 @@ MeasuredLayers Unpack(const MeasuredCard& card) {
 
 // --- Other batches -------------------------------------------------------------------------------
 
-constexpr int64_t kMostBesideCopies =
-    600;  // cuDNN's plans ask for some bytes beside what they copy
+// cuDNN's plans ask for some bytes beside what they copy.
+constexpr int64_t kMostBesideCopies = 600;
 
 // The nearest batch first, by ratio.
 void SortByDistance(int64_t batch, std::vector<MeasuredBatch>& measured) {
@@ -130,11 +130,8 @@ Convolution WithBatch(Convolution convolution, int64_t batch) {
 // Each of its tensors as it lies, or with channels that fill 16 bytes.
 std::array<int64_t, 3> TensorBytes(const Convolution& c, bool filled) {
   const int64_t width = filled ? 128 / BitsOf(c.dtype) : 1;
-  const auto bytes = [&](Dims dims, std::initializer_list<size_t> channels) {
-    for (const size_t i : channels) dims[i] = RoundUp(dims[i], width);
-    return BytesOf(TensorType{c.dtype, std::move(dims)});
-  };
-  return {bytes(c.input, {1}), bytes(c.weight, {0, 1}), bytes(c.output, {1})};
+  return {FilledBytes(c.dtype, c.input, {1}, width), FilledBytes(c.dtype, c.weight, {0, 1}, width),
+          FilledBytes(c.dtype, c.output, {1}, width)};
 }
 
 int64_t SumOf(const std::array<int64_t, 3>& bytes, unsigned which) {
