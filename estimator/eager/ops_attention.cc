@@ -264,9 +264,10 @@ void EfficientBackward(Kernel& kernel) {
     kernel.Free(product);
   }
   const bool is_first = kernel.types().framework().attention == AttentionForm::kFrom20;
-  const int workspace = is_first ? -1 : kernel.Take({DType::kFloat32, {EfficientWorkspace(a)}});
+  const int workspace =
+      kernel.Take(is_first ? kNoTensorType : TensorType{DType::kFloat32, {EfficientWorkspace(a)}});
   kernel.Free(sums);
-  if (!is_first) kernel.Free(workspace);
+  kernel.Free(workspace);
   kernel.Free(copy);
 }
 
