@@ -36,9 +36,12 @@ bool Says(const std::vector<std::string>& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
-// Of a batch, on the card that was measured.
+// Of a batch, on the card that was measured; without the plans that come with the command.
 EstimateRequest RequestOf(int64_t batch, const SharedCalibration& calibration) {
-  return {.binding = {.batch = batch}, .settings = {.device = MeasuredDevice(calibration)}};
+  EstimateRequest request = {.binding = {.batch = batch}};
+  request.settings.device = MeasuredDevice(calibration);
+  request.settings.device.is_assumed = true;
+  return request;
 }
 
 SharedCalibration MeasuredAt(const Graph& graph, int64_t batch, int64_t bytes) {

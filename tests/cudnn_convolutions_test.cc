@@ -103,7 +103,7 @@ TEST_CASE("what a convolution is, by its node") {
                     row.input, row.output, row.weight, row.node),
         {.mode = Mode::kEval});
     const std::vector<Convolution> found = ConvolutionsOf(program);
-    CHECK(CountMeasured(program, {}).all == 1);
+    CHECK(CountMeasured(program, {.device = {}}).all == 1);
     const std::string expected = row.expected;
     CHECK((found.empty() ? "" : TextOf(found[0])) ==
           (expected.empty() ? "" : "forward float32 " + expected + "\n"));
@@ -158,7 +158,7 @@ TEST_CASE("channel by channel, PyTorch's own kernels run most") {
         settings);
     CHECK(AsksCudnn(program, program.calls.back()) == row.asks);
     CHECK(ConvolutionsOf(program).size() == (row.asks ? 1 : 0));
-    CHECK((MostCudnnWorkspaceBytes(program, {}) > 0) == row.asks);
+    CHECK((MostCudnnWorkspaceBytes(program, {.device = {}}) > 0) == row.asks);
   }
 }
 
@@ -174,7 +174,8 @@ TEST_CASE("a convolution of what lies in the order NHWC is asked for in that ord
   CHECK(TextOf(ConvolutionsOf(program)) == R"(
 forward float32 2x64x8x8 64x1x3x3 2x64x6x6 stride 1x1 padding 0x0 dilation 1x1 groups 64 channels last
 )");
-  CHECK(MostCudnnWorkspaceBytes(program, {}) == 4 * (2 * 64 * 8 * 8 + 64 * 9 + 2 * 64 * 6 * 6));
+  CHECK(MostCudnnWorkspaceBytes(program, {.device = {}}) ==
+        4 * (2 * 64 * 8 * 8 + 64 * 9 + 2 * 64 * 6 * 6));
 }
 
 TEST_CASE("measured workspaces are there while cuDNN runs, behind what it writes") {
@@ -197,15 +198,15 @@ TEST_CASE("a pass that was not measured, or asks for nothing, is as it was") {
   std::vector<ConvolutionWorkspace> nothing = Workspaces(ConvolutionsOf(program), 0);
   settings.device = MeasuredDevice(Shared(CalibrationOf(nothing)));
   CHECK(TraceText(kNet, settings) == before);
-  CHECK(CountMeasured(program, settings.device).measured == 6);
-  CHECK(MostCudnnWorkspaceBytes(program, settings.device) == 0);
+  CHECK(CountMeasured(program, settings).measured == 6);
+  CHECK(MostCudnnWorkspaceBytes(program, settings) == 0);
   // Without the last: the weight gradient of the second convolution.
   nothing.pop_back();
   settings.device = MeasuredDevice(Shared(CalibrationOf(nothing)));
   CHECK(TraceText(kNet, settings) == before);
-  CHECK(CountMeasured(program, settings.device).measured == 5);
-  CHECK(MostCudnnWorkspaceBytes(program, settings.device) == 1536 + 648 + 432);
-  CHECK(MostCudnnWorkspaceBytes(program, {}) == 1536 + 324 + 1536);
+  CHECK(CountMeasured(program, settings).measured == 5);
+  CHECK(MostCudnnWorkspaceBytes(program, settings) == 1536 + 648 + 432);
+  CHECK(MostCudnnWorkspaceBytes(program, {.device = {}}) == 1536 + 324 + 1536);
 }
 
 }  // namespace onnxfit::cudnn_convolutions_test

@@ -235,8 +235,8 @@ TEST_CASE("asked without a card, cuDNN's answer for points is not taken") {
   const Row window = {
       "a window", kForward, DType::kFloat32, {4, 24, 9, 9}, {40, 24, 3, 3}, {4, 40, 9, 9}, 1, 1, 1};
   for (const int capability : {80, 90}) {
-    CHECK(WorkspaceBytes(ConvolutionOf(point), Asked(capability)) == point.bytes);
-    CHECK(WorkspaceBytes(ConvolutionOf(window), Asked(capability)) == window.bytes);
+    CHECK(WorkspaceBytes(ConvolutionOf(point), {.device = Asked(capability)}) == point.bytes);
+    CHECK(WorkspaceBytes(ConvolutionOf(window), {.device = Asked(capability)}) == window.bytes);
   }
 }
 

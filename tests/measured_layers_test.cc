@@ -69,12 +69,12 @@ TEST_CASE("an H200's are there") {
 TEST_CASE("the form does not overrule them, a measurement on the card does") {
   const Convolution forward = Layer(ConvolutionPass::kForward, 32);
   CHECK(FormedWorkspaceBytes(forward) != TensorBytes(32) + kWeightBytes + 16);
-  CHECK(WorkspaceBytes(forward, kHopperCard) == TensorBytes(32) + kWeightBytes + 16);
+  CHECK(WorkspaceBytes(forward, {.device = kHopperCard}) == TensorBytes(32) + kWeightBytes + 16);
   Calibration own;
   own.convolutions = {{forward, 77}};
   DeviceProfile device = kHopperCard;
   device.calibration = std::make_shared<const Calibration>(own);
-  CHECK(WorkspaceBytes(forward, device) == 77);
+  CHECK(WorkspaceBytes(forward, {.device = device}) == 77);
 }
 
 TEST_CASE("cards unlike those that were measured have none") {

@@ -46,7 +46,7 @@ int Print(const Options& options) {
       const Convolution& c = workspace.convolution;
       std::cout << fmt::format("{}\t{}\t{}\t{}\t{}\n", TextOf(c), workspace.bytes,
                                FormedWorkspaceBytes(c), FromOtherBatches(c, *layers),
-                               WorkspaceBytes(c, asked));
+                               WorkspaceBytes(c, options.request.settings));
     }
   }
   return 0;

@@ -169,12 +169,13 @@ std::string PropertiesOf(const DescribedCard& card, size_t cuda_version) {
 
 }  // namespace
 
-CudnnDevice::CudnnDevice(const CudnnCalls& calls) : calls_(calls) {
+CudnnDevice::CudnnDevice(const CudnnCalls& calls, bool compiles)
+    : calls_(calls), compiles_(compiles) {
   calls.MustSucceed(calls.create(&handle_), "cudnnCreate");
 }
 
 CudnnDevice::CudnnDevice(const CudnnCalls& calls, const DescribedCard& card, bool has_driver)
-    : calls_(calls), has_driver_(has_driver) {
+    : calls_(calls), compiles_(!has_driver) {
   if (calls.version() < FirstVersion(card)) {
     throw Error({.where = "cuDNN",
                  .text = fmt::format("planning for a card that is not there: expected {} or "

@@ -124,9 +124,10 @@ class CudnnDescriptor {
 class CudnnDevice {
  public:
   // The current device.  Throws Error where there is none.
-  explicit CudnnDevice(const CudnnCalls& calls);
+  CudnnDevice(const CudnnCalls& calls, bool compiles);
 
-  // Takes cuDNN 9.8 or later, for capability 10.0 9.19; throws Error with an older one.
+  // Takes cuDNN 9.8 or later, for capability 10.0 9.19; throws Error with an older one.  Compiles
+  // nothing; without any driver's library cuDNN passes over engines that would.
   CudnnDevice(const CudnnCalls& calls, const DescribedCard& card, bool has_driver);
 
   ~CudnnDevice();
@@ -135,9 +136,10 @@ class CudnnDevice {
 
   const CudnnCalls& calls() const { return calls_; }
   cudnnHandle_t handle() const { return handle_; }  // null for a described card
-  // Whether an engine whose kernels are compiled is taken as cuDNN configures it: there is no card
-  // to load them onto, but a driver's library, without which cuDNN does not try.
-  bool plans_without_compiling() const { return properties_ && has_driver_; }
+  // Whether engines that compile their kernels do so when a plan is made, which takes up to a
+  // second and a card to load them onto; else such an engine is taken as cuDNN configures it.  Both
+  // have the same workspace (4,000 convolutions on an H200, cuDNN 9.1.0 and 9.19.0).
+  bool compiles() const { return compiles_; }
 
   // Tell a graph, heuristics or a plan whose they are.
   void OwnGraph(CudnnDescriptor& graph) const;
@@ -148,7 +150,7 @@ class CudnnDevice {
   const CudnnCalls& calls_;
   cudnnHandle_t handle_ = nullptr;
   std::optional<CudnnDescriptor> properties_;
-  bool has_driver_ = true;
+  bool compiles_ = true;
 };
 
 }  // namespace onnxfit

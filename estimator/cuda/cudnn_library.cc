@@ -30,7 +30,7 @@ struct ConvolutionPlan {
   CudnnDescriptor operation;
   CudnnDescriptor graph;
   CudnnDescriptor engine;
-  std::optional<CudnnDescriptor> plan;  // nullopt: of a described card, kernels to be compiled
+  std::optional<CudnnDescriptor> plan;  // nullopt: its kernels are still to be compiled
 };
 
 // How cuDNN names what a call consists of.
@@ -203,8 +203,8 @@ struct EnginePlan {
 
 // Nullopt where cuDNN cannot make the plan.
 std::optional<EnginePlan> MakePlan(const CudnnDevice& device, CudnnDescriptor engine) {
-  if (device.plans_without_compiling() && CompilesKernels(engine)) {
-    if (!engine.TryGetNumber(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)) return std::nullopt;
+  if (!device.compiles() && CompilesKernels(engine) &&
+      engine.TryGetNumber(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)) {
     return EnginePlan{std::move(engine), std::nullopt};
   }
   CudnnDescriptor plan(device.calls(), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -345,14 +345,14 @@ class OpenCudnn : public CudnnLibrary {
 
   void Measure(MemoryMeter& meter) override {
     meter.Restart();
-    const CudnnDevice device(calls_);
+    const CudnnDevice device(calls_, /*compiles=*/true);
     meter.Read("cudnn handle");
     for (const Precision& precision : kPrecisions) MeasureConvolution(device, precision, meter);
   }
 
   PlannedWorkspaces Workspaces(const std::vector<Convolution>& convolutions,
                                const DescribedCard* card) override {
-    return card == nullptr ? Plan(CudnnDevice(calls_), convolutions)
+    return card == nullptr ? Plan(CudnnDevice(calls_, /*compiles=*/false), convolutions)
                            : Plan(CudnnDevice(calls_, *card, has_driver_), convolutions);
   }
 

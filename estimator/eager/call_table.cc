@@ -80,7 +80,7 @@ void CallTable::TakeWorkspace(int32_t call, const Step& step, Thread thread) {
 }
 
 int64_t CallTable::ConvolutionBytes(int32_t index, ConvolutionPass pass) const {
-  return WorkspaceBytes(program_, call(index), pass, settings_.device);
+  return WorkspaceBytes(program_, call(index), pass, settings_);
 }
 
 void CallTable::Pass(size_t library, int64_t bytes) {

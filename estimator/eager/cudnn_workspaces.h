@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
+#include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/program/program.h"
@@ -30,29 +32,34 @@ int64_t FilledBytes(DType dtype, Dims dims, std::initializer_list<size_t> channe
 // By that form.  O(dims).  Throws Error where it needs more than 63 bits.
 int64_t FormedWorkspaceBytes(const Convolution& convolution);
 
-// On `device`: as measured there or as cuDNN answered; else as measured on a card like it, at that
-// batch or another; else by the form, 0 where there is none.
-int64_t WorkspaceBytes(const Convolution& convolution, const DeviceProfile& device);
+// On the run's card: as measured there or as cuDNN answered; else, of a card that was named, as
+// measured on one like it, or as the version nearest to the framework's plans for such cards, at
+// that batch or another; else by the form, 0 where there is none.
+int64_t WorkspaceBytes(const Convolution& convolution, const TrainingSettings& settings);
 
 // That of a call; 0 where the file does not say all of it (ConvolutionOf).
 // REQUIRES, as below: `program` as Dispatch leaves it.
 int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
-                       const DeviceProfile& device);
+                       const TrainingSettings& settings);
 
-// An upper guess at what the largest workspace of one call that was not measured on `device` takes
+// Whose workspaces come with the command for that card: "an H200 (cuDNN 9.19.0)", "cuDNN 9.1.0 on
+// such a card"; "" where none do.
+std::string ShippedPlansText(const TrainingSettings& settings);
+
+// An upper guess at what the largest workspace of one call that is not known for the card takes
 // beyond WorkspaceBytes: with copies of input, weight and output in the layout of cuDNN's kernels
-// (what heuristics choose is not published).  0 where no call asks cuDNN, or all are measured.
+// (what heuristics choose is not published).  0 where no call asks cuDNN, or all are known.
 // Throws Error where that needs more than 63 bits.
-int64_t MostCudnnWorkspaceBytes(const Program& program, const DeviceProfile& device);
+int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings);
 
 // Whose workspaces a program's convolutions have, each pass by itself; equal ones count once, those
 // that cannot be told each time.
 struct MeasuredConvolutions {
-  int64_t measured = 0;  // on `device`, or as cuDNN answered
-  int64_t shipped = 0;   // of the others, on a card like it
-  int64_t scaled = 0;    // of the others, on a card like it at another batch
+  int64_t measured = 0;  // on the card, or as cuDNN answered
+  int64_t shipped = 0;   // of the others, as comes with the command for a card like it
+  int64_t scaled = 0;    // of the others, so from another batch
   int64_t all = 0;
 };
-MeasuredConvolutions CountMeasured(const Program& program, const DeviceProfile& device);
+MeasuredConvolutions CountMeasured(const Program& program, const TrainingSettings& settings);
 
 }  // namespace onnxfit

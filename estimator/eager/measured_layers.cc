@@ -11,6 +11,7 @@
 #include "estimator/base/inflate.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/eager/layer_rows.h"
 
 namespace onnxfit {
 
@@ -20,68 +21,6 @@ extern const std::span<const unsigned char> kH200Layers;
 namespace {
 
 constexpr size_t kMostBytes = size_t{16} << 20;  // twenty times as much as the first one has
-
-// --- Rows ----------------------------------------------------------------------------------------
-
-class RowReader {
- public:
-  explicit RowReader(std::string_view text) : text_(text) {}
-
-  bool AtEnd() const { return text_.empty(); }
-
-  // LEB128: seven bits a byte, the least first.
-  int64_t Number() {
-    uint64_t number = 0;
-    for (int shift = 0; shift < 63; shift += 7) {
-      const auto byte = static_cast<unsigned char>(Take(1)[0]);
-      number |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return static_cast<int64_t>(number);
-    }
-    throw Error({.where = "measured layers", .text = "expected a number, found more than 63 bits"});
-  }
-
-  std::string_view Take(size_t size) {
-    if (size > text_.size()) {
-      throw Error({.where = "measured layers", .text = "expected a row, found the end"});
-    }
-    const std::string_view taken = text_.substr(0, size);
-    text_.remove_prefix(size);
-    return taken;
-  }
-
-  std::string_view rest() const { return text_; }
-
- private:
-  std::string_view text_;
-};
-
-void Append(int64_t number, std::string& key) {
-  auto left = static_cast<uint64_t>(number);
-  for (; left >= 0x80; left >>= 7) key += static_cast<char>(left | 0x80);
-  key += static_cast<char>(left);
-}
-
-void Append(std::span<const int64_t> numbers, std::string& key) {
-  for (const int64_t number : numbers) Append(number, key);
-}
-
-// fp16 asks for what bf16 does: both are 16 bits for the same kernels.
-int64_t CodeOf(DType dtype) { return dtype == DType::kFloat32 ? 0 : 1; }
-
-// As pack.py's key().
-std::string KeyOf(const Convolution& c) {
-  std::string key;
-  Append(static_cast<int64_t>(c.pass), key);
-  Append(CodeOf(c.dtype), key);
-  Append(c.is_channels_last ? 1 : 0, key);
-  Append(c.is_transposed ? 1 : 0, key);
-  Append(c.groups, key);
-  Append(std::span(c.input).subspan(1), key);
-  Append(c.weight, key);
-  Append(std::span(c.output).subspan(1), key);
-  for (const std::vector<int64_t>* each : {&c.stride, &c.padding, &c.dilation}) Append(*each, key);
-  return key;
-}
 
 // --- Cards ---------------------------------------------------------------------------------------
 
@@ -182,7 +121,7 @@ MeasuredLayers::MeasuredLayers(std::string rows) : text_(std::move(rows)) {
 }
 
 std::vector<MeasuredBatch> MeasuredLayers::Find(const Convolution& convolution) const {
-  const std::string key = KeyOf(convolution);
+  const std::string key = LayerKey(convolution);
   const auto at = std::ranges::lower_bound(rows_, key, {}, &Row::key);
   if (at == rows_.end() || at->key != key) return {};
   RowReader reader(at->batches);

@@ -25,7 +25,7 @@ struct MeasuredBatch {
 class MeasuredLayers {
  public:
   // `rows` as benchmarks/convolutions/pack.py writes them, sorted by key: the key's length, the
-  // key (KeyOf there), how many batches, then each one's size and bytes; all numbers as LEB128.
+  // key (LayerKey), how many batches, then each one's size and bytes; all numbers as LEB128.
   // Throws Error where they end early.
   explicit MeasuredLayers(std::string rows);
 

@@ -174,7 +174,7 @@ std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings
     made->loop = ReadLoop(made->trace);
   }
   made->bytes = BytesOf(made->trace);
-  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings.device));
+  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings));
   made->trace.buffers.clear();
   made->trace.buffers.shrink_to_fit();
   return made;
@@ -256,7 +256,7 @@ SharedBatchRun BatchLoops::RunMeasured(int64_t batch) {
   settings.device.calibration = calibration_;
   const Program program = Dispatch(programs_.At(batch), settings);
   SharedBatchRun run;
-  if (CountMeasured(program, settings.device).measured > 0) {
+  if (CountMeasured(program, settings).measured > 0) {
     const std::shared_ptr<BatchRun> made = RunOnce(program, settings);
     made->missing = programs_.MissingAt(batch);
     run = made;

@@ -8,15 +8,14 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/eager/cudnn_workspaces.h"
-#include "estimator/eager/measured_layers.h"
 
 namespace onnxfit {
 namespace {
 
 // Of convolutions that were not measured on the card: "those of an H200 (cuDNN 9.19.0) in 40 (in 12
-// from another batch, type or card), copies of tensors in the order NHWC in 2".
-std::string OthersText(const MeasuredConvolutions& convolutions, const DeviceProfile& device) {
-  if (!HasWorkspaceForm(device)) return "none in the others";
+// from another batch, type or card), copies of tensors in the order NHWC in 2", "none in the
+// others".  REQUIRES: there are some.
+std::string OthersText(const MeasuredConvolutions& convolutions, const TrainingSettings& settings) {
   std::vector<std::string> parts;
   const int64_t known = convolutions.shipped + convolutions.scaled;
   if (known > 0) {
@@ -24,10 +23,13 @@ std::string OthersText(const MeasuredConvolutions& convolutions, const DevicePro
         convolutions.scaled > 0
             ? fmt::format(" (in {} from another batch, type or card)", convolutions.scaled)
             : "";
-    parts.push_back(fmt::format("those of {} in {}{}", MeasuredLayersCard(device), known, scaled));
+    parts.push_back(fmt::format("those of {} in {}{}", ShippedPlansText(settings), known, scaled));
   }
-  const int64_t formed = convolutions.all - convolutions.measured - known;
-  if (formed > 0) parts.push_back(fmt::format("copies of tensors in the order NHWC in {}", formed));
+  const int64_t others = convolutions.all - convolutions.measured - known;
+  if (others == 0) return parts[0];
+  parts.push_back(HasWorkspaceForm(settings.device)
+                      ? fmt::format("copies of tensors in the order NHWC in {}", others)
+                      : "none in the others");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -40,7 +42,9 @@ std::string MeasuredText(const MeasuredConvolutions& convolutions, const Estimat
   if (convolutions.all == 0) return fmt::format("{}", fmt::join(parts, ", "));
   parts.push_back(fmt::format("cuDNN's workspaces in {} of {} passes of convolutions",
                               convolutions.measured, convolutions.all));
-  if (convolutions.measured < convolutions.all) parts.push_back(OthersText(convolutions, device));
+  if (convolutions.measured < convolutions.all) {
+    parts.push_back(OthersText(convolutions, request.settings));
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -58,7 +62,7 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
   const SharedCalibration& calibration = request.settings.device.calibration;
   if (calibration == nullptr) return "";
   const std::string measured =
-      MeasuredText(CountMeasured(prediction.program, request.settings.device), request);
+      MeasuredText(CountMeasured(prediction.program, request.settings), request);
   if (measured.empty()) return "";
   const std::string file = calibration->file.empty() ? "" : "; " + calibration->file;
   if (calibration->basis != Basis::kMeasured) {
@@ -78,12 +82,14 @@ std::string MeasuredAssumption(const Prediction& prediction, const EstimateReque
 std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request) {
   std::string measured = MeasuredAssumption(prediction, request);
   if (!measured.empty()) return measured;
-  const DeviceProfile& device = request.settings.device;
-  const MeasuredConvolutions convolutions = CountMeasured(prediction.program, device);
+  const TrainingSettings& settings = request.settings;
+  const MeasuredConvolutions convolutions = CountMeasured(prediction.program, settings);
   if (convolutions.all == 0) return "";
-  if (!HasWorkspaceForm(device)) return "convolutions ask cuDNN for no workspace";
+  if (convolutions.shipped + convolutions.scaled == 0 && !HasWorkspaceForm(settings.device)) {
+    return "convolutions ask cuDNN for no workspace";
+  }
   return fmt::format("cuDNN's workspaces, by passes of convolutions: {} (--cudnn asks the library)",
-                     OthersText(convolutions, device));
+                     OthersText(convolutions, settings));
 }
 
 }  // namespace onnxfit

@@ -29,8 +29,7 @@ LoopedPrediction WithLoop(SharedPrediction prediction, const EstimateRequest& re
   LoopedPrediction looped;
   looped.prediction = std::move(prediction);
   looped.loop = ReadLoop(looped.prediction->trace);
-  looped.unmodelled_bytes =
-      MostCudnnWorkspaceBytes(looped.prediction->program, request.settings.device);
+  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction->program, request.settings);
   looped.nccl_bytes = NcclBytesOf(request);
   return looped;
 }
@@ -43,7 +42,7 @@ class CardJudge {
       : study_(study), own_(request), loop_(ReadLoop(first.trace)), serves_(loop_.repeats()) {
     own_.details = false;
     own_.why.clear();
-    run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings.device),
+    run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings),
                  NcclBytesOf(request));
   }
 
