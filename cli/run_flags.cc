@@ -408,6 +408,9 @@ std::vector<Flag> AllocatorFlags() {
        [](const Typed& t, Options& o) {
          o.request.alloc_conf = ParseAllocConf(t, o.request.settings.framework);
        }},
+      {"--cublas-conf", "", "CONF", kGroup,
+       "as CUBLAS_WORKSPACE_CONFIG, such as :4096:8; :0:0 for none", "",
+       [](const Typed& t, Options& o) { o.request.settings.cublas = ParseCublasConf(t); }},
       {"--overhead", "", "SIZE", kGroup, "CUDA context and kernels, such as 450MiB; 0 is allowed",
        "the card's",
        [](const Typed& t, Options& o) { o.request.overhead_bytes = ParseBytes(t.text, t.place); }},

@@ -136,4 +136,9 @@ Allowance ParseAllowance(const Typed& typed);
 AllocConf ParseAllocConf(const Typed& typed,
                          const FrameworkProfile& framework = DefaultFramework());
 
+// --cublas-conf, in the language of CUBLAS_WORKSPACE_CONFIG: ":SIZE:COUNT", once or more
+// often, SIZE in KiB.  PyTorch adds them up for each handle (parseChosenWorkspaceSize, aten/src/
+// ATen/cuda/CublasHandlePool.cpp, pytorch v2.6.0).  Throws Error.
+CublasConf ParseCublasConf(const Typed& typed);
+
 }  // namespace onnxfit

@@ -14,6 +14,7 @@ namespace {
 
 bool Compiles(const TrainingSettings& s) { return s.compile != Compiling::kNone; }
 bool SharesFully(const TrainingSettings& s) { return IsFullySharded(s.ranks.strategy); }
+bool SetsCublas(const TrainingSettings& s) { return !s.cublas.text.empty(); }
 bool HasStages(const TrainingSettings& s) { return s.ranks.strategy == Strategy::kPipeline; }
 
 struct Feature {
@@ -26,6 +27,7 @@ struct Feature {
 // Release notes of PyTorch 2.0 and 2.4.
 constexpr Feature kFeatures[] = {
     {"--compile", "torch.compile", "pytorch-2.0", Compiles},
+    {"--cublas-conf", "cuBLAS's workspaces in PyTorch's memory", "pytorch-2.0", SetsCublas},
     {"--strategy", "fully_shard", "pytorch-2.4", SharesFully},
     {"--strategy", "torch.distributed.pipelining", "pytorch-2.4", HasStages},
 };

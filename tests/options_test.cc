@@ -144,6 +144,7 @@ TEST_CASE("every flag reaches its place") {
                                  "keep",
                                  "--hold-outputs",
                                  "--drop-batch",
+                                 "--cublas-conf=:16:8",
                                  "--prefetch",
                                  "2",
                                  "--accumulate",
@@ -215,6 +216,8 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.loop.zero_grad == ZeroGrad::kKeep);
   CHECK(options.request.settings.loop.hold_outputs);
   CHECK(options.request.settings.loop.drop_batch);
+  CHECK(options.request.settings.cublas.text == ":16:8");
+  CHECK(options.request.settings.cublas.bytes == 16 * 8 * 1024);
   CHECK(options.request.settings.loop.prefetch == 2);
   CHECK(options.request.settings.loop.accumulate == 4);
   CHECK(options.request.settings.evaluation.batch == 6);
@@ -251,6 +254,9 @@ TEST_CASE("what a version of PyTorch does not have is refused") {
   CHECK(ErrorOf({"m.onnx", "--framework=pytorch-1.13", "--compile=inductor"}) ==
         "--compile: expected pytorch-2.0 or later, which has torch.compile, found --framework "
         "pytorch-1.13");
+  CHECK(ErrorOf({"m.onnx", "--framework=pytorch-1.13", "--cublas-conf=:16:8"}) ==
+        "--cublas-conf: expected pytorch-2.0 or later, which has cuBLAS's workspaces in "
+        "PyTorch's memory, found --framework pytorch-1.13");
   CHECK(ErrorOf({"m.onnx", "--framework=pytorch-2.3", "--strategy=fsdp"}) ==
         "--strategy: expected pytorch-2.4 or later, which has fully_shard, found --framework "
         "pytorch-2.3");

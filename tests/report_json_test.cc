@@ -152,6 +152,7 @@ TEST_CASE("settings of the loop are there where they are not the default") {
                             .prefetch = 2,
                             .accumulate = 4};
   estimate.settings.freeze = {"layer1.*", "*.bias"};
+  estimate.settings.cublas = {.text = ":0:0"};
   CHECK(Report(estimate).find(R"(
     "framework": "pytorch-2.11",
     "zero_grad": "keep",
@@ -162,7 +163,8 @@ TEST_CASE("settings of the loop are there where they are not the default") {
     "freeze": [
       "layer1.*",
       "*.bias"
-    ]
+    ],
+    "cublas_conf": ":0:0"
   },)") != std::string::npos);
 }
 

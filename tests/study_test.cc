@@ -83,6 +83,8 @@ const Row kRows[] = {
        s.compile = Compiling::kAsEager;
        s.cuda_graphs = true;
      }},
+    {"cublas", "lenet.onnxtxt",
+     [](TrainingSettings& s) { s.cublas = {.text = ":0:0", .bytes = 0}; }},
     {"optimizer_in_backward", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.optimizer_in_backward = true; }},
     {"mode", "lenet.onnxtxt", [](TrainingSettings& s) { s.mode = Mode::kEval; }},
@@ -227,11 +229,12 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, device, precision, optimizer, impl, args, groups, clip, ema, in_backward,
-               mode, loss, smoothing, mixup, output, labels, channels_last, in_place, out_of_place,
-               batch_norm, dropout, placed, assumed, attention, loop, freeze, checkpoint, reentrant,
-               compile, graphs, lora, quantize, galore, ranks, evaluation, is_evaluation, steps] =
-      settings;
+  const auto& [framework, device, cublas, precision, optimizer, impl, args, groups, clip, ema,
+               in_backward, mode, loss, smoothing, mixup, output, labels, channels_last, in_place,
+               out_of_place, batch_norm, dropout, placed, assumed, attention, loop, freeze,
+               checkpoint, reentrant, compile, graphs, lora, quantize, galore, ranks, evaluation,
+               is_evaluation, steps] = settings;
+  const auto& [config, workspace_bytes] = cublas;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [projected_rank, projected_layers] = galore;
   const auto& [rank, targets, lora_dropout, dora] = lora;
@@ -242,6 +245,7 @@ TEST_CASE("every field has a row above") {
                persists] = ranks;
   const auto& [evaluated, kept] = evaluation;
   CHECK(evaluated == kept);
+  CHECK(workspace_bytes == rank);
   CHECK(projected_rank > rank);
   CHECK_FALSE(is_evaluation);
   CHECK(steps > accumulate);

@@ -467,10 +467,17 @@ struct EvaluationSettings {
   int64_t keep = 0;   // batches whose predictions lie on the device together
 };
 
+// CUBLAS_WORKSPACE_CONFIG.
+struct CublasConf {
+  std::string text = {};  // ":4096:8"; "" where it is not set
+  int64_t bytes = 0;      // of the workspace of each handle; 0 is none
+};
+
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   FrameworkProfile framework = DefaultFramework();
   DeviceProfile device = DefaultDevice();
+  CublasConf cublas = {};
   Precision precision = Precision::kFp32;
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told

@@ -111,10 +111,17 @@ void CallTable::TakeCublasLtWorkspace(Thread thread) {
 
 void CallTable::TakeCublasWorkspace(Thread thread) {
   if (settings_.framework.cublas == WorkspaceLife::kOutside) return;
-  const bool asks = DoesLoop(settings_.loop.library, LoopFact::kAsksForWorkspaces);
-  Hold(Workspace::kCublas, thread,
-       asks ? kAskedCublasBytes : CublasWorkspaceBytes(settings_.framework, settings_.device));
+  const int64_t bytes = CublasBytes();
+  if (bytes == 0) return;
+  Hold(Workspace::kCublas, thread, bytes);
   if (settings_.framework.cublas == WorkspaceLife::kPerCall) LetGo(Workspace::kCublas, thread);
+}
+
+// What the user says goes before what a library sets.
+int64_t CallTable::CublasBytes() const {
+  if (!settings_.cublas.text.empty()) return settings_.cublas.bytes;
+  if (DoesLoop(settings_.loop.library, LoopFact::kAsksForWorkspaces)) return kAskedCublasBytes;
+  return CublasWorkspaceBytes(settings_.framework, settings_.device);
 }
 
 void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {

@@ -60,6 +60,7 @@ class CallTable {
   int64_t ConvolutionBytes(int32_t call, ConvolutionPass pass) const;
   void Pass(size_t library, int64_t bytes);
   void TakeCublasLtWorkspace(Thread thread);
+  int64_t CublasBytes() const;
   LabelId WorkspaceLabel(size_t library);
   void Hold(Workspace workspace, Thread thread, int64_t bytes);
   void LetGo(Workspace workspace, Thread thread);

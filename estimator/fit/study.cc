@@ -121,6 +121,7 @@ constexpr SettingRow kSettingRows[] = {
     // How the program is run.
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.framework.name); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.device); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.cublas.text); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_impl); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_args); }},

@@ -24,6 +24,7 @@
 #include "estimator/names/returned_weights.h"
 #include "estimator/names/same_names.h"
 #include "estimator/names/shared_states.h"
+#include "estimator/names/taken_results.h"
 #include "estimator/names/unread_lists.h"
 #include "estimator/names/value_lives.h"
 #include "estimator/program/modules.h"
@@ -69,6 +70,7 @@ class Lifetimes {
       FollowAliases(program_, bindings_, module, lives_);
       FollowElements(program_, module, lives_);
       FollowPassedResults(program_, runs_, module, lives_);
+      FollowTakenResults(program_, module, lives_);
     }
     const std::vector<HeldWeights> weights = FindHeldWeights(program_, runs_, modules);
     FollowWeights(modules, weights);

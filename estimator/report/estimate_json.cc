@@ -59,6 +59,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (settings.checkpoint_reentrant) object["checkpoint_reentrant"] = true;
   if (settings.compile != Compiling::kNone) object["compile"] = ToString(settings.compile);
   if (settings.cuda_graphs) object["cuda_graphs"] = true;
+  PutIfKnown(object, "cublas_conf", settings.cublas.text);
   PutLora(object, settings.lora);
   PutQuantize(object, settings.quantize);
 }

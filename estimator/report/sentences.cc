@@ -191,6 +191,7 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
       calibration != nullptr && !calibration->file.empty()) {
     items.push_back("calibration " + calibration->file);
   }
+  if (!settings.cublas.text.empty()) items.push_back("cublas-conf " + settings.cublas.text);
   if (!alloc_conf.empty()) items.push_back("alloc-conf " + alloc_conf);
   return fmt::format("{}", fmt::join(items, ", "));
 }

@@ -81,6 +81,7 @@ class RunFlags(TypedDict, total=False):
     quantize: Optional[str]  # nf4 or int8, or "nf4:q_proj,v_proj"
     framework: Optional[str]  # pytorch-1.10, -1.13, -2.0 to -2.15
     alloc_conf: Optional[str]
+    cublas_conf: Optional[str]  # as CUBLAS_WORKSPACE_CONFIG
     overhead: Optional[Size]
     calibration: Optional[str]  # the path of a file, or "none"
     memory: Sizes

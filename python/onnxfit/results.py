@@ -66,6 +66,7 @@ class Settings:
     framework: str = ""
     gpu: Optional[str] = None
     alloc_conf: str = ""
+    cublas_conf: str = ""
     loop: str = "plain"
     accumulate: int = 1
     eval_batch: int = 0

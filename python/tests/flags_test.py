@@ -100,7 +100,7 @@ class Flags(unittest.TestCase):
             ema=True, mode="train", dropout=0.5, assume={"conv-bias": False},
             attention="eager", in_place="never", out_of_place=["*"], zero_grad="keep",
             hold_outputs=True, drop_batch=True, prefetch=1, accumulate=2, eval_batch=2, eval_keep=1, loop="accelerate", framework="pytorch-2.8",
-            alloc_conf="expandable_segments:True", overhead=0, calibration="none", memory=["8GiB"],
+            alloc_conf="expandable_segments:True", cublas_conf=":16:8", overhead=0, calibration="none", memory=["8GiB"],
             reserve="100MiB", strict=True, n=1, verbose=True, ascii=True, batch_norm="keep")
         self.assertEqual((answer.settings.optimizer, answer.settings.accumulate), ("sgdm", 2))
         self.assertNotIn("█", str(answer))
