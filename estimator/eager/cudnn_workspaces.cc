@@ -127,8 +127,8 @@ namespace {
 // Where it was not measured there.
 int64_t GuessedBytes(const Convolution& convolution, const DeviceProfile& device) {
   if (!HasWorkspaceForm(device)) return 0;
-  const std::optional<int64_t> scaled = ScaledWorkspaceBytes(convolution, device);
-  return scaled ? *scaled : FormedWorkspaceBytes(convolution);
+  const std::optional<KnownLayer> known = FindLayer(convolution, device);
+  return known ? known->bytes : FormedWorkspaceBytes(convolution);
 }
 
 // Asked without a card, cuDNN has none of its plans by cublasLt, which an H200 takes for points: of
@@ -144,7 +144,10 @@ std::optional<int64_t> FindMeasured(const Convolution& convolution, const Device
 }
 
 bool IsMeasured(const std::optional<Convolution>& convolution, const DeviceProfile& device) {
-  return convolution && (FindMeasured(*convolution, device) || IsShipped(*convolution, device));
+  if (!convolution) return false;
+  if (FindMeasured(*convolution, device)) return true;
+  const std::optional<KnownLayer> known = FindLayer(*convolution, device);
+  return known && known->is_very;
 }
 
 void Count(const std::optional<Convolution>& convolution, const DeviceProfile& device,
@@ -153,10 +156,8 @@ void Count(const std::optional<Convolution>& convolution, const DeviceProfile& d
   if (!convolution) return;
   if (FindMeasured(*convolution, device)) {
     ++count.measured;
-  } else if (IsShipped(*convolution, device)) {
-    ++count.shipped;
-  } else if (ScaledWorkspaceBytes(*convolution, device)) {
-    ++count.scaled;
+  } else if (const auto known = FindLayer(*convolution, device)) {
+    ++(known->is_very ? count.shipped : count.scaled);
   }
 }
 
@@ -165,6 +166,33 @@ void Count(const std::optional<Convolution>& convolution, const DeviceProfile& d
 int64_t WorkspaceBytes(const Convolution& convolution, const DeviceProfile& device) {
   const std::optional<int64_t> measured = FindMeasured(convolution, device);
   return measured ? *measured : GuessedBytes(convolution, device);
+}
+
+namespace {
+
+// Of the plans that the version tries.
+std::optional<KnownLayer> FindTried(const Convolution& convolution,
+                                    const TrainingSettings& settings) {
+  if (settings.framework.cudnn_v7) return std::nullopt;
+  return FindBenchmarked(convolution, settings.device);
+}
+
+}  // namespace
+
+BenchmarkedBytes BenchmarkedBytesOf(const Convolution& convolution,
+                                    const TrainingSettings& settings) {
+  const std::optional<KnownLayer> known = FindTried(convolution, settings);
+  if (known) return {.kept = known->bytes, .tried = known->tried};
+  return {.kept = WorkspaceBytes(convolution, settings.device)};
+}
+
+TriedCalls CountTried(const Program& program, const TrainingSettings& settings) {
+  TriedCalls count;
+  for (const Convolution& convolution : ConvolutionsOf(program)) {
+    ++count.all;
+    if (FindTried(convolution, settings)) ++count.known;
+  }
+  return count;
 }
 
 int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,

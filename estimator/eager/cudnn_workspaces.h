@@ -9,6 +9,7 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
+#include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/program/program.h"
@@ -38,6 +39,24 @@ int64_t WorkspaceBytes(const Convolution& convolution, const DeviceProfile& devi
 // REQUIRES, as below: `program` as Dispatch leaves it.
 int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,
                        const DeviceProfile& device);
+
+// With torch.backends.cudnn.benchmark: the same of the plan that is kept, and the most that plans
+// are tried with in the first call, 0 where nobody measured it.  A call that was not measured so is
+// taken to keep the plan that it has without: 82 % of those that were do, to 600 bytes.
+struct BenchmarkedBytes {
+  int64_t kept = 0;
+  int64_t tried = 0;
+};
+BenchmarkedBytes BenchmarkedBytesOf(const Convolution& convolution,
+                                    const TrainingSettings& settings);
+
+// How many calls of a program plans are tried for, and of how many it is known how much that takes.
+// Equal ones count once.
+struct TriedCalls {
+  int64_t known = 0;
+  int64_t all = 0;
+};
+TriedCalls CountTried(const Program& program, const TrainingSettings& settings);
 
 // An upper guess at what the largest workspace of one call that was not measured on `device` takes
 // beyond WorkspaceBytes: with copies of input, weight and output in the layout of cuDNN's kernels
