@@ -207,6 +207,27 @@ TEST_CASE("an estimate says how much of its peak trials are, its verdicts leave 
   }));
 }
 
+TEST_CASE("which stage of a pipeline takes most is no matter of trials") {
+  const Graph graph = ParseGraph(R"(
+    net (float[4, 128, 7, 7] x) => (float[4, 128, 7, 7] y)
+    < float[16, 4, 128, 7, 7] "a.scales" = ["location": "none"],
+      float[128, 128, 3, 3] "b.weight" = ["location": "none"] > {
+      ["/a/Mul"] m = Mul (x, "a.scales")
+      ["/a/Constant"] first = Constant <value_ints = [0]> ()
+      ["/a/ReduceSum"] h = ReduceSum <keepdims = 0> (m, first)
+      ["/b/Conv"] y = Conv <pads = [1, 1, 1, 1]> (h, "b.weight")
+    })");
+  TrainingSettings settings = Benchmarked(kHopperCard);
+  settings.loop.accumulate = 2;
+  settings.ranks = {.strategy = Strategy::kPipeline, .world = 2, .pipeline = {.begins = {"b"}}};
+  const Prediction prediction = Predict(graph, {.settings = settings});
+  CAPTURE(prediction.program.assumptions.back());
+  CHECK(prediction.program.assumptions.back().starts_with("the figures are those of stage 0"));
+  settings.ranks.pipeline.stage = 1;
+  const Prediction second = Predict(graph, {.settings = settings});
+  CHECK(Replay(second.trace).peak.reserved_bytes > Replay(prediction.trace).peak.reserved_bytes);
+}
+
 TEST_CASE("what is not known is warned of") {
   const Estimate unknown =
       MakeEstimate(ParseGraph(kTwins), {.settings = Benchmarked(DefaultDevice())});

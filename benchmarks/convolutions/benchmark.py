@@ -2,10 +2,10 @@
 
     benchmark.py        # no card: data/benchmark_h200.json.xz beside data/card_h200.json.xz
 
-`without` is what the same call asks for without it; `other batch` what the layer's other batch says,
-as estimates scale a workspace, but where two copies fit (AtBatch of measured_layers.h); `at most`
-that figure, or as much a sample where that is more.  Right is to CLOSE bytes, `off` the bytes that
-are too many or too few and `low` those that are too few, of all.
+`without` is what the same call asks for without it; `other batch` what its layer's other one says, as
+a workspace is scaled by AtBatch of measured_layers.h, but where two copies fit; `at most` that
+figure, or as much a sample where that is more.  Right is to CLOSE bytes, `off` the bytes that are too
+many or too few and `low` those that are too few, of all.
 """
 
 import json
