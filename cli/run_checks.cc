@@ -336,6 +336,15 @@ void CheckMemoryFormat(const TrainingSettings& settings) {
                .hint = "--channels-last=no: it changes copies, seldom sizes"});
 }
 
+// Plans are tried before graphs are captured, whose pool then keeps what that took: Inductor turns
+// the emptying off (disable_conv_cache_emptying of torch/_inductor/cudagraph_trees.py, 2.11.0).
+void CheckBenchmark(const TrainingSettings& settings) {
+  if (!settings.cudnn_benchmark || !settings.cuda_graphs) return;
+  throw Error({.where = "--cudnn-benchmark",
+               .text = "expected without --cuda-graphs, beside which it is not known here",
+               .hint = "--cuda-graphs=no"});
+}
+
 // Predictions are of an evaluation, which not every run has.
 void CheckEvaluated(const TrainingSettings& settings) {
   const EvaluationSettings& evaluation = settings.evaluation;
@@ -386,6 +395,7 @@ void CheckRun(Options& options) {
   CheckCompiled(options.request.settings);
   CheckVersion(options.request.settings);
   CheckMemoryFormat(options.request.settings);
+  CheckBenchmark(options.request.settings);
   CheckEvaluated(options.request.settings);
   CheckTensorParallel(options.request.settings);
   ApplyPolicy(options);

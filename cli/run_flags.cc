@@ -287,6 +287,9 @@ std::vector<Flag> LoopFlags() {
        "kernels and pictures have their channels last in memory "
        "(memory_format=torch.channels_last)",
        "", [](const Typed& t, Options& o) { o.request.settings.channels_last = ParseSwitch(t); }},
+      {"--cudnn-benchmark", "", "", kGroup,
+       "the first step tries cuDNN's plans (torch.backends.cudnn.benchmark = True)", "",
+       [](const Typed& t, Options& o) { o.request.settings.cudnn_benchmark = ParseSwitch(t); }},
       {"--batch-norm", "", "B", kGroup,
        Choices(kBatchNormUses) +
            ": folded batch norms are put back where they show, nowhere, or behind every "

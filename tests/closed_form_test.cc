@@ -243,6 +243,7 @@ TEST_CASE("missing or bad numbers are errors with what to try") {
       {Gpt3({"--mode", "eval"}), "--mode: expected train with --params: "},
       {Gpt3({"--dim", "seq=4"}), "--dim: expected a MODEL file, found --params (try: --seq N)"},
       {Gpt3({"--freeze", "a"}), "--freeze: expected a MODEL file, whose layers have names"},
+      {Gpt3({"--cudnn-benchmark"}), "--cudnn-benchmark: expected a MODEL file, whose layers have"},
       {Gpt3({"--lora", "8"}), "--lora: expected a MODEL file, whose layers have names"},
       {Gpt3({"--loop", "trainer"}), "--loop: expected a MODEL file, whose layers have names"},
       {Gpt3({"--quantize", "nf4"}), "--quantize: expected a MODEL file, whose layers have names"},

@@ -56,14 +56,26 @@ TEST_CASE("rows that end early are an error") {
   CHECK_THROWS_AS(MeasuredLayers(row.substr(0, 3)), const Error&);
 }
 
+TEST_CASE("a benchmarked row has what was tried, too") {
+  const Convolution forward = Layer(ConvolutionPass::kForward, 4);
+  const MeasuredLayers layers(RowOf(forward, {2, 4, 100, 101, 32, 102, 103}), true);
+  CHECK(layers.Find(forward) == std::vector<MeasuredBatch>{{4, 100, 101}, {32, 102, 103}});
+}
+
 // What torch 2.11.0 with cuDNN 9.19.0 asked for on an H200, to the byte.
 TEST_CASE("an H200's are there") {
-  CHECK(ScaledWorkspaceBytes(Layer(ConvolutionPass::kForward, 32), kHopperCard) ==
-        TensorBytes(32) + kWeightBytes + 16);
-  CHECK(ScaledWorkspaceBytes(Layer(ConvolutionPass::kWeightGradient, 4), kHopperCard) ==
-        15'040'512);
-  CHECK(IsShipped(Layer(ConvolutionPass::kForward, 32), kHopperCard));
-  CHECK_FALSE(IsShipped(Layer(ConvolutionPass::kForward, 16), kHopperCard));
+  CHECK(FindLayer(Layer(ConvolutionPass::kForward, 32), kHopperCard) ==
+        KnownLayer{.bytes = TensorBytes(32) + kWeightBytes + 16, .is_very = true});
+  CHECK(FindLayer(Layer(ConvolutionPass::kWeightGradient, 4), kHopperCard) ==
+        KnownLayer{.bytes = 15'040'512, .is_very = true});
+  CHECK_FALSE(FindLayer(Layer(ConvolutionPass::kForward, 16), kHopperCard)->is_very);
+}
+
+TEST_CASE("its benchmarked calls are there, at their own batch alone") {
+  CHECK(FindBenchmarked(Layer(ConvolutionPass::kForward, 32), kHopperCard) ==
+        KnownLayer{51'527'827, 207'765'504, true});
+  CHECK_FALSE(FindBenchmarked(Layer(ConvolutionPass::kForward, 16), kHopperCard));
+  CHECK_FALSE(FindBenchmarked(Layer(ConvolutionPass::kForward, 32), {.compute_capability = 80}));
 }
 
 TEST_CASE("the form does not overrule them, a measurement on the card does") {
@@ -79,15 +91,15 @@ TEST_CASE("the form does not overrule them, a measurement on the card does") {
 
 TEST_CASE("cards unlike those that were measured have none") {
   const Convolution forward = Layer(ConvolutionPass::kForward, 32);
-  CHECK_FALSE(ScaledWorkspaceBytes(forward, {.compute_capability = 80, .multiprocessors = 132}));
+  CHECK_FALSE(FindLayer(forward, {.compute_capability = 80, .multiprocessors = 132}));
   CHECK(MeasuredLayersCard({.compute_capability = 80}).empty());
   // Of another size the library may choose other parts.
   const DeviceProfile smaller = {.compute_capability = 90, .multiprocessors = 114};
-  CHECK(ScaledWorkspaceBytes(forward, smaller));
-  CHECK_FALSE(IsShipped(forward, smaller));
+  REQUIRE(FindLayer(forward, smaller));
+  CHECK_FALSE(FindLayer(forward, smaller)->is_very);
   Convolution exact = forward;
   exact.dtype = DType::kFloat64;
-  CHECK_FALSE(ScaledWorkspaceBytes(exact, kHopperCard));
+  CHECK_FALSE(FindLayer(exact, kHopperCard));
 }
 
 struct BatchRow {

@@ -32,6 +32,16 @@ constexpr const char* kTwoOutputs = R"(
       z = Abs(y)
     })";
 
+// A convolution of four samples where the batch is two: trying its plans was measured.
+constexpr const char* kBenchmarkedLayer = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 2, 128, 7, 7] x) => (float[M, 128, 7, 7] y)
+    < float[128, 128, 3, 3] w = ["location": "none"] > {
+      s = Constant <value_ints = [-1, 128, 7, 7]> ()
+      r = Reshape (x, s)
+      y = Conv <pads = [1, 1, 1, 1]> (r, w)
+    })";
+
 // What a study can answer wrongly: the program, and what its run asks for.
 std::string TextOf(const Prediction& prediction) {
   return ToString(prediction.program) + ToString(prediction.trace);
@@ -78,6 +88,17 @@ const Row kRows[] = {
     {"ranks.strategy", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.ranks.strategy = Strategy::kDdp; }},
     {"channels_last", "lenet.onnxtxt", [](TrainingSettings& s) { s.channels_last = true; }},
+    {"cudnn_benchmark", kBenchmarkedLayer,
+     [](TrainingSettings& s) {
+       s.device.compute_capability = 90;
+       s.cudnn_benchmark = true;
+     }},
+    {"trial_room_bytes", kBenchmarkedLayer,
+     [](TrainingSettings& s) {
+       s.device.compute_capability = 90;
+       s.cudnn_benchmark = true;
+       s.trial_room_bytes = 30 << 20;
+     }},
     {"cuda_graphs", "lenet.onnxtxt",
      [](TrainingSettings& s) {
        s.compile = Compiling::kAsEager;
@@ -230,10 +251,10 @@ TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
   const auto& [framework, device, cublas, precision, optimizer, impl, args, groups, clip, ema,
-               in_backward, mode, loss, smoothing, mixup, output, labels, channels_last, in_place,
-               out_of_place, batch_norm, dropout, placed, assumed, attention, loop, freeze,
-               checkpoint, reentrant, compile, graphs, lora, quantize, galore, ranks, evaluation,
-               is_evaluation, steps] = settings;
+               in_backward, mode, loss, smoothing, mixup, output, labels, channels_last, benchmarks,
+               trial_room, in_place, out_of_place, batch_norm, dropout, placed, assumed, attention,
+               loop, freeze, checkpoint, reentrant, compile, graphs, lora, quantize, galore, ranks,
+               evaluation, is_evaluation, steps] = settings;
   const auto& [config, workspace_bytes] = cublas;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [projected_rank, projected_layers] = galore;

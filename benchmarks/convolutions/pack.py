@@ -1,10 +1,11 @@
 """The layers that were measured on a card, as the command has them with it.
 
-    pack.py            # writes estimator/eager/cudnn_h200.bin from data/card_h200.json.xz
-    pack.py --check    # exit 1 where it is not so
+    pack.py            # writes FILES
+    pack.py --check    # exit 1 where they are not so
 
 A row is a layer, a convolution but for its batch: the key's length, the key, how many batches, each
-one's size and bytes; rows are sorted by key, numbers are LEB128, all of it deflated by zlib.
+one's size and bytes, and what its first call took where plans were tried; rows are sorted by key,
+numbers are LEB128, all of it deflated by zlib.
 """
 
 import argparse
@@ -15,7 +16,10 @@ import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PACKED = HERE.parent.parent / "estimator/eager/cudnn_h200.bin"
+ROOM = HERE.parent.parent / "estimator/eager"
+# What each is packed from, and which figures of a batch it has.
+FILES = {"cudnn_h200.bin": ("card_h200.json.xz", ["bytes"]),
+         "benchmark_h200.bin": ("benchmark_h200.json.xz", ["bytes", "tried"])}
 PASSES = ["forward", "data_gradient", "weight_gradient"]
 DTYPES = ["float32", "bfloat16"]
 
@@ -41,12 +45,14 @@ def key(row):
                     *row["padding"], *row["dilation"]])
 
 
-def packed(rows):
+def packed(source, figures):
+    with lzma.open(HERE / "data" / source, "rt") as file:
+        rows = json.load(file)["cards"][0]["convolutions"]
     layers = {}
     for row in rows:
-        layers.setdefault(key(row), {})[row["input"][0]] = row["bytes"]
+        layers.setdefault(key(row), {})[row["input"][0]] = [row[name] for name in figures]
     text = b"".join(number(len(name)) + name + number(len(batches))
-                    + b"".join(numbers(each) for each in sorted(batches.items()))
+                    + b"".join(numbers([size, *each]) for size, each in sorted(batches.items()))
                     for name, batches in sorted(layers.items()))
     return zlib.compress(text, 9)
 
@@ -56,12 +62,13 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    with lzma.open(HERE / "data/card_h200.json.xz", "rt") as file:
-        data = packed(json.load(file)["cards"][0]["convolutions"])
-    if args.check:
+    for name, (source, figures) in FILES.items():
+        data, path = packed(source, figures), ROOM / name
+        if not args.check:
+            path.write_bytes(data)
         # Streams of zlib's differ from version to version.
-        sys.exit(zlib.decompress(PACKED.read_bytes()) != zlib.decompress(data))
-    PACKED.write_bytes(data)
+        elif zlib.decompress(path.read_bytes()) != zlib.decompress(data):
+            sys.exit(f"{name}: expected what pack.py makes of {source}")
 
 
 if __name__ == "__main__":

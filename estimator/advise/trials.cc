@@ -15,6 +15,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/fit/batch_search.h"
+#include "estimator/memory/plan_trials.h"
 #include "estimator/memory/timeline.h"
 
 namespace onnxfit {
@@ -185,7 +186,7 @@ struct StateShare {
 };
 
 StateShare StateShareOf(const Prediction& p) {
-  const Timeline timeline = Replay(p.trace, p.alloc_conf);
+  const Timeline timeline = Replay(WithoutTrials(p.trace), p.alloc_conf);
   StateShare share = {.state_bytes = 0, .peak_bytes = timeline.exact_at_peak};
   for (const Kind kind : {Kind::kParameter, Kind::kGradient, Kind::kOptimizerState}) {
     share.state_bytes += timeline.bytes_by_kind[static_cast<size_t>(kind)];

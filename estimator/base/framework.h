@@ -58,7 +58,8 @@ struct FrameworkProfile {
   bool flash_seeds = true;
   bool seeds_without_dropout = false;
 
-  int cudnn = 0;  // that its wheel brings: 91900 is 9.19.0
+  int cudnn = 0;          // that its wheel brings: 91900 is 9.19.0
+  bool cudnn_v7 = false;  // convolutions by the calls of cuDNN 7, which try other plans
   CudnnHeads cudnn_attention = CudnnHeads::kNone;
   bool cudnn_drops_all = false;   // cuDNN's takes every dropout, not p = n/16 alone
   bool efficient_groups = false;  // the memory-efficient kernel takes grouped heads

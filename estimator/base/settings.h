@@ -493,6 +493,9 @@ struct TrainingSettings {
   std::string loss_output = {};  // which output the loss takes; "" is the first of floats
   std::string labels = {};       // the input that serves as labels; "" is none: they are apart
   bool channels_last = false;    // kernels and pictures in that memory format
+  bool cudnn_benchmark = false;  // torch.backends.cudnn.benchmark
+  // What the card has for tensors and cache, within which that tries plans; nullopt: no limit.
+  std::optional<int64_t> trial_room_bytes = {};
   InPlaceUse in_place = InPlaceUse::kAuto;
   std::vector<std::string> out_of_place = {};  // globs: calls that never work in place
   BatchNormUse batch_norm = BatchNormUse::kAuto;

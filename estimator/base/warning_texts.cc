@@ -124,6 +124,14 @@ constexpr WarningText kTexts[] = {
      "them.",
      "With data parallel training each card holds the whole model: the answer holds for each, at "
      "the batch of one."},
+    {warning::kUnknownTrials, "what trying plans takes is not known",
+     "With torch.backends.cudnn.benchmark the first call of each convolution tries all of cuDNN's "
+     "plans whose workspaces fit what is free, often in gigabytes. It asks for less where so much "
+     "is not free, so that no run fails by it, and PyTorch gives it back to the card behind each. "
+     "How much it is was measured on an H200 for the layers of common networks; peaks and steps "
+     "lack what it is elsewhere.",
+     "Nothing for the run itself. Leave other programs on the card the room that they need: while "
+     "the first step runs, all that is free may be taken."},
 };
 
 }  // namespace

@@ -30,5 +30,6 @@ inline constexpr char kSharedMemory[] = "OF203";     // the CPU has a share of t
 inline constexpr char kNoCudnnPlans[] = "OF204";     // cuDNN was asked and knows no such card
 inline constexpr char kSlowMemory[] = "OF205";       // a part of the card's memory is slow
 inline constexpr char kOneOfSeveral[] = "OF206";     // the machine that was named has more cards
+inline constexpr char kUnknownTrials[] = "OF207";    // what cudnn.benchmark takes for a moment
 
 }  // namespace onnxfit::warning

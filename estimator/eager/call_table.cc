@@ -12,9 +12,11 @@ namespace {
 constexpr int64_t kAskedCublasBytes = int64_t{8} * 4096 * 1024;  // CUBLAS_WORKSPACE_CONFIG=:4096:8
 
 constexpr std::string_view kWorkspaceLabels[] = {"cuBLAS workspace", "cublasLt workspace",
-                                                 kCudnnWorkspace, "cuDNN attention workspace"};
+                                                 kCudnnWorkspace, "cuDNN attention workspace",
+                                                 "cuDNN trials"};
 constexpr size_t kCudnnLabel = 2;  // their indices there
 constexpr size_t kAttentionLabel = 3;
+constexpr size_t kTrialsLabel = 4;
 
 }  // namespace
 
@@ -23,7 +25,8 @@ CallTable::CallTable(const Program& program, Machine& machine, const TrainingSet
       machine_(machine),
       settings_(settings),
       gradient_labels_(program.values.size(), -1),
-      workspaces_(std::make_shared<Held>()) {
+      workspaces_(std::make_shared<Held>()),
+      tried_(std::make_shared<std::set<Convolution>>()) {
   for (const ProgramValue& value : program.values) {
     name_labels_.push_back(machine.AddLabel(value.name));
   }
@@ -69,18 +72,32 @@ void CallTable::TakeWorkspace(int32_t call, const Step& step, Thread thread) {
     case Workspace::kCublasLt:
       return IsForLt(call) ? TakeCublasLtWorkspace(thread) : TakeCublasWorkspace(thread);
     case Workspace::kCudnnForward:
-      return Pass(kCudnnLabel, ConvolutionBytes(call, ConvolutionPass::kForward));
+      return Convolve(call, ConvolutionPass::kForward);
     case Workspace::kCudnnDataGradient:
-      return Pass(kCudnnLabel, ConvolutionBytes(call, ConvolutionPass::kDataGradient));
+      return Convolve(call, ConvolutionPass::kDataGradient);
     case Workspace::kCudnnWeightGradient:
-      return Pass(kCudnnLabel, ConvolutionBytes(call, ConvolutionPass::kWeightGradient));
+      return Convolve(call, ConvolutionPass::kWeightGradient);
     case Workspace::kCudnnAttention:
       return Pass(kAttentionLabel, BytesOf(step.scratch(TypesOf(call))));
   }
 }
 
-int64_t CallTable::ConvolutionBytes(int32_t index, ConvolutionPass pass) const {
-  return WorkspaceBytes(program_, call(index), pass, settings_);
+void CallTable::Convolve(int32_t index, ConvolutionPass pass) {
+  const std::optional<Convolution> convolution = ConvolutionOf(program_, call(index), pass);
+  if (!convolution) return;
+  if (settings_.cudnn_benchmark) return ConvolveBenchmarked(*convolution);
+  Pass(kCudnnLabel, WorkspaceBytes(*convolution, settings_));
+}
+
+// run_single_conv of aten/src/ATen/native/cudnn/Conv_v8.cpp: what get_plans_from_find took is given
+// back to the card with all else that is cached, then the fastest plan runs.
+void CallTable::ConvolveBenchmarked(const Convolution& convolution) {
+  const BenchmarkedBytes bytes = BenchmarkedBytesOf(convolution, settings_);
+  if (tried_->insert(convolution).second) {
+    machine_.PassTrial(bytes.tried, WorkspaceLabel(kTrialsLabel));
+    machine_.EmptyCache();
+  }
+  Pass(kCudnnLabel, bytes.kept);
 }
 
 void CallTable::Pass(size_t library, int64_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,11 @@ class CallTable {
   // gone at once.
   // REQUIRES: `step` is one of its row, of type kWorkspace.
   void TakeWorkspace(int32_t call, const Step& step, Thread thread);
-  // From now on both have one set of handles.
-  void ShareWorkspaces(const CallTable& other) { workspaces_ = other.workspaces_; }
+  // From now on both have one set of handles, and of convolutions whose plans were tried.
+  void ShareWorkspaces(const CallTable& other) {
+    workspaces_ = other.workspaces_;
+    tried_ = other.tried_;
+  }
   // Of cuBLAS alone, for products that are no call.
   void TakeCublasWorkspace(Thread thread);
 
@@ -57,7 +61,8 @@ class CallTable {
   };
 
   bool IsForLt(int32_t call) const;
-  int64_t ConvolutionBytes(int32_t call, ConvolutionPass pass) const;
+  void Convolve(int32_t call, ConvolutionPass pass);
+  void ConvolveBenchmarked(const Convolution& convolution);
   void Pass(size_t library, int64_t bytes);
   void TakeCublasLtWorkspace(Thread thread);
   int64_t CublasBytes() const;
@@ -75,7 +80,8 @@ class CallTable {
   std::vector<LabelId> gradient_labels_;                // by name, made when first needed
   using Held = std::array<std::array<TensorId, 2>, 2>;  // by thread and library
   std::shared_ptr<Held> workspaces_;
-  std::array<LabelId, 4> workspace_labels_;  // by library, made when first needed
+  std::shared_ptr<std::set<Convolution>> tried_;  // PyTorch's benchmark_cache, by process
+  std::array<LabelId, 5> workspace_labels_;       // by library, made when first needed
 };
 
 }  // namespace onnxfit

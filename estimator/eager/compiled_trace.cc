@@ -334,7 +334,7 @@ Trace CompileTrace(const Program& program, const TrainingSettings& settings, siz
     move(holder.from);
     move(holder.until);  // -1: for good
   }
-  move(eager.cache_emptied_at);  // -1: never
+  for (int64_t& place : eager.cache_emptied_at) move(place);
   eager.events = std::move(events);
   return eager;
 }

@@ -128,38 +128,21 @@ namespace {
 // The first cuDNN that was measured on a card (measured_layers.h).
 constexpr int kMeasuredVersion = 91900;
 
-struct Known {
-  int64_t bytes = 0;
-  bool is_very = false;  // of that very convolution, on a card with as many multiprocessors
-};
-
-std::optional<Known> MeasuredLayer(const Convolution& convolution, const DeviceProfile& device) {
-  const std::optional<int64_t> bytes = ScaledWorkspaceBytes(convolution, device);
-  if (!bytes) return std::nullopt;
-  return Known{*bytes, IsShipped(convolution, device)};
-}
-
-std::optional<Known> PlannedLayerOf(const Convolution& convolution,
-                                    const TrainingSettings& settings) {
-  const std::optional<PlannedLayer> planned =
-      FindPlanned(convolution, settings.device, settings.framework.cudnn);
-  if (!planned) return std::nullopt;
-  return Known{planned->bytes, planned->is_very};
-}
-
 // What comes with the command of cards like that one; of a card that nobody named, nothing.
-std::optional<Known> FindShipped(const Convolution& convolution, const TrainingSettings& settings) {
+std::optional<KnownLayer> FindShipped(const Convolution& convolution,
+                                      const TrainingSettings& settings) {
   if (settings.device.is_assumed) return std::nullopt;
-  std::optional<Known> measured = MeasuredLayer(convolution, settings.device);
-  if (measured && settings.framework.cudnn >= kMeasuredVersion) return measured;
-  std::optional<Known> planned = PlannedLayerOf(convolution, settings);
+  const int cudnn = settings.framework.cudnn;
+  const std::optional<KnownLayer> measured = FindLayer(convolution, settings.device);
+  if (measured && cudnn >= kMeasuredVersion) return measured;
+  const std::optional<KnownLayer> planned = FindPlanned(convolution, settings.device, cudnn);
   return planned ? planned : measured;
 }
 
 // Where it was not measured there.
-Known Guessed(const Convolution& convolution, const TrainingSettings& settings) {
-  if (const std::optional<Known> shipped = FindShipped(convolution, settings)) return *shipped;
-  return {HasWorkspaceForm(settings.device) ? FormedWorkspaceBytes(convolution) : 0};
+KnownLayer Guessed(const Convolution& convolution, const TrainingSettings& settings) {
+  if (const auto shipped = FindShipped(convolution, settings)) return *shipped;
+  return {.bytes = HasWorkspaceForm(settings.device) ? FormedWorkspaceBytes(convolution) : 0};
 }
 
 // Asked without a card, cuDNN has none of its plans by cublasLt, which run points in fp32, and on
@@ -188,7 +171,7 @@ void Count(const std::optional<Convolution>& convolution, const TrainingSettings
   if (!convolution) return;
   if (FindMeasured(*convolution, settings.device)) {
     ++count.measured;
-  } else if (const std::optional<Known> shipped = FindShipped(*convolution, settings)) {
+  } else if (const std::optional<KnownLayer> shipped = FindShipped(*convolution, settings)) {
     ++(shipped->is_very ? count.shipped : count.scaled);
   }
 }
@@ -198,6 +181,33 @@ void Count(const std::optional<Convolution>& convolution, const TrainingSettings
 int64_t WorkspaceBytes(const Convolution& convolution, const TrainingSettings& settings) {
   const std::optional<int64_t> measured = FindMeasured(convolution, settings.device);
   return measured ? *measured : Guessed(convolution, settings).bytes;
+}
+
+namespace {
+
+// Of the plans that the version tries.
+std::optional<KnownLayer> FindTried(const Convolution& convolution,
+                                    const TrainingSettings& settings) {
+  if (settings.framework.cudnn_v7) return std::nullopt;
+  return FindBenchmarked(convolution, settings.device);
+}
+
+}  // namespace
+
+BenchmarkedBytes BenchmarkedBytesOf(const Convolution& convolution,
+                                    const TrainingSettings& settings) {
+  const std::optional<KnownLayer> known = FindTried(convolution, settings);
+  if (known) return {.kept = known->bytes, .tried = known->tried};
+  return {.kept = WorkspaceBytes(convolution, settings)};
+}
+
+TriedCalls CountTried(const Program& program, const TrainingSettings& settings) {
+  TriedCalls count;
+  for (const Convolution& convolution : ConvolutionsOf(program)) {
+    ++count.all;
+    if (FindTried(convolution, settings)) ++count.known;
+  }
+  return count;
 }
 
 int64_t WorkspaceBytes(const Program& program, const AtenCall& call, ConvolutionPass pass,

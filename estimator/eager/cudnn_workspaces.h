@@ -46,6 +46,24 @@ int64_t WorkspaceBytes(const Program& program, const AtenCall& call, Convolution
 // such a card"; "" where none do.
 std::string ShippedPlansText(const TrainingSettings& settings);
 
+// With torch.backends.cudnn.benchmark: the same of the plan that is kept, and the most that plans
+// are tried with in the first call, 0 where nobody measured it.  A call that was not measured so is
+// taken to keep the plan that it has without: 82 % of those that were do, to 600 bytes.
+struct BenchmarkedBytes {
+  int64_t kept = 0;
+  int64_t tried = 0;
+};
+BenchmarkedBytes BenchmarkedBytesOf(const Convolution& convolution,
+                                    const TrainingSettings& settings);
+
+// How many calls of a program plans are tried for, and of how many it is known how much that takes.
+// Equal ones count once.
+struct TriedCalls {
+  int64_t known = 0;
+  int64_t all = 0;
+};
+TriedCalls CountTried(const Program& program, const TrainingSettings& settings);
+
 // An upper guess at what the largest workspace of one call that is not known for the card takes
 // beyond WorkspaceBytes: with copies of input, weight and output in the layout of cuDNN's kernels
 // (what heuristics choose is not published).  0 where no call asks cuDNN, or all are known.

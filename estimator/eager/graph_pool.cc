@@ -123,7 +123,7 @@ Trace PutInGraphPool(const Program& program, size_t model_end, Trace trace, Hold
     if (place >= 0) place = places[Index(place)];  // -1: never, or for good
   };
   Trace moved = std::move(pool).trace();
-  move(moved.cache_emptied_at);
+  for (int64_t& place : moved.cache_emptied_at) move(place);
   for (size_t i = 0; holders != nullptr && i < holders->size(); ++i) {
     move((*holders)[i].from);
     move((*holders)[i].until);

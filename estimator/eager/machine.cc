@@ -59,6 +59,13 @@ TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
   return NewStrided(Contiguous(type), label, kind);
 }
 
+void Machine::PassTrial(int64_t bytes, LabelId label) {
+  if (bytes == 0) return;
+  const TensorId trial = New({DType::kUint8, {bytes}}, label, Kind::kWorkspace);
+  trace_.buffers.back().is_trial = true;
+  Release(trial);
+}
+
 void Machine::SetData(TensorId tensor, TensorId data) {
   const StorageId before = std::exchange(At(tensor).storage, At(data).storage);
   ++StorageOf(tensor).references;

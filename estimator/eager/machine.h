@@ -74,12 +74,16 @@ class Machine {
   // Marks in the trace: a step's phase begins; from now on the operator `label` runs.
   void EnterPhase(int32_t step, Phase phase);
   void EnterOperator(LabelId label);
-  // torch.cuda.empty_cache(), once, in setup.
-  void EmptyCache() { trace_.cache_emptied_at = static_cast<int64_t>(trace_.events.size()); }
+  // torch.cuda.empty_cache().
+  void EmptyCache() {
+    trace_.cache_emptied_at.push_back(static_cast<int64_t>(trace_.events.size()));
+  }
 
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
   TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);
   TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
+  // Allocates what Buffer::is_trial is true of, and gives it back.
+  void PassTrial(int64_t bytes, LabelId label);
   // What is new from now on is allocated on `stream` (torch.cuda.stream).
   void UseStream(StreamId stream) { stream_ = stream; }
   // The storage of `tensor` has no bytes from now on, whoever sees it; or has `bytes` again.

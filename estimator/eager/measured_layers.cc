@@ -15,8 +15,9 @@
 
 namespace onnxfit {
 
-// cudnn_h200.bin here, as CMake writes it into a source file.
+// cudnn_h200.bin and benchmark_h200.bin here, as CMake writes them into source files.
 extern const std::span<const unsigned char> kH200Layers;
+extern const std::span<const unsigned char> kH200Benchmarked;
 
 namespace {
 
@@ -24,28 +25,48 @@ constexpr size_t kMostBytes = size_t{16} << 20;  // twenty times as much as the 
 
 // --- Cards ---------------------------------------------------------------------------------------
 
+MeasuredLayers Unpack(std::span<const unsigned char> bytes, bool are_benchmarked) {
+  const std::string_view packed(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::optional<std::string> rows = Inflate(packed, kMostBytes);
+  if (!rows) throw Error({.where = "measured layers", .text = "expected a stream of zlib's"});
+  return MeasuredLayers(*std::move(rows), are_benchmarked);
+}
+
+using LayersOf = const MeasuredLayers& (*)();
+
+template <const std::span<const unsigned char>& bytes>
+const MeasuredLayers& Layers() {
+  static const MeasuredLayers layers = Unpack(bytes, /*are_benchmarked=*/false);
+  return layers;
+}
+
+template <const std::span<const unsigned char>& bytes>
+const MeasuredLayers& Benchmarked() {
+  static const MeasuredLayers layers = Unpack(bytes, /*are_benchmarked=*/true);
+  return layers;
+}
+
 struct MeasuredCard {
   int compute_capability;  // times ten
   int64_t multiprocessors;
   std::string_view name;
-  std::span<const unsigned char> packed;
+  LayersOf layers;
+  LayersOf benchmarked;  // null where nobody measured them
 };
 
-// torch 2.11.0+cu130, driver 580.159.04; benchmarks/convolutions/data/card_h200.json.xz.
-const MeasuredCard kCards[] = {{90, 132, "an H200 (cuDNN 9.19.0)", kH200Layers}};
+// torch 2.11.0+cu130, driver 580.159.04; card_h200.json.xz and benchmark_h200.json.xz in
+// benchmarks/convolutions/data.
+constexpr MeasuredCard kCards[] = {
+    {90, 132, "an H200 (cuDNN 9.19.0)", Layers<kH200Layers>, Benchmarked<kH200Benchmarked>}};
 
 const MeasuredCard* CardLike(const DeviceProfile& device) {
-  const auto found =
-      std::ranges::find(kCards, device.compute_capability, &MeasuredCard::compute_capability);
-  return found == std::end(kCards) ? nullptr : &*found;
-}
-
-MeasuredLayers Unpack(const MeasuredCard& card) {
-  const std::string_view packed(reinterpret_cast<const char*>(card.packed.data()),
-                                card.packed.size());
-  std::optional<std::string> rows = Inflate(packed, kMostBytes);
-  if (!rows) throw Error({.where = "measured layers", .text = "expected a stream of zlib's"});
-  return MeasuredLayers(*std::move(rows));
+  const MeasuredCard* like = nullptr;
+  for (const MeasuredCard& card : kCards) {
+    if (card.compute_capability != device.compute_capability) continue;
+    if (card.multiprocessors == device.multiprocessors) return &card;
+    if (like == nullptr) like = &card;
+  }
+  return like;
 }
 
 // --- Other batches -------------------------------------------------------------------------------
@@ -102,20 +123,28 @@ int64_t OnLine(const MeasuredBatch& near, const MeasuredBatch& far, int64_t batc
   return from.bytes + rise / (near.batch - from.batch);
 }
 
-std::vector<MeasuredBatch> MeasuredOf(const Convolution& convolution, const DeviceProfile& device) {
-  const MeasuredLayers* layers = MeasuredLayersOf(device);
-  return layers == nullptr || convolution.dtype == DType::kFloat64 ? std::vector<MeasuredBatch>{}
-                                                                   : layers->Find(convolution);
+// That of its very batch; null where there is none.
+const MeasuredBatch* FindBatch(const Convolution& convolution,
+                               const std::vector<MeasuredBatch>& measured) {
+  const auto found = std::ranges::find(measured, convolution.input[0], &MeasuredBatch::batch);
+  return found == measured.end() ? nullptr : &*found;
+}
+
+// fp16 was not measured itself.
+bool IsSame(const Convolution& convolution, const DeviceProfile& device, const MeasuredCard& card) {
+  return card.multiprocessors == device.multiprocessors && convolution.dtype != DType::kFloat16;
 }
 
 }  // namespace
 
-MeasuredLayers::MeasuredLayers(std::string rows) : text_(std::move(rows)) {
+MeasuredLayers::MeasuredLayers(std::string rows, bool are_benchmarked)
+    : text_(std::move(rows)), are_benchmarked_(are_benchmarked) {
+  const int64_t figures = are_benchmarked ? 3 : 2;
   RowReader reader(text_);
   while (!reader.AtEnd()) {
     const std::string_view key = reader.Take(static_cast<size_t>(reader.Number()));
     const std::string_view from = reader.rest();
-    for (int64_t left = 2 * reader.Number(); left > 0; --left) reader.Number();
+    for (int64_t left = figures * reader.Number(); left > 0; --left) reader.Number();
     rows_.push_back({key, from.substr(0, from.size() - reader.rest().size())});
   }
 }
@@ -129,14 +158,14 @@ std::vector<MeasuredBatch> MeasuredLayers::Find(const Convolution& convolution) 
   for (MeasuredBatch& each : found) {
     each.batch = reader.Number();
     each.bytes = reader.Number();
+    if (are_benchmarked_) each.tried = reader.Number();
   }
   return found;
 }
 
 const MeasuredLayers* MeasuredLayersOf(const DeviceProfile& device) {
-  if (CardLike(device) == nullptr) return nullptr;
-  static const MeasuredLayers h200 = Unpack(kCards[0]);
-  return &h200;
+  const MeasuredCard* card = CardLike(device);
+  return card == nullptr ? nullptr : &card->layers();
 }
 
 std::string_view MeasuredLayersCard(const DeviceProfile& device) {
@@ -162,21 +191,25 @@ int64_t AtBatch(const Convolution& convolution, std::vector<MeasuredBatch> measu
   return found != copies.end() ? *found : copies.front();
 }
 
-std::optional<int64_t> ScaledWorkspaceBytes(const Convolution& convolution,
-                                            const DeviceProfile& device) {
-  std::vector<MeasuredBatch> measured = MeasuredOf(convolution, device);
+std::optional<KnownLayer> FindLayer(const Convolution& convolution, const DeviceProfile& device) {
+  const MeasuredCard* card = CardLike(device);
+  if (card == nullptr || convolution.dtype == DType::kFloat64) return std::nullopt;
+  std::vector<MeasuredBatch> measured = card->layers().Find(convolution);
   if (measured.empty()) return std::nullopt;
-  return AtBatch(convolution, std::move(measured));
+  const bool is_very =
+      FindBatch(convolution, measured) != nullptr && IsSame(convolution, device, *card);
+  return KnownLayer{.bytes = AtBatch(convolution, std::move(measured)), .is_very = is_very};
 }
 
-bool IsShipped(const Convolution& convolution, const DeviceProfile& device) {
-  const auto is_same = [&](const MeasuredBatch& each) {
-    return each.batch == convolution.input[0];
-  };
+std::optional<KnownLayer> FindBenchmarked(const Convolution& convolution,
+                                          const DeviceProfile& device) {
   const MeasuredCard* card = CardLike(device);
-  return card != nullptr && card->multiprocessors == device.multiprocessors &&
-         convolution.dtype != DType::kFloat16 &&
-         std::ranges::any_of(MeasuredOf(convolution, device), is_same);
+  const bool is_measured = card != nullptr && card->benchmarked != nullptr;
+  if (!is_measured || convolution.dtype == DType::kFloat64) return std::nullopt;
+  const std::vector<MeasuredBatch> measured = card->benchmarked().Find(convolution);
+  const MeasuredBatch* found = FindBatch(convolution, measured);
+  if (found == nullptr) return std::nullopt;
+  return KnownLayer{found->bytes, found->tried, IsSame(convolution, device, *card)};
 }
 
 }  // namespace onnxfit

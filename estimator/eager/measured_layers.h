@@ -17,6 +17,7 @@ namespace onnxfit {
 struct MeasuredBatch {
   int64_t batch = 0;
   int64_t bytes = 0;
+  int64_t tried = 0;  // beside its result, by the first call; of benchmarked layers
 
   bool operator==(const MeasuredBatch&) const = default;
 };
@@ -25,9 +26,9 @@ struct MeasuredBatch {
 class MeasuredLayers {
  public:
   // `rows` as benchmarks/convolutions/pack.py writes them, sorted by key: the key's length, the
-  // key (LayerKey), how many batches, then each one's size and bytes; all numbers as LEB128.
-  // Throws Error where they end early.
-  explicit MeasuredLayers(std::string rows);
+  // key (LayerKey), how many batches, then each one's size and bytes, of benchmarked layers what
+  // was tried, too; all numbers as LEB128.  Throws Error where they end early.
+  explicit MeasuredLayers(std::string rows, bool are_benchmarked = false);
 
   // By size of the batch; empty where that layer was not measured.  O(log layers).
   std::vector<MeasuredBatch> Find(const Convolution& convolution) const;
@@ -42,10 +43,11 @@ class MeasuredLayers {
 
   std::string text_;
   std::vector<Row> rows_;  // views of text_
+  bool are_benchmarked_;
 };
 
-// Of a card of the same compute capability; null where none was measured.  The first call unpacks
-// them, which takes milliseconds.
+// Of a card of the same compute capability, with as many multiprocessors where there is one; null
+// where none was measured.  The first call unpacks them, which takes milliseconds.
 const MeasuredLayers* MeasuredLayersOf(const DeviceProfile& device);
 
 // "an H200 (cuDNN 9.19.0)"; "" where none was measured.
@@ -56,12 +58,22 @@ std::string_view MeasuredLayersCard(const DeviceProfile& device);
 // has it), else on the line through the two nearest.  REQUIRES: one at least.
 int64_t AtBatch(const Convolution& convolution, std::vector<MeasuredBatch> measured);
 
-// That from what was measured on a card like `device`; nullopt where the layer was not, or is of
-// float64.
-std::optional<int64_t> ScaledWorkspaceBytes(const Convolution& convolution,
-                                            const DeviceProfile& device);
+// What such a card tells of a convolution.
+struct KnownLayer {
+  int64_t bytes = 0;
+  int64_t tried = 0;     // as MeasuredBatch has it
+  bool is_very = false;  // of that very convolution, on a card with as many multiprocessors
 
-// Whether that very convolution was, on a card with as many multiprocessors.
-bool IsShipped(const Convolution& convolution, const DeviceProfile& device);
+  bool operator==(const KnownLayer&) const = default;
+};
+
+// At its batch or scaled to it (AtBatch); nullopt where the layer was not measured on a card like
+// `device`, or is of float64.
+std::optional<KnownLayer> FindLayer(const Convolution& convolution, const DeviceProfile& device);
+
+// With torch.backends.cudnn.benchmark: of the plan that was kept as the fastest, and of trying all
+// of them.  At its own batch alone: neither scales (benchmarks/convolutions/README.md).
+std::optional<KnownLayer> FindBenchmarked(const Convolution& convolution,
+                                          const DeviceProfile& device);
 
 }  // namespace onnxfit

@@ -119,15 +119,15 @@ std::vector<size_t> CardsLike(const std::vector<PlannedCard>& cards, const Devic
   return found;
 }
 
-std::optional<PlannedLayer> FindPlanned(const Convolution& convolution, const DeviceProfile& device,
-                                        int cudnn) {
+std::optional<KnownLayer> FindPlanned(const Convolution& convolution, const DeviceProfile& device,
+                                      int cudnn) {
   if (convolution.dtype == DType::kFloat64) return std::nullopt;
   for (const size_t card : CardsLike(Shipped().cards(), device, cudnn)) {
     std::vector<MeasuredBatch> batches = Shipped().Find(convolution, card);
     if (batches.empty()) continue;
     const bool has_batch =
         std::ranges::count(batches, convolution.input[0], &MeasuredBatch::batch) > 0;
-    return PlannedLayer{
+    return KnownLayer{
         .bytes = AtBatch(convolution, std::move(batches)),
         .is_very = has_batch && Shipped().cards()[card].multiprocessors == device.multiprocessors};
   }

@@ -58,15 +58,10 @@ class PlannedLayers {
 std::vector<size_t> CardsLike(const std::vector<PlannedCard>& cards, const DeviceProfile& device,
                               int cudnn);
 
-struct PlannedLayer {
-  int64_t bytes = 0;
-  bool is_very = false;  // of that very convolution, on a card with as many multiprocessors
-};
-
 // At its batch or scaled to it (AtBatch); nullopt where nobody asked of such a card, or for
 // float64.
-std::optional<PlannedLayer> FindPlanned(const Convolution& convolution, const DeviceProfile& device,
-                                        int cudnn);
+std::optional<KnownLayer> FindPlanned(const Convolution& convolution, const DeviceProfile& device,
+                                      int cudnn);
 
 // "cuDNN 9.1.0" of the table that is asked first; "" where there is none of such a card.
 std::string PlansText(const DeviceProfile& device, int cudnn);

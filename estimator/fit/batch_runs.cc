@@ -208,7 +208,8 @@ constexpr int64_t kClose = 4;  // within a quarter of the batch
 constexpr int kMostFailuresInARow = 12;  // in a row; then nothing is read off any more
 
 bool SameCalls(const Loop& a, const Loop& b) {
-  return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins;
+  return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins &&
+         a.cache_emptied_at == b.cache_emptied_at;
 }
 
 // The number between both (last - 1 is not) that most powers of 2 divide: where a size is

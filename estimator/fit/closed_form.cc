@@ -84,6 +84,7 @@ void CheckRequest(const EstimateRequest& request) {
   const std::pair<std::string_view, bool> by_name[] = {
       {"--label-smoothing", settings.label_smoothing},
       {"--channels-last", settings.channels_last},
+      {"--cudnn-benchmark", settings.cudnn_benchmark},
       {"--eval-batch", settings.evaluation.batch > 0},
       {"--loop", settings.loop.library != LoopLibrary::kPlain},
       {"--freeze", !settings.freeze.empty()},

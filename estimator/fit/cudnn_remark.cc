@@ -8,6 +8,7 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/eager/measured_layers.h"
 
 namespace onnxfit {
 namespace {
@@ -90,6 +91,20 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   }
   return fmt::format("cuDNN's workspaces, by passes of convolutions: {} (--cudnn asks the library)",
                      OthersText(convolutions, settings));
+}
+
+std::string BenchmarkAssumption(const Prediction& prediction, const TrainingSettings& settings) {
+  if (!settings.cudnn_benchmark) return "";
+  const TriedCalls calls = CountTried(prediction.program, settings);
+  if (calls.all == 0) return "";
+  const std::string fastest =
+      calls.known == 0 ? "all then"
+                       : fmt::format("{} then keep the plan that was the fastest on {}, the others",
+                                     calls.known, MeasuredLayersCard(settings.device));
+  return fmt::format(
+      "the first of each of {} passes of convolutions tries plans and empties the cache; {} keep "
+      "the plan that they have without (--cudnn-benchmark)",
+      calls.all, fastest);
 }
 
 }  // namespace onnxfit

@@ -12,4 +12,7 @@ namespace onnxfit {
 // asks cuDNN for a convolution and nothing else was measured on the card.
 std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest& request);
 
+// Whose plans torch.backends.cudnn.benchmark keeps; "" without it, and where nothing is convolved.
+std::string BenchmarkAssumption(const Prediction& prediction, const TrainingSettings& settings);
+
 }  // namespace onnxfit

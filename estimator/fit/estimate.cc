@@ -1,5 +1,7 @@
 #include "estimator/fit/estimate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/remarks.h"
+#include "estimator/memory/plan_trials.h"
 
 namespace onnxfit {
 namespace {
@@ -157,11 +160,33 @@ NamedCurve CurveOf(const Prediction& prediction, const Timeline& timeline, size_
   return named;
 }
 
-}  // namespace
+// How much of the peak they are; nullopt where none are made.
+std::optional<PlanTrials> TrialsOf(const Prediction& prediction, const TrainingSettings& settings,
+                                   const Peak& peak) {
+  if (!settings.cudnn_benchmark) return std::nullopt;
+  PlanTrials trials = {.calls = CountTried(prediction.program, settings)};
+  if (trials.calls.all == 0) return std::nullopt;
+  if (!HasTrials(prediction.trace)) return trials;
+  const Peak other = Replay(WithoutTrials(prediction.trace), prediction.alloc_conf).peak;
+  trials.allocated_bytes = peak.allocated_bytes - other.allocated_bytes;
+  trials.reserved_bytes = peak.reserved_bytes - other.reserved_bytes;
+  return trials;
+}
 
-int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
+void WarnOfTrials(const PlanTrials& trials, std::optional<int64_t> room_bytes, Warnings& warnings) {
+  const auto& [known, all] = trials.calls;
+  if (known == all) return;
+  const std::string most =
+      room_bytes ? fmt::format(": for a moment {} may be reserved", FormatBytes(*room_bytes)) : "";
+  warnings.push_back(
+      {warning::kUnknownTrials,
+       fmt::format("cudnn.benchmark tries plans in the first call of each convolution, in what the "
+                   "card has free; what that takes is not known of {} of {} calls{} (no run fails "
+                   "by it, and it goes back at once)",
+                   all - known, all, most)});
+}
 
-Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
+Estimate EstimateOf(const Study& study, const EstimateRequest& request) {
   Estimate estimate;
   const SharedPrediction shared = study.Predicted(request);
   const Prediction& prediction = *shared;
@@ -177,10 +202,13 @@ Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
   estimate.dims = WithoutMissing(file, request.binding).dims;
   estimate.optimizer_state_bytes = StateBytes(trace);
   SetPeak(estimate, trace, timeline, request, doubts);
+  estimate.trials = TrialsOf(prediction, request.settings, timeline.peak);
   estimate.places = PlacesAtPeak(prediction, timeline);
   estimate.assumptions = Assumptions(prediction, request);
   estimate.warnings = prediction.warnings;
   Append(estimate.warnings, request.warnings);
+  if (estimate.trials)
+    WarnOfTrials(*estimate.trials, request.settings.trial_room_bytes, estimate.warnings);
   const bool asks = request.wants_range || !request.targets.empty();
   const std::optional<ReadRun> worse =
       asks ? PredictWorse(study, request, doubts, shared) : std::optional<ReadRun>();
@@ -206,6 +234,19 @@ Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
   }
   if (request.modules) estimate.modules = SumModules(prediction, timeline);
   return estimate;
+}
+
+}  // namespace
+
+int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(request).bytes; }
+
+// Peaks are of the first card that is asked about.
+Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
+  const bool has_room = request.settings.cudnn_benchmark && !request.targets.empty();
+  if (!has_room) return EstimateOf(study, request);
+  EstimateRequest own = request;
+  own.settings.trial_room_bytes = request.targets[0].capacity_bytes();
+  return EstimateOf(study, own);
 }
 
 }  // namespace onnxfit

@@ -11,6 +11,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/fit/module_sums.h"
 #include "estimator/fit/places.h"
 #include "estimator/fit/study.h"
@@ -88,6 +89,13 @@ struct NamedCurve {
   std::vector<std::string> nodes;
 };
 
+// What torch.backends.cudnn.benchmark does to the peak.
+struct PlanTrials {
+  TriedCalls calls;
+  int64_t allocated_bytes = 0;  // of the peak's, as far as it is known
+  int64_t reserved_bytes = 0;
+};
+
 // So many ranks, and what each of them has on a card.
 struct WorldOutcome {
   int64_t world = 1;
@@ -116,6 +124,8 @@ struct Estimate {
   std::vector<std::string> assumptions;
   Warnings warnings;
   std::vector<std::string> notes;  // what loading and recovery did, for -v
+
+  std::optional<PlanTrials> trials;  // where plans are tried; no part of what targets are said
 
   std::vector<JudgedTarget> targets;  // in the order of the request's
   std::vector<WorldOutcome> worlds;   // where it was asked how many ranks are enough: those tried

@@ -18,6 +18,7 @@
 #include "estimator/eager/training.h"
 #include "estimator/fit/stage_runs.h"
 #include "estimator/fit/study.h"
+#include "estimator/memory/plan_trials.h"
 #include "estimator/onnx/contrib_operators.h"
 #include "estimator/onnx/control_flow.h"
 #include "estimator/onnx/loader.h"
@@ -291,6 +292,8 @@ Prediction RunProgram(std::shared_ptr<const PreparedRun> run, const Program& pro
   p.trace = RunTraining(p.program, request.settings, records ? &p.holders : nullptr);
   p.is_inference = request.settings.mode == Mode::kEval;
   p.alloc_conf = request.alloc_conf.conf;
+  if (const auto room = request.settings.trial_room_bytes)
+    LimitTrials(*room, p.alloc_conf, p.trace);
   for (const Warnings& warnings :
        {p.run->warnings, CardWarnings(request.settings), p.shapes().warnings, p.roles().warnings,
         p.program.warnings, WarnOfRefused(p.program)}) {

@@ -367,6 +367,8 @@ std::vector<std::string> Assumptions(const Prediction& prediction, const Estimat
   std::vector<std::string> assumptions =
       RunAssumptions(CudnnAssumption(prediction, request),
                      InPlaceText(prediction.program, request.settings), request);
+  const std::string benchmark = BenchmarkAssumption(prediction, request.settings);
+  if (!benchmark.empty()) assumptions.push_back(benchmark);
   Append(assumptions, FileAssumptions(*prediction.run, prediction.program, request.settings));
   return assumptions;
 }

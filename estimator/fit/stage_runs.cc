@@ -12,6 +12,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/dispatch.h"
+#include "estimator/memory/plan_trials.h"
 #include "estimator/memory/timeline.h"
 #include "estimator/program/stages.h"
 
@@ -46,7 +47,7 @@ class StageRuns {
     std::vector<Peak> peaks;
     for (size_t stage = 0; stage < begins_.size(); ++stage) {
       Prediction run = Of(stage);
-      peaks.push_back(Replay(run.trace, run.alloc_conf).peak);
+      peaks.push_back(Replay(WithoutTrials(run.trace), run.alloc_conf).peak);
       if (stage > 0 && peaks[stage].reserved_bytes <= peaks[largest].reserved_bytes) continue;
       largest = stage;
       prediction = std::move(run);

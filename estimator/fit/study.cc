@@ -137,6 +137,8 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.ema); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.optimizer_in_backward); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.channels_last); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.cudnn_benchmark); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.trial_room_bytes); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.in_place); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.zero_grad); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.prefetch); }},

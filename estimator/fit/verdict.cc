@@ -93,6 +93,9 @@ bool FitsTimes(const PlayableRun& run, const Target& target, int64_t copies) {
   const size_t setup_end = loop.CallsOf(0).size();
   loop.calls.insert(loop.calls.begin() + static_cast<int64_t>(setup_end), more.begin(), more.end());
   for (size_t step = 1; step < loop.steps.size(); ++step) loop.steps[step] += more.size();
+  for (int64_t& at : loop.cache_emptied_at) {
+    if (Index(at) >= setup_end) at += static_cast<int64_t>(more.size());
+  }
   for (size_t id = loop.twins.size(); id < many.bytes.size() && loop.repeats(); ++id) {
     loop.twins.push_back(static_cast<BufferId>(id));
   }

@@ -169,6 +169,7 @@ Verification Verify(const Study& study, const EstimateRequest& request, const De
   EstimateRequest own = request;
   own.targets.clear();
   own.wants_range = false;
+  if (own.settings.cudnn_benchmark) own.settings.trial_room_bytes = gpu.free_bytes;
   Verification verification;
   verification.gpu = gpu;
   verification.limits = limits;

@@ -158,12 +158,12 @@ int64_t EndlessPlays::SmallBytes(const Loop& loop, std::vector<int64_t> bytes, i
     const std::lock_guard lock(mutex_);
     last = last_;
   }
-  const bool is_same =
-      last && last->steps == steps && last->bytes == bytes && last->calls == loop.calls;
+  const bool is_same = last && last->steps == steps && last->bytes == bytes &&
+                       last->calls == loop.calls && last->cache_emptied_at == loop.cache_emptied_at;
   if (is_same) return last->reserved_bytes;
   const int64_t reserved = PlayEndless(loop, bytes, steps, conf_).peak_reserved_bytes;
-  auto played =
-      std::make_shared<SmallPlay>(SmallPlay{loop.calls, std::move(bytes), steps, reserved});
+  auto played = std::make_shared<SmallPlay>(
+      SmallPlay{loop.calls, loop.cache_emptied_at, std::move(bytes), steps, reserved});
   const std::lock_guard lock(mutex_);
   last_ = std::move(played);
   return reserved;

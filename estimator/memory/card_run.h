@@ -54,6 +54,7 @@ class EndlessPlays {
   // A play of small blocks alone, and what it was of.
   struct SmallPlay {
     std::vector<Loop::Call> calls;
+    std::vector<int64_t> cache_emptied_at;
     std::vector<int64_t> bytes;  // by BufferId; 0 of those that are not small
     int steps = 0;
     int64_t reserved_bytes = 0;

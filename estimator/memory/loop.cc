@@ -97,6 +97,13 @@ std::vector<BufferId> FindTwins(const Trace& trace, const Loop& loop) {
   return twins;
 }
 
+// Before the call that comes next.
+void EmptyCache(Loop& loop) {
+  const auto at = static_cast<int64_t>(loop.calls.size());
+  std::vector<int64_t>& emptied = loop.cache_emptied_at;
+  if (emptied.empty() || emptied.back() != at) emptied.push_back(at);
+}
+
 }  // namespace
 
 std::span<const Loop::Call> Loop::CallsOf(size_t step) const {
@@ -112,9 +119,10 @@ Loop ReadLoop(const Trace& trace) {
     if (event.type == Event::Type::kPhase && event.id == static_cast<int32_t>(loop.steps.size())) {
       loop.steps.push_back(loop.calls.size());
     }
-    if (trace.EmptiesCacheAt(i)) loop.cache_emptied_at = static_cast<int64_t>(loop.calls.size());
+    if (trace.EmptiesCacheAt(i)) EmptyCache(loop);
     const bool frees = event.type == Event::Type::kFree;
     if (!frees && event.type != Event::Type::kAlloc) continue;
+    if (trace.buffers[Index(event.id)].is_trial) continue;
     loop.calls.push_back({.buffer = event.id,
                           .frees = frees,
                           .stream = trace.buffers[Index(event.id)].stream,

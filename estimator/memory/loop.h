@@ -23,8 +23,8 @@ struct Loop {
   };
   std::vector<Call> calls;
   std::vector<size_t> steps;  // where each begins in `calls`; steps[0] is setup
-  // torch.cuda.empty_cache() runs before the call of this index, of setup; Trace::kNever.
-  int64_t cache_emptied_at = Trace::kNever;
+  // Before which calls torch.cuda.empty_cache() runs: their indices, in order.
+  std::vector<int64_t> cache_emptied_at = {};
 
   // Where the last step repeats: for each buffer that is born in it, its twin of the step
   // before, and the other way round; for all others, themselves.  With its buffers' names
@@ -36,7 +36,7 @@ struct Loop {
   std::span<const Call> CallsOf(size_t step) const;  // of setup (0) or a traced step
   // REQUIRES: `call` is one of `calls`.
   bool EmptiesCacheBefore(const Call& call) const {
-    return cache_emptied_at == &call - calls.data();
+    return std::ranges::binary_search(cache_emptied_at, &call - calls.data());
   }
 
   // A step of any number: that of the trace which it repeats, and which buffer a call of that
@@ -48,9 +48,10 @@ struct Loop {
   }
 };
 
-// The last step repeats if the one before asks for the same sizes in the same order, gives the
-// same ones of its own back, and it gives all back that the one before it left.
-// O(events × log).
+// Without trials (Buffer::is_trial), which can make no run fail; behind them the cache is emptied,
+// so that all is as if they had not been. The last step repeats if the one before asks for the same
+// sizes in the same order, gives the same ones of its own back, and it gives all back that the one
+// before it left. O(events × log).
 Loop ReadLoop(const Trace& trace);
 
 // The most that is held at once in `loop`, in blocks of 512 bytes: no caching allocator can do

@@ -2,6 +2,7 @@
 // (eager/) and those who know allocators.  No address, no time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ struct Buffer {
   DType dtype = DType::kUndefined;
   Dims dims = {};
   StreamId stream = kMainStream;  // that it is allocated on
+  // Nobody needs it: its owner asks for less where so much is not free, and for nothing at last.
+  bool is_trial = false;
 };
 
 struct Event {
@@ -60,12 +63,11 @@ struct Trace {
   std::vector<Event> events;
   std::vector<Buffer> buffers;
   std::vector<std::string> labels;
-  // torch.cuda.empty_cache() runs before the event of this index; kNever.
-  int64_t cache_emptied_at = kNever;
+  // Before which events torch.cuda.empty_cache() runs: their indices, in order.
+  std::vector<int64_t> cache_emptied_at = {};
 
-  static constexpr int64_t kNever = -1;
   bool EmptiesCacheAt(size_t event) const {
-    return cache_emptied_at == static_cast<int64_t>(event);
+    return std::ranges::binary_search(cache_emptied_at, static_cast<int64_t>(event));
   }
 };
 

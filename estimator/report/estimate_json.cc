@@ -73,6 +73,7 @@ void PutReading(Json& object, const TrainingSettings& settings) {
     object["batch_norm"] = ToString(settings.batch_norm);
   if (settings.dropout.has_value()) object["dropout"] = *settings.dropout;
   if (settings.channels_last) object["channels_last"] = true;
+  if (settings.cudnn_benchmark) object["cudnn_benchmark"] = true;
   if (settings.attention != AttentionUse::kSdpa) object["attention"] = "eager";
   for (const PlacedDropout& placed : settings.placed_dropouts) {
     object["dropout_at"].push_back({{"glob", placed.glob}, {"p", placed.p}});
@@ -330,6 +331,12 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
   if (estimate.range) {
     report["range"] = {{"low", EndJson(estimate.range->low)},
                        {"high", EndJson(estimate.range->high)}};
+  }
+  if (const auto& trials = estimate.trials) {
+    report["cudnn_trials"] = {{"calls", trials->calls.all},
+                              {"known", trials->calls.known},
+                              {"allocated_bytes", trials->allocated_bytes},
+                              {"reserved_bytes", trials->reserved_bytes}};
   }
   for (const JudgedTarget& judged : estimate.targets) {
     report["targets"].push_back(TargetJson(judged));

@@ -80,6 +80,8 @@ bool IsTotalOfTargets(const Estimate& estimate) {
 }
 
 std::string_view BreakdownTitle(const Estimate& estimate) {
+  if (estimate.trials && estimate.trials->allocated_bytes > 0)
+    return "Where the bytes go while cuDNN's plans are tried";
   return IsTotalOfTargets(estimate) ? "Where the bytes go"
                                     : "Where the bytes go, on a card with room for all of them";
 }
@@ -136,6 +138,14 @@ std::string NvidiaSmiText(const Estimate& estimate) {
                         WholeMebibytes(estimate.range->high.device_bytes));
   }
   return text + ".";
+}
+
+std::string TrialsText(const Estimate& estimate) {
+  if (!estimate.trials || estimate.trials->reserved_bytes == 0) return "";
+  return fmt::format(
+      "cudnn.benchmark tries plans in the first step: {} of the reserved peak, of what is free on "
+      "the card, which goes back at once.",
+      FormatBytes(estimate.trials->reserved_bytes));
 }
 
 std::vector<std::vector<std::string>> StepRows(const Estimate& estimate) {

@@ -55,6 +55,9 @@ std::string RangeText(int64_t low, int64_t high, std::string_view dash);
 // board whose CPU has it, too; a sentence.
 std::string NvidiaSmiText(const Estimate& estimate);
 
+// How much of the peak torch.backends.cudnn.benchmark is, a sentence; "" where that is nothing.
+std::string TrialsText(const Estimate& estimate);
+
 // "nvidia-smi", or the tools of boards that share their memory; of a table's cards.
 std::string_view MonitorOf(const std::vector<JudgedTarget>& targets);
 

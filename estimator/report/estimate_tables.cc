@@ -90,6 +90,8 @@ std::string BreakdownMarkdown(const Page& page) {
 std::string TotalsMarkdown(const Page& page) {
   const Estimate& estimate = page.estimate;
   std::string text = '\n' + NvidiaSmiText(estimate);
+  const std::string trials = TrialsText(estimate);
+  if (!trials.empty()) text += ' ' + trials;
   if (estimate.peak_step == 0) return text + '\n';
   text += fmt::format(" The peak is in step {}, {}", estimate.peak_step,
                       Escaped(page, estimate.peak_phase));

@@ -134,7 +134,9 @@ std::string PeakText(const Page& page) {
 }
 
 std::string Totals(const Page& page) {
-  return '\n' + Wrap("", NvidiaSmiText(page.estimate)) + PeakText(page);
+  const std::string trials = TrialsText(page.estimate);
+  return '\n' + Wrap("", NvidiaSmiText(page.estimate)) + PeakText(page) +
+         (trials.empty() ? "" : Wrap("", trials));
 }
 
 std::string Steps(const Page& page) {

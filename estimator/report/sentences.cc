@@ -142,6 +142,7 @@ void AddReading(const TrainingSettings& settings, Items& items) {
     items.push_back(fmt::format("batch-norm {}", ToString(settings.batch_norm)));
   }
   if (settings.channels_last) items.emplace_back("channels-last");
+  if (settings.cudnn_benchmark) items.emplace_back("cudnn-benchmark");
   if (settings.attention != AttentionUse::kSdpa) items.emplace_back("attention eager");
   if (settings.in_place != InPlaceUse::kAuto) {
     items.push_back(fmt::format("in-place {}", ToString(settings.in_place)));

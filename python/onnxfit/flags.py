@@ -55,6 +55,7 @@ class RunFlags(TypedDict, total=False):
     loss_output: Optional[str]
     label_smoothing: bool
     channels_last: bool
+    cudnn_benchmark: bool  # torch.backends.cudnn.benchmark
     mixup: bool  # of timm's loop
     labels: Optional[str]
     batch_norm: Optional[str]  # auto, restore or keep
@@ -187,10 +188,11 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only", "split_at"), _several),
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
-                     "ddp_static_graph", "ddp_views", "dora", "drop_batch", "drop_outputs", "ema",
-                     "fsdp_keep", "fsdp_offload", "hold_outputs", "label_smoothing", "mixup",
-                     "no_sync", "optimizer_in_backward", "overlap_comm", "sequence_parallel",
-                     "strict", "all_gpus", "verbose", "ascii", "update", "zero_offload"), _switch),
+                     "cudnn_benchmark", "ddp_static_graph", "ddp_views", "dora", "drop_batch",
+                     "drop_outputs", "ema", "fsdp_keep", "fsdp_offload", "hold_outputs",
+                     "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
+                     "overlap_comm", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
+                     "update", "zero_offload"), _switch),
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,

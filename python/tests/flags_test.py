@@ -80,6 +80,7 @@ class Flags(unittest.TestCase):
             ({"checkpoint": "every=2", "checkpoint_reentrant": True},
              ["--checkpoint", "every=2", "--checkpoint-reentrant"]),
             ({"compile": "inductor"}, ["--compile", "inductor"]),
+            ({"cudnn_benchmark": True}, ["--cudnn-benchmark"]),
             ({"quantize": "nf4"}, ["--quantize", "nf4"]),
             ({"quantize": "int8:fc"}, ["--quantize", "int8:fc"]),
             ({"lora": "8:q_proj,v_proj"}, ["--lora", "8:q_proj,v_proj"]),
