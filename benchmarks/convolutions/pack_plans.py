@@ -67,9 +67,13 @@ def tables_in(folder):
 
 
 def packed_table(layers, keys):
-    batches = sorted({batch for row in layers.values() for batch in row})
-    figures = [layers.get(key, {}).get(batch, -1) + 1 for key in keys for batch in batches]
-    return zlib.compress(pack.numbers([len(batches), *batches, *figures]), 9)
+    rows = [sorted(layers.get(key, {}).items()) for key in keys]
+    lists = sorted({tuple(batch for batch, _ in row) for row in rows})
+    head = [number for batches in lists for number in (len(batches), *batches)]
+    place = {batches: at for at, batches in enumerate(lists)}
+    figures = [number for row in rows
+               for number in (place[tuple(batch for batch, _ in row)], *(each for _, each in row))]
+    return zlib.compress(pack.numbers([len(lists), *head, *figures]), 9)
 
 
 def packed(tables):

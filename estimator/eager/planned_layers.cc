@@ -48,34 +48,40 @@ struct PlannedLayers::Table {
   std::mutex mutex = {};  // of all that follows, until it is unpacked
   bool is_unpacked = false;
   std::string text = {};
-  std::vector<int64_t> batches = {};
-  std::vector<std::string_view> rows = {};  // views of `text`, each from a key's numbers on
+  std::vector<std::vector<int64_t>> lists = {};  // of batches
+  std::vector<std::string_view> rows = {};       // views of `text`, each from a key's numbers on
 
   void UnpackOnce(size_t keys) {
     const std::lock_guard lock(mutex);
     if (!std::exchange(is_unpacked, true)) Unpack(keys);
   }
 
-  void Unpack(size_t keys) {
-    text = InflatedTable(packed);
-    RowReader reader(text);
-    batches.resize(static_cast<size_t>(reader.Number()));
-    for (int64_t& batch : batches) batch = reader.Number();
-    rows.reserve(keys);
-    for (size_t i = 0; i < keys; ++i) {
-      rows.push_back(reader.rest());
-      for (size_t left = batches.size(); left > 0; --left) reader.Number();
-    }
-  }
-
   std::vector<MeasuredBatch> At(size_t key) const {
     RowReader reader(rows[key]);
     std::vector<MeasuredBatch> found;
-    for (const int64_t batch : batches) {
-      const int64_t bytes = reader.Number() - 1;
-      if (bytes >= 0) found.push_back({.batch = batch, .bytes = bytes});
+    for (const int64_t batch : ListAt(reader)) {
+      found.push_back({.batch = batch, .bytes = reader.Number()});
     }
     return found;
+  }
+
+ private:
+  void Unpack(size_t keys) {
+    text = InflatedTable(packed);
+    RowReader reader(text);
+    lists.resize(static_cast<size_t>(reader.Number()));
+    for (std::vector<int64_t>& batches : lists) {
+      batches.resize(static_cast<size_t>(reader.Number()));
+      for (int64_t& batch : batches) batch = reader.Number();
+    }
+    for (size_t i = 0; i < keys; ++i) {
+      rows.push_back(reader.rest());
+      for (size_t left = ListAt(reader).size(); left > 0; --left) reader.Number();
+    }
+  }
+
+  const std::vector<int64_t>& ListAt(RowReader& reader) const {
+    return lists.at(static_cast<size_t>(reader.Number()));
   }
 };
 
