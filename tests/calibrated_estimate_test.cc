@@ -237,7 +237,7 @@ TEST_CASE("a measured batch among others is predicted, and leaves those as they 
     at.settings.device.calibration = nullptr;
     CHECK(PeakBytes(loops.Unmeasured(batch)) == PeakBytes(PredictLoop(graph, at).playable()));
   }
-  CHECK(PeakBytes(loops.At(32)) > PeakBytes(loops.Unmeasured(32)));
+  CHECK(loops.At(32).bytes != loops.Unmeasured(32).bytes);
 }
 
 TEST_CASE("the largest batch: one that was measured counts as measured") {
@@ -254,13 +254,14 @@ TEST_CASE("the largest batch: one that was measured counts as measured") {
   const MaxBatch plain = largest({}, 1 << 20);
   REQUIRE(plain.batch > 20);
   const int64_t measured = plain.batch - plain.batch / 4;
-  // Workspaces that the card holds beside the rest, and some that it does not.
+  // Workspaces that the card holds beside the rest, and some that it does not: PyTorch goes on to
+  // plans that need none.
   CHECK(largest({MeasuredAt(graph, measured, 1)}, 1 << 20).batch == plain.batch);
   const std::vector<SharedCalibration> huge = {MeasuredAt(graph, measured, kGiB)};
   CHECK(largest(huge, 1 << 20).batch == plain.batch);
   // One that the search looks at on its way up.
   CHECK(largest({MeasuredAt(graph, 8, kGiB)}, 1 << 20).batch == plain.batch);
-  CHECK(largest(huge, measured).batch < measured);
+  CHECK(largest(huge, measured).batch == measured);
   CHECK(largest({}, measured).batch == measured);
 }
 
@@ -277,8 +278,8 @@ TEST_CASE("cards of equal kernels are searched apart where one was measured") {
   EstimateRequest request;
   request.settings.device = targets[0].device;
   const std::vector<MaxBatch> found = FindMaxBatches(graph, request, targets, {.most = 8});
-  CHECK(found[0].batch == 8);
-  CHECK(found[1].batch < 8);
+  CHECK(found[0].judgement.retries == 0);
+  CHECK(found[1].judgement.retries > 0);  // before it goes on without a workspace
 }
 
 }  // namespace onnxfit::calibrated_estimate_test

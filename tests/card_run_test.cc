@@ -169,6 +169,34 @@ TEST_CASE("where it fails is said") {
 }
 
 }  // namespace
+// PyTorch goes on to cuDNN's next plan where one does not get its workspace (try_configs of
+// aten/src/ATen/native/cudnn/Conv_v8.cpp).
+TEST_CASE("what may fail makes no run fail, and what is cached goes back to the card for it") {
+  const std::vector<Buffer> buffers = {
+      {.bytes = 60 * kMiB}, {.bytes = 100 * kMiB, .may_fail = true}, {.bytes = 50 * kMiB}};
+  Trace trace = {.events = {}, .buffers = buffers, .labels = {"a"}};
+  for (const BufferId id : {0, 1, 2}) {
+    trace.events.push_back({.type = Event::Type::kAlloc, .id = id});
+    trace.events.push_back({.type = Event::Type::kFree, .id = id});
+  }
+  struct Row {
+    int64_t card_bytes;
+    const char* outcome;
+    int64_t reserved_bytes;
+  };
+  const Row rows[] = {{200 * kMiB, "0", 160 * kMiB},
+                      {110 * kMiB, "1", 100 * kMiB},
+                      {90 * kMiB, "1", 60 * kMiB},
+                      {40 * kMiB, "oom 0", 0}};
+  for (const Row& row : rows) {
+    CAPTURE(row.card_bytes);
+    const CardRun run = RunOnCard(trace, row.card_bytes);
+    CHECK(Outcome(run) == row.outcome);
+    CHECK(run.peak_reserved_bytes == row.reserved_bytes);
+  }
+  CHECK(PeakBlockBytes(ReadLoop(trace), BytesOf(trace)) == 60 * kMiB);
+}
+
 TEST_CASE("pools apart reserve what they do together, on a card that is never full") {
   const std::string root = kSourceDir;
   AllocatorConf rounded;

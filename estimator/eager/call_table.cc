@@ -102,8 +102,8 @@ void CallTable::ConvolveBenchmarked(const Convolution& convolution) {
 
 void CallTable::Pass(size_t library, int64_t bytes) {
   if (bytes == 0) return;
-  machine_.Release(
-      machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(library), Kind::kWorkspace));
+  const bool may_fail = library == kCudnnLabel;
+  machine_.PassWorkspace(bytes, WorkspaceLabel(library), may_fail);
 }
 
 // isInputCompliesAddmmCudaLt: aten/src/ATen/native/cuda/Blas.cpp, pytorch v2.6.0, and recorded

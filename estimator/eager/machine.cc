@@ -59,6 +59,12 @@ TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
   return NewStrided(Contiguous(type), label, kind);
 }
 
+void Machine::PassWorkspace(int64_t bytes, LabelId label, bool may_fail) {
+  const TensorId workspace = New({DType::kUint8, {bytes}}, label, Kind::kWorkspace);
+  trace_.buffers.back().may_fail = may_fail;
+  Release(workspace);
+}
+
 void Machine::PassTrial(int64_t bytes, LabelId label) {
   if (bytes == 0) return;
   const TensorId trial = New({DType::kUint8, {bytes}}, label, Kind::kWorkspace);

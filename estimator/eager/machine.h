@@ -82,7 +82,9 @@ class Machine {
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
   TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);
   TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
-  // Allocates what Buffer::is_trial is true of, and gives it back.
+  // Allocates a workspace and gives it back; `may_fail` as Buffer has it.
+  void PassWorkspace(int64_t bytes, LabelId label, bool may_fail);
+  // The same of what Buffer::is_trial is true of.
   void PassTrial(int64_t bytes, LabelId label);
   // What is new from now on is allocated on `stream` (torch.cuda.stream).
   void UseStream(StreamId stream) { stream_ = stream; }

@@ -40,9 +40,10 @@ class LoopPlayer {
       if (loop_.EmptiesCacheBefore(call)) allocator_->EmptyCache();
       const BufferId buffer = loop_.BufferIn(step, call);
       if (call.frees) {
-        allocator_->Free(buffer);
+        Free(buffer);
       } else if (!Alloc(call.stream, buffer)) {
-        return Fail(step, call, bytes_[Index(buffer)]);
+        if (!call.may_fail) return Fail(step, call, bytes_[Index(buffer)]);
+        failed_ = buffer;
       }
     }
   }
@@ -81,6 +82,11 @@ class LoopPlayer {
     return left / 2 * (of(step) + of(step - 1)) + left % 2 * of(step - 1);
   }
 
+  void Free(BufferId buffer) {
+    if (failed_ != buffer) return allocator_->Free(buffer);
+    failed_.reset();
+  }
+
   bool Alloc(StreamId stream, BufferId buffer) {
     const bool fits = allocator_->AllocOn(stream, buffer, bytes_[Index(buffer)]);
     const AllocatorStats stats = allocator_->stats();
@@ -101,9 +107,10 @@ class LoopPlayer {
   const std::span<const int64_t> bytes_;
   const std::unique_ptr<SegmentSource> source_;
   const std::unique_ptr<Allocator> allocator_;
-  std::vector<int64_t> retries_;  // until the end of each step
-  std::optional<Layout> last_;    // after the step before, from the last but one traced on,
-  std::optional<Layout> before_;  // and after that before it
+  std::optional<BufferId> failed_;  // what its owner went on without, and frees next
+  std::vector<int64_t> retries_;    // until the end of each step
+  std::optional<Layout> last_;      // after the step before, from the last but one traced on,
+  std::optional<Layout> before_;    // and after that before it
   CardRun run_ = {.fits = true};
 };
 

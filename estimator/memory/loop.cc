@@ -126,7 +126,8 @@ Loop ReadLoop(const Trace& trace) {
     loop.calls.push_back({.buffer = event.id,
                           .frees = frees,
                           .stream = trace.buffers[Index(event.id)].stream,
-                          .event = static_cast<int32_t>(i)});
+                          .event = static_cast<int32_t>(i),
+                          .may_fail = trace.buffers[Index(event.id)].may_fail});
   }
   loop.twins = FindTwins(trace, loop);
   return loop;
@@ -136,6 +137,7 @@ int64_t PeakBlockBytes(const Loop& loop, std::span<const int64_t> bytes) {
   int64_t held = 0;
   int64_t peak = 0;
   for (const Loop::Call& call : loop.calls) {
+    if (call.may_fail) continue;
     const int64_t block = RoundUp(bytes[Index(call.buffer)], kBlockStep);
     held = call.frees ? held - block : CheckedAdd(held, block);
     peak = std::max(peak, held);
