@@ -1,4 +1,4 @@
-"""What cuDNN's workspaces add to a training step, by card: a table for README.md here.
+"""What asking cuDNN changes of a training step, by card: a table for README.md here.
 
     cudnn.py [--binary build/release/onnxfit] [--cudnn auto] [--update]
 
