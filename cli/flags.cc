@@ -130,11 +130,11 @@ std::vector<Flag> TargetFlags() {
       {"--strict", "", "", kGroup, "TIGHT counts as not fitting", "",
        [](const Typed& t, Options& o) { o.is_strict = ParseSwitch(t); }, false, false, kOfAnswers},
       {"--cudnn", "", "FOLDER", kGroup,
-       "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's. "
-       "Takes no GPU",
+       "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's; "
+       "none: they have none. Takes no GPU",
        "",
        [](const Typed& t, Options& o) {
-         SetText(t, "a folder with libcudnn.so.9, or auto", o.cudnn);
+         SetText(t, "a folder with libcudnn.so.9, auto or none", o.cudnn);
        },
        false, false, kOfAnswers | Only(Command::kVerify)},
       {"--multiple-of", "", "N", kGroup, "only batches that N divides", "1",

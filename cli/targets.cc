@@ -145,6 +145,7 @@ int ExitCodeOf(const std::vector<JudgedTarget>& targets, const Options& options)
 namespace {
 
 constexpr char kAuto[] = "auto";  // where PyTorch has it
+constexpr char kNone[] = "none";  // no convolution asks for a workspace
 
 std::shared_ptr<Libraries> Open(const std::string& typed) {
   std::shared_ptr<Libraries> libraries =
@@ -192,13 +193,20 @@ SharedCalibration SourceOrWarning(const std::shared_ptr<Libraries>& libraries, T
 }  // namespace
 
 void AskCudnn(const Options& options, DeviceProfile& device) {
-  if (!options.cudnn.empty()) device.calibration = WithSource(Open(options.cudnn), device);
+  if (options.cudnn.empty()) return;
+  device.without_cudnn = options.cudnn == kNone;
+  if (!device.without_cudnn) device.calibration = WithSource(Open(options.cudnn), device);
 }
 
 void AskCudnn(Options& options) {
   if (options.cudnn.empty()) return;
-  const std::shared_ptr<Libraries> libraries = Open(options.cudnn);
   EstimateRequest& request = options.request;
+  if (options.cudnn == kNone) {
+    request.settings.device.without_cudnn = true;
+    for (Target& target : request.targets) target.device.without_cudnn = true;
+    return;
+  }
+  const std::shared_ptr<Libraries> libraries = Open(options.cudnn);
   if (request.targets.empty()) {
     request.settings.device.calibration = WithSource(libraries, request.settings.device);
     return;

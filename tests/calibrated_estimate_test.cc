@@ -40,7 +40,7 @@ bool Says(const std::vector<std::string>& texts, const std::string& text) {
 EstimateRequest RequestOf(int64_t batch, const SharedCalibration& calibration) {
   EstimateRequest request = {.binding = {.batch = batch}};
   request.settings.device = MeasuredDevice(calibration);
-  request.settings.device.is_assumed = true;
+  request.settings.device.without_cudnn = true;
   return request;
 }
 

@@ -36,7 +36,7 @@ ROOMS = {
     "microbenchmark": ["cuda", "memory", "base"],
     "cli": ["microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "snapshot", "fit", "eager",
             "program", "libraries", "memory", "onnx", "base"],
-    "benchmarks": ["cli", "report", "fit", "eager", "program", "memory", "onnx", "base"],
+    "benchmarks": ["cli", "cuda", "report", "fit", "eager", "program", "memory", "onnx", "base"],
     "tests": ["cli", "microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "snapshot", "fit",
               "eager", "recover", "pt2", "names", "program", "libraries", "memory", "onnx", "base"],
 }

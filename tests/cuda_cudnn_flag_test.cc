@@ -32,6 +32,14 @@ bool Has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("--cudnn none: no convolution asks for a workspace, whatever comes with the command") {
+  const CommandResult none = Resnet({"--cudnn", "none", "--gpu", "rtx3060", "--gpu", "h100"});
+  CHECK(none.code == 0);
+  CHECK(none.out.find("convolutions ask cuDNN for no workspace") != std::string::npos);
+  CHECK(Resnet({"--gpu", "rtx3060"}).out.find("convolutions ask cuDNN for no workspace") ==
+        std::string::npos);
+}
+
 TEST_CASE("a folder without cuDNN is refused") {
   const TempFolder folder;
   const CommandResult result = Resnet({"--cudnn", folder.Path(".")});

@@ -150,9 +150,14 @@ TEST_CASE("an estimate for a named card has those of its framework's version") {
   CHECK(ShippedPlansText(SettingsOf(61, kOld)).empty());
 }
 
-TEST_CASE("nobody's card has none") {
+TEST_CASE("nobody's card has none, nor one without cuDNN") {
   TrainingSettings settings = SettingsOf(80, kNew);
   CHECK(WorkspaceBytes(Layer(ConvolutionPass::kForward, 4), settings) > 0);
+  for (const int capability : {80, 90}) {
+    settings = SettingsOf(capability, kNew);
+    settings.device.without_cudnn = true;  // --cudnn none
+    CHECK(WorkspaceBytes(Layer(ConvolutionPass::kForward, 4), settings) == 0);
+  }
   settings.device = DefaultDevice();
   CHECK(settings.device.compute_capability == 80);
   CHECK(WorkspaceBytes(Layer(ConvolutionPass::kForward, 4), settings) == 0);

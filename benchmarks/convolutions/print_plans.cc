@@ -39,7 +39,7 @@ PlannedWorkspaces Ask(Libraries& libraries, const std::vector<Convolution>& conv
   }
 }
 
-int Print(const Options& options) {
+int PrintPlans(const Options& options) {
   const DeviceProfile& device = options.request.targets.at(0).device;
   const auto libraries = OpenLibraries(PlacesOfEnvironment(options.cudnn));
   PlannedWorkspaces planned = Ask(*libraries, ConvolutionsIn(options.model), device);
@@ -55,4 +55,4 @@ int Print(const Options& options) {
 }  // namespace
 }  // namespace onnxfit
 
-int main(int argc, char** argv) { return onnxfit::RunPrinter(argc, argv, onnxfit::Print); }
+int main(int argc, char** argv) { return onnxfit::RunPrinter(argc, argv, onnxfit::PrintPlans); }

@@ -11,7 +11,7 @@ namespace {
 DeviceProfile A100() {
   DeviceProfile device = FindCard("a100-40gb")->device;
   device.name = "A100";
-  device.is_assumed = true;
+  device.without_cudnn = true;
   return device;
 }
 

@@ -48,7 +48,7 @@ struct DeviceProfile {
   int compute_capability = 0;   // times ten: 80 for 8.0; 0 where it is not NVIDIA's
   int64_t multiprocessors = 0;  // of AMD's: compute units
   int64_t threads_per_multiprocessor = 0;
-  bool is_assumed = false;  // nobody named it
+  bool without_cudnn = false;  // convolutions ask for no workspace; of a card that nobody named
   std::shared_ptr<const Calibration> calibration = {};  // what libraries asked for there, if known
 };
 
@@ -59,7 +59,7 @@ inline int MajorOf(const DeviceProfile& device) { return device.compute_capabili
 inline bool SameKernels(const DeviceProfile& a, const DeviceProfile& b) {
   return a.compute_capability == b.compute_capability && a.multiprocessors == b.multiprocessors &&
          a.threads_per_multiprocessor == b.threads_per_multiprocessor &&
-         a.is_assumed == b.is_assumed && a.calibration == b.calibration;
+         a.without_cudnn == b.without_cudnn && a.calibration == b.calibration;
 }
 
 // The card that answers assume where none is named: an A100.

@@ -131,7 +131,7 @@ constexpr int kMeasuredVersion = 91900;
 // What comes with the command of cards like that one; of a card that nobody named, nothing.
 std::optional<KnownLayer> FindShipped(const Convolution& convolution,
                                       const TrainingSettings& settings) {
-  if (settings.device.is_assumed) return std::nullopt;
+  if (settings.device.without_cudnn) return std::nullopt;
   const int cudnn = settings.framework.cudnn;
   const std::optional<KnownLayer> measured = FindLayer(convolution, settings.device);
   if (measured && cudnn >= kMeasuredVersion) return measured;
@@ -141,6 +141,7 @@ std::optional<KnownLayer> FindShipped(const Convolution& convolution,
 
 // Where it was not measured there.
 KnownLayer Guessed(const Convolution& convolution, const TrainingSettings& settings) {
+  if (settings.device.without_cudnn) return {};
   if (const auto shipped = FindShipped(convolution, settings)) return *shipped;
   return {.bytes = HasWorkspaceForm(settings.device) ? FormedWorkspaceBytes(convolution) : 0};
 }
@@ -218,7 +219,7 @@ int64_t WorkspaceBytes(const Program& program, const AtenCall& call, Convolution
 
 std::string ShippedPlansText(const TrainingSettings& settings) {
   const DeviceProfile& device = settings.device;
-  if (device.is_assumed) return "";
+  if (device.without_cudnn) return "";
   const std::string_view card = MeasuredLayersCard(device);
   if (!card.empty() && settings.framework.cudnn >= kMeasuredVersion) return std::string(card);
   const std::string planned = PlansText(device, settings.framework.cudnn);

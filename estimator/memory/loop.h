@@ -55,8 +55,8 @@ struct Loop {
 // before it left. O(events × log).
 Loop ReadLoop(const Trace& trace);
 
-// The most that is held at once in `loop`, in blocks of 512 bytes, without what may fail: no caching
-// allocator can do with less.  Throws Error where it needs more than 63 bits.  O(calls).
+// The most that is held at once in `loop`, in blocks of 512 bytes, without what may fail: no
+// caching allocator can do with less.  Throws Error where it needs more than 63 bits.  O(calls).
 int64_t PeakBlockBytes(const Loop& loop, std::span<const int64_t> bytes);
 
 // What each buffer asks for, by BufferId.

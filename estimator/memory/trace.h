@@ -41,7 +41,7 @@ struct Buffer {
   DType dtype = DType::kUndefined;
   Dims dims = {};
   StreamId stream = kMainStream;  // that it is allocated on
-  bool may_fail = false;  // its owner goes on without where it does not fit
+  bool may_fail = false;          // its owner goes on without where it does not fit
   // Nobody needs it: its owner asks for less where so much is not free, and for nothing at last.
   bool is_trial = false;
 };

@@ -88,7 +88,7 @@ class RunFlags(TypedDict, total=False):
     memory: Sizes
     reserve: Optional[Size]
     strict: bool
-    cudnn: Optional[str]  # a folder, or "auto"
+    cudnn: Optional[str]  # a folder, "auto" or "none"
     n: Optional[int]  # how many of the largest tensors
     verbose: bool
     ascii: bool
