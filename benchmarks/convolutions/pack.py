@@ -9,6 +9,7 @@ numbers are LEB128, all of it deflated by zlib.
 """
 
 import argparse
+import itertools
 import json
 import lzma
 import sys
@@ -17,9 +18,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOM = HERE.parent.parent / "estimator/eager"
-# What each is packed from, and which figures of a batch it has.
-FILES = {"cudnn_h200.bin": ("card_h200.json.xz", ["bytes"]),
-         "benchmark_h200.bin": ("benchmark_h200.json.xz", ["bytes", "tried"])}
+# What each is packed from, the last that has a call tells, and which figures of a batch it has.
+FILES = {"cudnn_h200.bin": (["card_h200.json.xz"], ["bytes"]),
+         "benchmark_h200.bin": (["tried_h200.json.xz", "benchmark_h200.json.xz"],
+                                ["bytes", "tried"])}
 PASSES = ["forward", "data_gradient", "weight_gradient"]
 DTYPES = ["float32", "bfloat16"]
 
@@ -38,18 +40,21 @@ def numbers(values):
 
 
 def key(row):
-    """As KeyOf of measured_layers.cc."""
+    """As LayerKey of layer_rows.h."""
     head = [PASSES.index(row["pass"]), DTYPES.index(row["dtype"]),
             int(row.get("channels_last", False)), int(row.get("transposed", False)), row["groups"]]
     return numbers([*head, *row["input"][1:], *row["weight"], *row["output"][1:], *row["stride"],
                     *row["padding"], *row["dilation"]])
 
 
-def packed(source, figures):
+def rows_in(source):
     with lzma.open(HERE / "data" / source, "rt") as file:
-        rows = json.load(file)["cards"][0]["convolutions"]
+        return json.load(file)["cards"][0]["convolutions"]
+
+
+def packed(sources, figures):
     layers = {}
-    for row in rows:
+    for row in itertools.chain.from_iterable(map(rows_in, sources)):
         layers.setdefault(key(row), {})[row["input"][0]] = [row[name] for name in figures]
     text = b"".join(number(len(name)) + name + number(len(batches))
                     + b"".join(numbers([size, *each]) for size, each in sorted(batches.items()))
@@ -62,13 +67,13 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    for name, (source, figures) in FILES.items():
-        data, path = packed(source, figures), ROOM / name
+    for name, (sources, figures) in FILES.items():
+        data, path = packed(sources, figures), ROOM / name
         if not args.check:
             path.write_bytes(data)
         # Streams of zlib's differ from version to version.
         elif zlib.decompress(path.read_bytes()) != zlib.decompress(data):
-            sys.exit(f"{name}: expected what pack.py makes of {source}")
+            sys.exit(f"{name}: expected what pack.py makes of {', '.join(sources)}")
 
 
 if __name__ == "__main__":
