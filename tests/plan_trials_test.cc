@@ -164,6 +164,13 @@ TEST_CASE("a trial that a cached block holds needs nothing of the card") {
   CHECK(trace.buffers[1].bytes == 100 * kMiB);
 }
 
+TEST_CASE("--cudnn none: no plans are tried") {
+  TrainingSettings settings = Benchmarked(kHopperCard);
+  CHECK(HasTrials(TraceOf(settings)));
+  settings.device.without_cudnn = true;
+  CHECK_FALSE(HasTrials(TraceOf(settings)));
+}
+
 TEST_CASE("no run fails by a trial") {
   const Trace trace = WithTrial();
   const CardRun played = RunOnCard(trace, 100 * kMiB);

@@ -189,7 +189,7 @@ namespace {
 // Of the plans that the version tries.
 std::optional<KnownLayer> FindTried(const Convolution& convolution,
                                     const TrainingSettings& settings) {
-  if (settings.framework.cudnn_v7) return std::nullopt;
+  if (settings.framework.cudnn_v7 || settings.device.without_cudnn) return std::nullopt;
   return FindBenchmarked(convolution, settings.device);
 }
 
