@@ -79,14 +79,14 @@ TEST_CASE("tables that end early or are damaged are an error") {
   CHECK_THROWS_AS(damaged.Find(Layer(ConvolutionPass::kForward, 7), 1), const Error&);
 }
 
-TEST_CASE("the newest version that is no newer comes first, then the others from the oldest") {
+TEST_CASE("the oldest version that is no older comes first, then the nearest") {
   const std::vector<PlannedCard> cards = {{86, 28, 93}, {80, 108, 91}, {86, 28, 91}, {86, 28, 95}};
   struct Row {
     int cudnn;
     std::vector<size_t> order;
   };
-  const Row rows[] = {{0, {2, 0, 3}},  {91, {2, 0, 3}}, {92, {2, 0, 3}},
-                      {94, {0, 2, 3}}, {95, {3, 0, 2}}, {99, {3, 0, 2}}};
+  const Row rows[] = {{0, {2, 0, 3}},  {91, {2, 0, 3}}, {92, {0, 3, 2}},
+                      {94, {3, 0, 2}}, {95, {3, 0, 2}}, {99, {3, 0, 2}}};
   for (const Row& row : rows) {
     CAPTURE(row.cudnn);
     CHECK(CardsLike(cards, {.compute_capability = 86}, row.cudnn) == row.order);
@@ -143,10 +143,12 @@ TEST_CASE("an estimate for a named card has those of its framework's version") {
   const Convolution gradient = Layer(ConvolutionPass::kDataGradient, 4);
   CHECK(WorkspaceBytes(gradient, SettingsOf(86, kOld)) == 409'856);
   CHECK(WorkspaceBytes(gradient, SettingsOf(86, kNew)) == 6'570'000);
-  CHECK(ShippedPlansText(SettingsOf(86, 90501)) == "cuDNN 9.1.0 on such a card");
+  CHECK(ShippedPlansText(SettingsOf(86, 8902)) == "cuDNN 9.1.0 on such a card");
+  CHECK(ShippedPlansText(SettingsOf(86, 91002)) == "cuDNN 9.19.0 on such a card");
   // Of Hopper's the new ones were measured.
   CHECK(ShippedPlansText(SettingsOf(90, kNew)) == "an H200 (cuDNN 9.19.0)");
   CHECK(ShippedPlansText(SettingsOf(90, kOld)) == "cuDNN 9.1.0 on such a card");
+  CHECK(ShippedPlansText(SettingsOf(90, 91002)) == "an H200 (cuDNN 9.19.0)");
   CHECK(ShippedPlansText(SettingsOf(61, kOld)).empty());
 }
 

@@ -1,5 +1,7 @@
 #include "estimator/eager/cudnn_workspaces.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
@@ -125,17 +127,23 @@ int64_t FormedWorkspaceBytes(const Convolution& c) {
 
 namespace {
 
-// The first cuDNN that was measured on a card (measured_layers.h).
+// Of the cuDNN that was measured on a card (measured_layers.h).
 constexpr int kMeasuredVersion = 91900;
+
+// Whether plans of another version are nearer to the framework's than what was measured.
+bool ArePlansNearer(const TrainingSettings& settings) {
+  const int planned = PlansVersion(settings.device, settings.framework.cudnn);
+  return settings.framework.cudnn <= planned && planned < kMeasuredVersion;
+}
 
 // What comes with the command of cards like that one; of a card that nobody named, nothing.
 std::optional<KnownLayer> FindShipped(const Convolution& convolution,
                                       const TrainingSettings& settings) {
   if (settings.device.without_cudnn) return std::nullopt;
-  const int cudnn = settings.framework.cudnn;
   const std::optional<KnownLayer> measured = FindLayer(convolution, settings.device);
-  if (measured && cudnn >= kMeasuredVersion) return measured;
-  const std::optional<KnownLayer> planned = FindPlanned(convolution, settings.device, cudnn);
+  if (measured && !ArePlansNearer(settings)) return measured;
+  const std::optional<KnownLayer> planned =
+      FindPlanned(convolution, settings.device, settings.framework.cudnn);
   return planned ? planned : measured;
 }
 
@@ -221,9 +229,11 @@ std::string ShippedPlansText(const TrainingSettings& settings) {
   const DeviceProfile& device = settings.device;
   if (device.without_cudnn) return "";
   const std::string_view card = MeasuredLayersCard(device);
-  if (!card.empty() && settings.framework.cudnn >= kMeasuredVersion) return std::string(card);
-  const std::string planned = PlansText(device, settings.framework.cudnn);
-  return planned.empty() ? std::string(card) : planned + " on such a card";
+  if (!card.empty() && !ArePlansNearer(settings)) return std::string(card);
+  const int version = PlansVersion(device, settings.framework.cudnn);
+  if (version == 0) return "";
+  return fmt::format("cuDNN {}.{}.{} on such a card", version / 10000, version / 100 % 100,
+                     version % 100);
 }
 
 int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings) {

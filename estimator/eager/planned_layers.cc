@@ -1,7 +1,5 @@
 #include "estimator/eager/planned_layers.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <mutex>
 #include <span>
@@ -34,10 +32,10 @@ const PlannedLayers& Shipped() {
 
 // Whether a table of version `a` is rather taken for `wanted` than one of `b`.
 bool IsNearer(int a, int b, int wanted) {
-  const bool is_a_newer = a > wanted;
-  const bool is_b_newer = b > wanted;
-  if (is_a_newer != is_b_newer) return is_b_newer;
-  return is_a_newer ? a < b : a > b;
+  const bool is_a_older = a < wanted;
+  const bool is_b_older = b < wanted;
+  if (is_a_older != is_b_older) return is_b_older;
+  return is_a_older ? a > b : a < b;
 }
 
 }  // namespace
@@ -140,11 +138,9 @@ std::optional<KnownLayer> FindPlanned(const Convolution& convolution, const Devi
   return std::nullopt;
 }
 
-std::string PlansText(const DeviceProfile& device, int cudnn) {
+int PlansVersion(const DeviceProfile& device, int cudnn) {
   const std::vector<size_t> like = CardsLike(Shipped().cards(), device, cudnn);
-  if (like.empty()) return "";
-  const int version = Shipped().cards()[like.front()].cudnn;
-  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return like.empty() ? 0 : Shipped().cards()[like.front()].cudnn;
 }
 
 }  // namespace onnxfit

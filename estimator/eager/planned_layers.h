@@ -53,8 +53,9 @@ class PlannedLayers {
   std::vector<std::unique_ptr<Table>> tables_;
 };
 
-// Which of `cards` tell of a card like `device` and that version, the best first: of the newest
-// that is no newer, else of the oldest; then the others of such cards from the newest.
+// Which of `cards` tell of a card like `device` and that version, the best first: of the oldest
+// version that is no older (9.8 and 9.10 plan as 9.19 does rather than as 9.1), then the others,
+// the nearest first.
 std::vector<size_t> CardsLike(const std::vector<PlannedCard>& cards, const DeviceProfile& device,
                               int cudnn);
 
@@ -63,7 +64,7 @@ std::vector<size_t> CardsLike(const std::vector<PlannedCard>& cards, const Devic
 std::optional<KnownLayer> FindPlanned(const Convolution& convolution, const DeviceProfile& device,
                                       int cudnn);
 
-// "cuDNN 9.1.0" of the table that is asked first; "" where there is none of such a card.
-std::string PlansText(const DeviceProfile& device, int cudnn);
+// Of the table that is asked first: 90100 is 9.1.0; 0 where there is none of such a card.
+int PlansVersion(const DeviceProfile& device, int cudnn);
 
 }  // namespace onnxfit
