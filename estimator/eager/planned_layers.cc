@@ -42,6 +42,8 @@ bool IsNearer(int a, int b, int wanted) {
 
 // Unpacked when it is first asked.
 struct PlannedLayers::Table {
+  explicit Table(std::string_view deflated) : packed(deflated) {}
+
   std::string_view packed;
   std::mutex mutex = {};  // of all that follows, until it is unpacked
   bool is_unpacked = false;
