@@ -88,14 +88,18 @@ const Row kRows[] = {
     {"ranks.strategy", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.ranks.strategy = Strategy::kDdp; }},
     {"channels_last", "lenet.onnxtxt", [](TrainingSettings& s) { s.channels_last = true; }},
+    {"device.without_cudnn", kBenchmarkedLayer,
+     [](TrainingSettings& s) { s.device.without_cudnn = false; }},
     {"cudnn_benchmark", kBenchmarkedLayer,
      [](TrainingSettings& s) {
        s.device.compute_capability = 90;
+       s.device.without_cudnn = false;
        s.cudnn_benchmark = true;
      }},
     {"trial_room_bytes", kBenchmarkedLayer,
      [](TrainingSettings& s) {
        s.device.compute_capability = 90;
+       s.device.without_cudnn = false;
        s.cudnn_benchmark = true;
        s.trial_room_bytes = 30 << 20;
      }},

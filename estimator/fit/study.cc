@@ -57,6 +57,7 @@ class Key {
     Add(device.compute_capability);
     Add(device.multiprocessors);
     Add(device.threads_per_multiprocessor);
+    Add(device.without_cudnn ? 1 : 0);
     Add(reinterpret_cast<uintptr_t>(device.calibration.get()));
   }
 
