@@ -8,23 +8,12 @@
 
 #include "estimator/base/error.h"
 #include "estimator/eager/cudnn_workspaces.h"
+#include "tests/resnet_layer.h"
 
 namespace onnxfit::measured_layers_test {
 namespace {
 
 const DeviceProfile kHopperCard = {.compute_capability = 90, .multiprocessors = 132};
-
-// As ResNets have it: 64 channels of 56 x 56, a window of 3 x 3.
-Convolution Layer(ConvolutionPass pass, int64_t batch) {
-  return {.pass = pass,
-          .dtype = DType::kFloat32,
-          .input = {batch, 64, 56, 56},
-          .weight = {64, 64, 3, 3},
-          .output = {batch, 64, 56, 56},
-          .stride = {1, 1},
-          .padding = {1, 1},
-          .dilation = {1, 1}};
-}
 
 constexpr int64_t kWeightBytes = 4 * 64 * 64 * 9;
 constexpr int64_t TensorBytes(int64_t batch) { return 4 * batch * 64 * 56 * 56; }
@@ -39,47 +28,48 @@ std::string RowOf(const Convolution& c, const std::string& batches) {
 }
 
 TEST_CASE("a row is found by all of a layer but its batch") {
-  const Convolution forward = Layer(ConvolutionPass::kForward, 4);
+  const Convolution forward = ResnetLayer(ConvolutionPass::kForward, 4);
   const MeasuredLayers layers(RowOf(forward, {2, 4, 100, 32, '\x80', 6}));
   REQUIRE(layers.size() == 1);
   CHECK(layers.Find(forward) == std::vector<MeasuredBatch>{{4, 100}, {32, 768}});
-  CHECK(layers.Find(Layer(ConvolutionPass::kForward, 7)).size() == 2);
-  CHECK(layers.Find(Layer(ConvolutionPass::kWeightGradient, 4)).empty());
+  CHECK(layers.Find(ResnetLayer(ConvolutionPass::kForward, 7)).size() == 2);
+  CHECK(layers.Find(ResnetLayer(ConvolutionPass::kWeightGradient, 4)).empty());
   Convolution strided = forward;
   strided.stride = {2, 2};
   CHECK(layers.Find(strided).empty());
 }
 
 TEST_CASE("rows that end early are an error") {
-  const std::string row = RowOf(Layer(ConvolutionPass::kForward, 4), {1, 4, 100});
+  const std::string row = RowOf(ResnetLayer(ConvolutionPass::kForward, 4), {1, 4, 100});
   CHECK_THROWS_AS(MeasuredLayers(row.substr(0, row.size() - 1)), const Error&);
   CHECK_THROWS_AS(MeasuredLayers(row.substr(0, 3)), const Error&);
 }
 
 TEST_CASE("a benchmarked row has what was tried, too") {
-  const Convolution forward = Layer(ConvolutionPass::kForward, 4);
+  const Convolution forward = ResnetLayer(ConvolutionPass::kForward, 4);
   const MeasuredLayers layers(RowOf(forward, {2, 4, 100, 101, 32, 102, 103}), true);
   CHECK(layers.Find(forward) == std::vector<MeasuredBatch>{{4, 100, 101}, {32, 102, 103}});
 }
 
 // What torch 2.11.0 with cuDNN 9.19.0 asked for on an H200, to the byte.
 TEST_CASE("an H200's are there") {
-  CHECK(FindLayer(Layer(ConvolutionPass::kForward, 32), kHopperCard) ==
+  CHECK(FindLayer(ResnetLayer(ConvolutionPass::kForward, 32), kHopperCard) ==
         KnownLayer{.bytes = TensorBytes(32) + kWeightBytes + 16, .is_very = true});
-  CHECK(FindLayer(Layer(ConvolutionPass::kWeightGradient, 4), kHopperCard) ==
+  CHECK(FindLayer(ResnetLayer(ConvolutionPass::kWeightGradient, 4), kHopperCard) ==
         KnownLayer{.bytes = 15'040'512, .is_very = true});
-  CHECK_FALSE(FindLayer(Layer(ConvolutionPass::kForward, 16), kHopperCard)->is_very);
+  CHECK_FALSE(FindLayer(ResnetLayer(ConvolutionPass::kForward, 16), kHopperCard)->is_very);
 }
 
 TEST_CASE("its benchmarked calls are there, at their own batch alone") {
-  CHECK(FindBenchmarked(Layer(ConvolutionPass::kForward, 32), kHopperCard) ==
+  CHECK(FindBenchmarked(ResnetLayer(ConvolutionPass::kForward, 32), kHopperCard) ==
         KnownLayer{51'527'827, 207'765'504, true});
-  CHECK_FALSE(FindBenchmarked(Layer(ConvolutionPass::kForward, 16), kHopperCard));
-  CHECK_FALSE(FindBenchmarked(Layer(ConvolutionPass::kForward, 32), {.compute_capability = 80}));
+  CHECK_FALSE(FindBenchmarked(ResnetLayer(ConvolutionPass::kForward, 16), kHopperCard));
+  CHECK_FALSE(
+      FindBenchmarked(ResnetLayer(ConvolutionPass::kForward, 32), {.compute_capability = 80}));
 }
 
 TEST_CASE("the form does not overrule them, a measurement on the card does") {
-  const Convolution forward = Layer(ConvolutionPass::kForward, 32);
+  const Convolution forward = ResnetLayer(ConvolutionPass::kForward, 32);
   CHECK(FormedWorkspaceBytes(forward) != TensorBytes(32) + kWeightBytes + 16);
   CHECK(WorkspaceBytes(forward, {.device = kHopperCard}) == TensorBytes(32) + kWeightBytes + 16);
   Calibration own;
@@ -90,7 +80,7 @@ TEST_CASE("the form does not overrule them, a measurement on the card does") {
 }
 
 TEST_CASE("cards unlike those that were measured have none") {
-  const Convolution forward = Layer(ConvolutionPass::kForward, 32);
+  const Convolution forward = ResnetLayer(ConvolutionPass::kForward, 32);
   CHECK_FALSE(FindLayer(forward, {.compute_capability = 80, .multiprocessors = 132}));
   CHECK(MeasuredLayersCard({.compute_capability = 80}).empty());
   // Of another size the library may choose other parts.
@@ -125,7 +115,7 @@ TEST_CASE("at another batch") {
   };
   for (const BatchRow& row : rows) {
     CAPTURE(std::string(row.name));
-    CHECK(AtBatch(Layer(ConvolutionPass::kForward, row.batch), row.measured) == row.bytes);
+    CHECK(AtBatch(ResnetLayer(ConvolutionPass::kForward, row.batch), row.measured) == row.bytes);
   }
 }
 

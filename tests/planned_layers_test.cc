@@ -11,24 +11,13 @@
 #include "estimator/base/framework.h"
 #include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/layer_rows.h"
+#include "tests/resnet_layer.h"
 
 namespace onnxfit::planned_layers_test {
 namespace {
 
 constexpr int kOld = 90100;
 constexpr int kNew = 91900;
-
-// As ResNets have it: 64 channels of 56 x 56, a window of 3 x 3.
-Convolution Layer(ConvolutionPass pass, int64_t batch) {
-  return {.pass = pass,
-          .dtype = DType::kFloat32,
-          .input = {batch, 64, 56, 56},
-          .weight = {64, 64, 3, 3},
-          .output = {batch, 64, 56, 56},
-          .stride = {1, 1},
-          .padding = {1, 1},
-          .dilation = {1, 1}};
-}
 
 // --- A text of its own ---------------------------------------------------------------------------
 
@@ -51,7 +40,7 @@ char SizeOf(const std::string& text) { return static_cast<char>(text.size()); }
 
 // Two tables, of 8.6 and 9.0, of one layer: 5 bytes at batch 4; none and 126 at 4 and 64.
 std::string TwoTables() {
-  const std::string key = LayerKey(Layer(ConvolutionPass::kForward, 1));
+  const std::string key = LayerKey(ResnetLayer(ConvolutionPass::kForward, 1));
   const std::string keys = Stored(SizeOf(key) + key);
   const std::string first = Stored(std::string{1, 1, 4, 0, 5});
   const std::string second = Stored(std::string{1, 2, 4, 64, 0, 0, 126});
@@ -63,11 +52,11 @@ TEST_CASE("a table has what was asked for") {
   const std::string text = TwoTables();
   const PlannedLayers layers(text);
   CHECK(layers.cards() == std::vector<PlannedCard>{{86, 28, 9}, {90, 100, 10}});
-  const Convolution forward = Layer(ConvolutionPass::kForward, 7);
+  const Convolution forward = ResnetLayer(ConvolutionPass::kForward, 7);
   CHECK(layers.Find(forward, 0) == std::vector<MeasuredBatch>{{.batch = 4, .bytes = 5}});
   CHECK(layers.Find(forward, 1) ==
         std::vector<MeasuredBatch>{{.batch = 4, .bytes = 0}, {.batch = 64, .bytes = 126}});
-  CHECK(layers.Find(Layer(ConvolutionPass::kWeightGradient, 7), 1).empty());
+  CHECK(layers.Find(ResnetLayer(ConvolutionPass::kWeightGradient, 7), 1).empty());
 }
 
 TEST_CASE("tables that end early or are damaged are an error") {
@@ -76,7 +65,7 @@ TEST_CASE("tables that end early or are damaged are an error") {
   CHECK_THROWS_AS(PlannedLayers(std::string_view(text).substr(0, 6)), const Error&);
   text.back() ^= 1;
   const PlannedLayers damaged(text);
-  CHECK_THROWS_AS(damaged.Find(Layer(ConvolutionPass::kForward, 7), 1), const Error&);
+  CHECK_THROWS_AS(damaged.Find(ResnetLayer(ConvolutionPass::kForward, 7), 1), const Error&);
 }
 
 TEST_CASE("the oldest version that is no older comes first, then the nearest") {
@@ -113,8 +102,8 @@ TEST_CASE("cuDNN's plans are there by card and version") {
   for (const PlanRow& row : kRows) {
     CAPTURE(row.compute_capability);
     CAPTURE(row.cudnn);
-    const auto found =
-        FindPlanned(Layer(row.pass, 4), {.compute_capability = row.compute_capability}, row.cudnn);
+    const auto found = FindPlanned(ResnetLayer(row.pass, 4),
+                                   {.compute_capability = row.compute_capability}, row.cudnn);
     REQUIRE(found);
     CHECK(found->bytes == row.bytes);
   }
@@ -123,13 +112,14 @@ TEST_CASE("cuDNN's plans are there by card and version") {
 TEST_CASE("an answer is of that very convolution on a card as large, at that batch") {
   const DeviceProfile card = {.compute_capability = 86, .multiprocessors = 28};
   const DeviceProfile larger = {.compute_capability = 86, .multiprocessors = 82};
-  CHECK(FindPlanned(Layer(ConvolutionPass::kForward, 4), card, kNew)->is_very);
-  CHECK_FALSE(FindPlanned(Layer(ConvolutionPass::kForward, 5), card, kNew)->is_very);
-  CHECK_FALSE(FindPlanned(Layer(ConvolutionPass::kForward, 4), larger, kNew)->is_very);
-  Convolution exact = Layer(ConvolutionPass::kForward, 4);
+  CHECK(FindPlanned(ResnetLayer(ConvolutionPass::kForward, 4), card, kNew)->is_very);
+  CHECK_FALSE(FindPlanned(ResnetLayer(ConvolutionPass::kForward, 5), card, kNew)->is_very);
+  CHECK_FALSE(FindPlanned(ResnetLayer(ConvolutionPass::kForward, 4), larger, kNew)->is_very);
+  Convolution exact = ResnetLayer(ConvolutionPass::kForward, 4);
   exact.dtype = DType::kFloat64;
   CHECK_FALSE(FindPlanned(exact, card, kNew));
-  CHECK_FALSE(FindPlanned(Layer(ConvolutionPass::kForward, 4), {.compute_capability = 61}, kNew));
+  CHECK_FALSE(
+      FindPlanned(ResnetLayer(ConvolutionPass::kForward, 4), {.compute_capability = 61}, kNew));
 }
 
 TrainingSettings SettingsOf(int compute_capability, int cudnn) {
@@ -140,7 +130,7 @@ TrainingSettings SettingsOf(int compute_capability, int cudnn) {
 }
 
 TEST_CASE("an estimate for a named card has those of its framework's version") {
-  const Convolution gradient = Layer(ConvolutionPass::kDataGradient, 4);
+  const Convolution gradient = ResnetLayer(ConvolutionPass::kDataGradient, 4);
   CHECK(WorkspaceBytes(gradient, SettingsOf(86, kOld)) == 409'856);
   CHECK(WorkspaceBytes(gradient, SettingsOf(86, kNew)) == 6'570'000);
   CHECK(ShippedPlansText(SettingsOf(86, 8902)) == "cuDNN 9.1.0 on such a card");
@@ -154,15 +144,15 @@ TEST_CASE("an estimate for a named card has those of its framework's version") {
 
 TEST_CASE("nobody's card has none, nor one without cuDNN") {
   TrainingSettings settings = SettingsOf(80, kNew);
-  CHECK(WorkspaceBytes(Layer(ConvolutionPass::kForward, 4), settings) > 0);
+  CHECK(WorkspaceBytes(ResnetLayer(ConvolutionPass::kForward, 4), settings) > 0);
   for (const int capability : {80, 90}) {
     settings = SettingsOf(capability, kNew);
     settings.device.without_cudnn = true;  // --cudnn none
-    CHECK(WorkspaceBytes(Layer(ConvolutionPass::kForward, 4), settings) == 0);
+    CHECK(WorkspaceBytes(ResnetLayer(ConvolutionPass::kForward, 4), settings) == 0);
   }
   settings.device = DefaultDevice();
   CHECK(settings.device.compute_capability == 80);
-  CHECK(WorkspaceBytes(Layer(ConvolutionPass::kForward, 4), settings) == 0);
+  CHECK(WorkspaceBytes(ResnetLayer(ConvolutionPass::kForward, 4), settings) == 0);
   CHECK(ShippedPlansText(settings).empty());
 }
 

@@ -8,13 +8,11 @@ figure, or as much a sample where that is more.  Right is to CLOSE bytes, `off` 
 many or too few and `low` those that are too few, of all.
 """
 
-import json
-import lzma
 from collections import defaultdict
 from math import prod
 
-from compare import CLOSE, HERE, kind_of
-from pack import key
+from compare import CLOSE, kind_of
+from pack import key, rows_in
 
 COPIED = 600  # as kMostBesideCopies of measured_layers.cc
 
@@ -57,11 +55,6 @@ def at_most(row, batch, figure):
 
 # --- Tables ------------------------------------------------------------------------------------
 
-def rows_of(name):
-    with lzma.open(HERE / f"data/{name}_h200.json.xz", "rt") as file:
-        return json.load(file)["cards"][0]["convolutions"]
-
-
 def from_other_batches(rows, figure, rule):
     """Pairs: what the rule says, what it is."""
     layers = defaultdict(list)
@@ -73,7 +66,7 @@ def from_other_batches(rows, figure, rule):
 
 
 def without(rows):
-    asked = {(key(row), row["input"][0]): row["bytes"] for row in rows_of("card")}
+    asked = {(key(row), row["input"][0]): row["bytes"] for row in rows_in("card_h200.json.xz")}
     return [(asked[key(row), row["input"][0]], row["bytes"]) for row in rows]
 
 
@@ -110,6 +103,6 @@ def show_sizes(rows):
 
 
 if __name__ == "__main__":
-    measured = rows_of("benchmark")
+    measured = rows_in("benchmark_h200.json.xz")
     show(measured)
     show_sizes(measured)

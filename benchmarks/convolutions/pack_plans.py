@@ -10,6 +10,7 @@ capability and version are one table; where two have the same call, the last by 
 
 import argparse
 import collections
+import itertools
 import json
 import lzma
 import sys
@@ -97,17 +98,14 @@ def numbers_of(data):
             shift += 7
             if byte < 128:
                 break
-        yield value, at
+        yield value
 
 
 def show(data):
     numbers = numbers_of(data)
 
-    def take():
-        return next(numbers)[0]
-
-    for _ in range(take()):
-        capability, multiprocessors, version, size = (take() for _ in range(4))
+    for _ in range(next(numbers)):
+        capability, multiprocessors, version, size = itertools.islice(numbers, 4)
         print(f"{capability / 10:.1f}, {multiprocessors:3} multiprocessors, cuDNN {version}: "
               f"{size:,} bytes")
 

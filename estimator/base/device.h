@@ -97,6 +97,9 @@ struct DetectedGpu {
 // "13.0" of 13000, as CUDA counts its versions.
 std::string CudaVersionText(int version);
 
+// "9.19.0" of 91900, as cuDNN 9 counts its own.
+std::string CudnnVersionText(int version);
+
 // What a search found.
 struct GpuSearch {
   std::vector<DetectedGpu> gpus = {};

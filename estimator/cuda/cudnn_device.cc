@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "estimator/base/device.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -119,10 +120,7 @@ size_t FirstVersion(const DescribedCard& card) {
 // but limits of cards before Volta are not in the table below.
 int LeastCapability(size_t cuda_version) { return cuda_version >= 13000 ? 75 : 70; }
 
-// 91900 is "9.19.0".
-std::string VersionText(size_t version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
+std::string VersionText(size_t version) { return CudnnVersionText(static_cast<int>(version)); }
 
 // CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
 struct Limits {

@@ -31,12 +31,10 @@ std::string CublasLtVersion(const SharedLibrary& library) {
   return PropertyVersion(library, "cublasLtGetProperty");
 }
 
-// 91900 is "9.19.0".
 std::string CudnnVersion(const SharedLibrary& library) {
   size_t (*version)() = nullptr;
   library.Load("cudnnGetVersion", version);
-  const size_t number = version();
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  return CudnnVersionText(static_cast<int>(version()));
 }
 
 // The CUDA that cuDNN was built with: 12 or 13.

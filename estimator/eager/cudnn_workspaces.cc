@@ -169,11 +169,6 @@ std::optional<int64_t> FindMeasured(const Convolution& convolution, const Device
   return FindWorkspace(*device.calibration, convolution);
 }
 
-bool IsKnown(const std::optional<Convolution>& convolution, const TrainingSettings& settings) {
-  if (!convolution) return false;
-  return FindMeasured(*convolution, settings.device) || Guessed(*convolution, settings).is_very;
-}
-
 void Count(const std::optional<Convolution>& convolution, const TrainingSettings& settings,
            MeasuredConvolutions& count) {
   ++count.all;
@@ -232,8 +227,7 @@ std::string ShippedPlansText(const TrainingSettings& settings) {
   if (!card.empty() && !ArePlansNearer(settings)) return std::string(card);
   const int version = PlansVersion(device, settings.framework.cudnn);
   if (version == 0) return "";
-  return fmt::format("cuDNN {}.{}.{} on such a card", version / 10000, version / 100 % 100,
-                     version % 100);
+  return fmt::format("cuDNN {} on such a card", CudnnVersionText(version));
 }
 
 int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings) {
@@ -243,9 +237,9 @@ int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& 
     const AtenCall& call = program.calls[i];
     for (const ConvolutionPass pass : passes[i]) {
       const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
-      if (IsKnown(convolution, settings)) continue;
-      const int64_t guessed = convolution ? Guessed(*convolution, settings).bytes : 0;
-      most = std::max(most, CopiedBytes(program, call) - guessed);
+      if (convolution && FindMeasured(*convolution, settings.device)) continue;
+      const KnownLayer guessed = convolution ? Guessed(*convolution, settings) : KnownLayer{};
+      if (!guessed.is_very) most = std::max(most, CopiedBytes(program, call) - guessed.bytes);
     }
   }
   return most;

@@ -51,10 +51,8 @@ std::string MeasuredText(const MeasuredConvolutions& convolutions, const Estimat
 
 // " (pytorch-2.6 brings 9.1.0)"; "" where it brings that very one, or none is known.
 std::string OtherVersionText(const FrameworkProfile& framework, std::string_view asked) {
-  const int brought = framework.cudnn;  // 90100
-  const std::string version =
-      fmt::format("{}.{}.{}", brought / 10000, brought / 100 % 100, brought % 100);
-  if (brought == 0 || version == asked) return "";
+  const std::string version = CudnnVersionText(framework.cudnn);
+  if (framework.cudnn == 0 || version == asked) return "";
   return fmt::format(" ({} brings {})", framework.name, version);
 }
 
