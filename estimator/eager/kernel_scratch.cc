@@ -129,15 +129,6 @@ SumScratch ScratchOfChannels(int64_t rows, int64_t channels, int64_t sums,
           .semaphore_bytes = 4 * DivideUp(channels, width)};
 }
 
-void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device,
-                 LabelId label) {
-  const SumScratch scratch = ScratchOf(sum, device);
-  if (scratch.partial_bytes == 0) return;
-  const TensorId partial = machine.New({DType::kUint8, {scratch.partial_bytes}}, label);
-  machine.Release(machine.New({DType::kUint8, {scratch.semaphore_bytes}}, label));
-  machine.Release(partial);
-}
-
 // --- Sorts ---------------------------------------------------------------------
 
 namespace {

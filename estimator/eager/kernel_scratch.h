@@ -6,7 +6,6 @@
 #include "estimator/base/device.h"
 #include "estimator/base/framework.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/eager/machine.h"
 
 namespace onnxfit {
 
@@ -48,9 +47,6 @@ SumScratch ScratchOfChannels(int64_t rows, int64_t channels, int64_t sums,
 inline TensorType ScratchBytes(int64_t count) {
   return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};
 }
-
-// Both, allocated and freed on the machine.
-void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device, LabelId label);
 
 // --- Sorts ---------------------------------------------------------------------
 

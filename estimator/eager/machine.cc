@@ -254,6 +254,15 @@ void Machine::SweepNode() {
   }
 }
 
+void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device,
+                 LabelId label) {
+  const SumScratch scratch = ScratchOf(sum, device);
+  if (scratch.partial_bytes == 0) return;
+  const TensorId partial = machine.New({DType::kUint8, {scratch.partial_bytes}}, label);
+  machine.Release(machine.New({DType::kUint8, {scratch.semaphore_bytes}}, label));
+  machine.Release(partial);
+}
+
 // --- Who holds what ------------------------------------------------------------
 
 void HolderLog::Begin(int32_t key, Holder holder) {

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/holders.h"
+#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/op_rule.h"
 #include "estimator/memory/trace.h"
 
@@ -179,5 +181,8 @@ class Machine {
   std::vector<GradNodeId> dead_nodes_;
   int64_t next_sequence_ = 0;
 };
+
+// What a sum takes beside its result (ScratchOf), allocated and freed.
+void PassScratch(Machine& machine, const SumShape& sum, const DeviceProfile& device, LabelId label);
 
 }  // namespace onnxfit
