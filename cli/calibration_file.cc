@@ -15,8 +15,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/cuda/libraries.h"
-#include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/fit/predict.h"
+#include "estimator/operators/cudnn_convolutions.h"
 #include "estimator/report/calibration_json.h"
 
 namespace onnxfit {

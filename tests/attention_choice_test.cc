@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/eager/attention_kernels.h"
+#include "estimator/operators/attention_kernels.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::attention_choice_test {

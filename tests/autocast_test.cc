@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/eager/dispatch.h"
+#include "estimator/operators/dispatch.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::autocast_test {

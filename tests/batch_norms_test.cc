@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "estimator/eager/dispatch.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/operators/dispatch.h"
 #include "estimator/recover/roles.h"
 #include "tests/paths.h"
 #include "tests/trace_helpers.h"

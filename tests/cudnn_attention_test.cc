@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "estimator/base/framework.h"
-#include "estimator/eager/attention_kernels.h"
+#include "estimator/operators/attention_kernels.h"
 #include "tests/paths.h"
 
 namespace onnxfit::cudnn_attention_test {

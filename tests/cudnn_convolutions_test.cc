@@ -1,10 +1,10 @@
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/operators/cudnn_convolutions.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "estimator/eager/cudnn_workspaces.h"
-#include "estimator/eager/dispatch.h"
+#include "estimator/operators/dispatch.h"
 #include "tests/measured_card.h"
 #include "tests/trace_helpers.h"
 

@@ -8,7 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::data_parallel_test {

@@ -1,7 +1,7 @@
 // What torch 2.11 allocates for operators whose input is not contiguous, in bytes and in order: in
 // forward, in backward of a contiguous gradient, and of one that lies as the input does.  Recorded
 // events.
-#include "estimator/eager/layouts.h"
+#include "estimator/operators/layouts.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "estimator/base/error.h"
-#include "estimator/eager/dispatch.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/operators/dispatch.h"
 #include "tests/pt2_helpers.h"
 #include "tests/trace_helpers.h"
 

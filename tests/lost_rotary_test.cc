@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/eager/dispatch.h"
+#include "estimator/operators/dispatch.h"
 #include "estimator/recover/lost_calls.h"
 #include "tests/trace_helpers.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "estimator/eager/op_rule.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/operators/op_rule.h"
 #include "estimator/program/like.h"
 #include "tests/fx_text.h"
 #include "tests/paths.h"

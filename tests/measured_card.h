@@ -8,8 +8,8 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/cards.h"
-#include "estimator/eager/cudnn_convolutions.h"
 #include "estimator/fit/predict.h"
+#include "estimator/operators/cudnn_convolutions.h"
 
 namespace onnxfit {
 

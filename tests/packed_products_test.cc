@@ -1,5 +1,5 @@
 // Which kernel bitsandbytes multiplies weights of 4 bits by.
-#include "estimator/eager/packed_products.h"
+#include "estimator/operators/packed_products.h"
 
 #include <doctest/doctest.h>
 

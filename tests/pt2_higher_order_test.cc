@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "estimator/base/error.h"
-#include "estimator/eager/dispatch.h"
 #include "estimator/fit/predict.h"
+#include "estimator/operators/dispatch.h"
 #include "estimator/program/loss.h"
 #include "tests/pt2_helpers.h"
 

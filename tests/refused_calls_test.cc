@@ -1,7 +1,7 @@
 // Calls that PyTorch ends with an error in some types.
 #include <doctest/doctest.h>
 
-#include "estimator/eager/dispatch.h"
+#include "estimator/operators/dispatch.h"
 
 namespace onnxfit::refused_calls_test {
 namespace {

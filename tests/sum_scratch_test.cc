@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "estimator/eager/kernel_scratch.h"
+#include "estimator/operators/kernel_scratch.h"
 
 namespace onnxfit::sum_scratch_test {
 namespace {

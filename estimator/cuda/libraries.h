@@ -2,7 +2,7 @@
 // cuDNN, opened at run time from where PyTorch has them.  No CUDA in this header.
 //
 // Attention is not asked for: its workspaces follow closed forms
-// (estimator/eager/attention_kernels.h).
+// (estimator/operators/attention_kernels.h).
 #pragma once
 
 #include <memory>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "estimator/eager/autograd.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -12,7 +12,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/eager/machine.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/op_rule.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

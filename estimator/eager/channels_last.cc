@@ -1,7 +1,7 @@
 #include "estimator/eager/channels_last.h"
 
 #include "estimator/base/index.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/op_rule.h"
 #include "estimator/eager/partition.h"
+#include "estimator/operators/op_rule.h"
 #include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {

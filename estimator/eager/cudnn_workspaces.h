@@ -12,7 +12,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/operators/cudnn_convolutions.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -9,7 +9,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/shards.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 #include "estimator/program/checkpointed_spans.h"
 
 namespace onnxfit {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/eager/op_rule.h"
 #include "estimator/memory/trace.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 

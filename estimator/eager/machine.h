@@ -12,9 +12,9 @@
 #include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
 #include "estimator/eager/holders.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/op_rule.h"
 #include "estimator/memory/trace.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 

@@ -14,11 +14,11 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/kernel_scratch.h"
 #include "estimator/eager/muon_batches.h"
 #include "estimator/eager/optimizer_rows.h"
-#include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/strides.h"
 #include "estimator/program/hidden_matrices.h"
 #include "estimator/program/parameter_groups.h"
 

@@ -9,7 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/min_cut.h"
 #include "estimator/eager/channels_last.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 namespace {

@@ -9,7 +9,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

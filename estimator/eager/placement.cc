@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "estimator/eager/forward.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 

@@ -8,7 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/eager/cusolver_workspaces.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -6,7 +6,7 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/fully_sharded.h"
 #include "estimator/eager/shards.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

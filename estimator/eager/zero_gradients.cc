@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/kernel_scratch.h"
+#include "estimator/operators/kernel_scratch.h"
 
 namespace onnxfit {
 

@@ -11,9 +11,9 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/dispatch.h"
 #include "estimator/memory/plan_trials.h"
 #include "estimator/memory/timeline.h"
+#include "estimator/operators/dispatch.h"
 #include "estimator/program/stages.h"
 
 namespace onnxfit {

@@ -1,5 +1,5 @@
-// What ATen calls take: the one place that checks what rules (eager/ops_*.cc), and what takes calls
-// apart, rest on.
+// What ATen calls take: the one place that checks what rules (operators/ops_*.cc), and what takes
+// calls apart, rest on.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace onnxfit {
 
 struct LikeRow {
   std::string_view op;    // ATen's name
-  std::string_view like;  // the operator that has rows of its own (eager/ops_*.cc)
+  std::string_view like;  // the operator that has rows of its own (operators/ops_*.cc)
 };
 
 // Every row.

@@ -22,7 +22,7 @@ inline constexpr NameId kNoName = -1;  // an argument that is absent, a host num
 
 struct ProgramValue {
   std::string name;
-  StridedType type;  // without strides before Dispatch (eager/dispatch.h)
+  StridedType type;  // without strides before Dispatch (operators/dispatch.h)
 };
 
 // A value that a forward's name holds until the module call of this level has returned; the depth

@@ -14,7 +14,7 @@ inline constexpr std::string_view kAtenNamespace = "torch.ops.aten.";
 
 struct CallRow {
   std::string_view target;  // "conv2d.default", of the namespace aten
-  std::string_view op;      // a row of the operator table (eager/op_rule.h)
+  std::string_view op;      // a row of the operator table (operators/op_rule.h)
   void (*write)(CallWriter&, const Call&, std::string_view op);
 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "estimator/base/tensor_type.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 

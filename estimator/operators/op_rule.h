@@ -303,7 +303,7 @@ bool HasOpRule(std::string_view name);
 // Every row, by family: what the files ops_FAMILY.cc hold.
 std::span<const std::span<const OpRule>> AllOpRules();
 
-// --- The families of the operator table; internal to the room eager/ -----------
+// --- The families of the operator table, and what their rows are made of ------
 
 // A new operator is one row in the file of its family and one line in tests/op_rule_test.cc.
 

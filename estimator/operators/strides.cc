@@ -1,4 +1,4 @@
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 #include <algorithm>
 #include <iterator>

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <optional>
 
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

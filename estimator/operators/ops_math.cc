@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

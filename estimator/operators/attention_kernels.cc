@@ -1,4 +1,4 @@
-#include "estimator/eager/attention_kernels.h"
+#include "estimator/operators/attention_kernels.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/op_rule.h"
 
 #include <unordered_map>
 #include <vector>

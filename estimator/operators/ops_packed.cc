@@ -1,11 +1,11 @@
 // Products by weights that bitsandbytes 0.50.2 has packed.
 #include <algorithm>
 
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/packed_products.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/packed_products.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

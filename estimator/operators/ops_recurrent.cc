@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
-#include "estimator/eager/cudnn_recurrent.h"
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/cudnn_recurrent.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/eager/layouts.h"
+#include "estimator/operators/layouts.h"
 
 namespace onnxfit {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
-#include "estimator/eager/attention_kernels.h"
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/attention_kernels.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

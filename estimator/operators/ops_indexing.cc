@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "estimator/base/strided_loops.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 #include "estimator/program/call_operands.h"
 
 namespace onnxfit {

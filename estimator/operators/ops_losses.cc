@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "estimator/base/strided_loops.h"
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/eager/cudnn_recurrent.h"
+#include "estimator/operators/cudnn_recurrent.h"
 
 #include <algorithm>
 #include <initializer_list>

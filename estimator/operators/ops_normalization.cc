@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/eager/kernel_scratch.h"
+#include "estimator/operators/kernel_scratch.h"
 
 #include <algorithm>
 #include <bit>

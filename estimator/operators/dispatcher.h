@@ -1,5 +1,5 @@
 // What functions in rows use that take a call apart (OpRule::take_apart), and calls that several of
-// them take apart.  Internal to the room eager/.
+// them take apart.  Internal to the room operators/.
 #pragma once
 
 #include <set>
@@ -10,7 +10,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/op_rule.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -7,7 +7,7 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

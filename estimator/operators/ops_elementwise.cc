@@ -4,10 +4,10 @@
 // input then saves a clone (torch 2.11 events: relu6_, silu_, hardswish_, mish_).
 // Autocast: the lists of aten/src/ATen/autocast_mode.h, pytorch v2.6.0.
 #include "estimator/base/bytes.h"
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 namespace {

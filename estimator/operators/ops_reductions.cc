@@ -2,10 +2,10 @@
 // torch 2.11.
 #include <algorithm>
 
-#include "estimator/eager/kernel_scratch.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/kernel_scratch.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 

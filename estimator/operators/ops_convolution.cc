@@ -1,9 +1,9 @@
 // Convolutions: what PyTorch makes contiguous for the kernel that it takes.  Sources: _convolution
 // and convolution_backward of aten/src/ATen/native/Convolution.cpp, native/cudnn/ConvShared.cpp,
 // native/cuda/DepthwiseConv2d.cu, pytorch v2.11.0; orders as recorded on an H200.
-#include "estimator/eager/cudnn_convolutions.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/cudnn_convolutions.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 namespace {

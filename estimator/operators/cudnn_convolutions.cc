@@ -1,13 +1,13 @@
 // Which backend PyTorch takes: _select_conv_backend and use_cudnn_depthwise in
 // aten/src/ATen/native/Convolution.cpp, pytorch v2.6.0.
-#include "estimator/eager/cudnn_convolutions.h"
+#include "estimator/operators/cudnn_convolutions.h"
 
 #include <algorithm>
 #include <set>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/op_rule.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/op_rule.h"
+#include "estimator/operators/strides.h"
 #include "estimator/program/call_operands.h"
 
 namespace onnxfit {

@@ -1,4 +1,4 @@
-#include "estimator/eager/packed_products.h"
+#include "estimator/operators/packed_products.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/dispatch.h"
+#include "estimator/operators/dispatch.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "estimator/base/error.h"
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/strides.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/strides.h"
 #include "estimator/program/given_casts.h"
 #include "estimator/program/sharded_modules.h"
 #include "estimator/program/ties.h"

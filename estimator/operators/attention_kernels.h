@@ -7,7 +7,7 @@
 
 #include "estimator/base/device.h"
 #include "estimator/base/framework.h"
-#include "estimator/eager/strides.h"
+#include "estimator/operators/strides.h"
 
 namespace onnxfit {
 

@@ -5,9 +5,9 @@
 // likes; orders from recorded events, torch 2.11 (values before their places).
 #include <algorithm>
 
-#include "estimator/eager/dispatcher.h"
-#include "estimator/eager/layouts.h"
-#include "estimator/eager/op_rule.h"
+#include "estimator/operators/dispatcher.h"
+#include "estimator/operators/layouts.h"
+#include "estimator/operators/op_rule.h"
 
 namespace onnxfit {
 namespace {
