@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/operators/dispatch.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 #include "tests/measured_card.h"
 #include "tests/trace_helpers.h"
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 #include <doctest/doctest.h>
 

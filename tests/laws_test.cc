@@ -15,11 +15,11 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
-#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/program/linear_layers.h"
 #include "estimator/report/estimate.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 #include "tests/measured_card.h"
 #include "tests/paths.h"
 #include "tests/slow_allocator.h"

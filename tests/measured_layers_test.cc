@@ -1,4 +1,4 @@
-#include "estimator/eager/measured_layers.h"
+#include "estimator/workspaces/measured_layers.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/error.h"
-#include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 #include "tests/resnet_layer.h"
 
 namespace onnxfit::measured_layers_test {

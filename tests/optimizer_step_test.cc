@@ -11,10 +11,10 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/cusolver_workspaces.h"
 #include "estimator/eager/muon_batches.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/program/hidden_matrices.h"
+#include "estimator/workspaces/cusolver_workspaces.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::optimizer_step_test {

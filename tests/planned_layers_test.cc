@@ -1,4 +1,4 @@
-#include "estimator/eager/planned_layers.h"
+#include "estimator/workspaces/planned_layers.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/framework.h"
-#include "estimator/eager/cudnn_workspaces.h"
-#include "estimator/eager/layer_rows.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
+#include "estimator/workspaces/layer_rows.h"
 #include "tests/resnet_layer.h"
 
 namespace onnxfit::planned_layers_test {

@@ -17,7 +17,7 @@ import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOM = HERE.parent.parent / "estimator/eager"
+ROOM = HERE.parent.parent / "estimator/workspaces"
 # What each is packed from, the last that has a call tells, and which figures of a batch it has.
 FILES = {"cudnn_h200.bin": (["card_h200.json.xz"], ["bytes"]),
          "benchmark_h200.bin": (["tried_h200.json.xz", "benchmark_h200.json.xz"],

@@ -1,7 +1,7 @@
 """What cuDNN plans for layers on cards of several kinds, as the command has it with it.
 
     pack_plans.py calls.json --batches 1 4 16 64 256   # the layers of data/card_h200.json.xz
-    pack_plans.py FOLDER                               # writes estimator/eager/cudnn_plans.bin
+    pack_plans.py FOLDER                               # writes estimator/workspaces/cudnn_plans.bin
     pack_plans.py                                      # says what that has
 
 FOLDER has what print_plans answered for those calls, as NAME.json or NAME.json.xz.  Files of the same
@@ -20,7 +20,7 @@ from pathlib import Path
 import pack
 
 HERE = Path(__file__).resolve().parent
-PACKED = pack.HERE.parent.parent / "estimator/eager/cudnn_plans.bin"
+PACKED = pack.HERE.parent.parent / "estimator/workspaces/cudnn_plans.bin"
 
 
 # --- Questions -----------------------------------------------------------------------------------

@@ -16,8 +16,8 @@
 #include "benchmarks/accuracy/printer.h"
 #include "cli/calibration_file.h"
 #include "estimator/base/error.h"
-#include "estimator/eager/cudnn_workspaces.h"
-#include "estimator/eager/measured_layers.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
+#include "estimator/workspaces/measured_layers.h"
 
 namespace onnxfit {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "estimator/eager/cusolver_workspaces.h"
+#include "estimator/workspaces/cusolver_workspaces.h"
 
 namespace onnxfit {
 namespace {

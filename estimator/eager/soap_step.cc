@@ -7,8 +7,8 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
-#include "estimator/eager/cusolver_workspaces.h"
 #include "estimator/operators/strides.h"
+#include "estimator/workspaces/cusolver_workspaces.h"
 
 namespace onnxfit {
 namespace {

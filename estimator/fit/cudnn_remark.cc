@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "estimator/base/calibration.h"
-#include "estimator/eager/cudnn_workspaces.h"
-#include "estimator/eager/measured_layers.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
+#include "estimator/workspaces/measured_layers.h"
 
 namespace onnxfit {
 namespace {

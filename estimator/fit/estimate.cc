@@ -13,12 +13,12 @@
 #include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/remarks.h"
 #include "estimator/memory/plan_trials.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {
 namespace {

@@ -11,7 +11,6 @@
 #include "estimator/base/error.h"
 #include "estimator/base/settings.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/fit/module_sums.h"
 #include "estimator/fit/places.h"
 #include "estimator/fit/study.h"
@@ -23,6 +22,7 @@
 #include "estimator/memory/timeline.h"
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {
 

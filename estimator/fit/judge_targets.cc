@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "estimator/base/missing_bytes.h"
-#include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {
 namespace {

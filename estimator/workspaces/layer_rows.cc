@@ -1,4 +1,4 @@
-#include "estimator/eager/layer_rows.h"
+#include "estimator/workspaces/layer_rows.h"
 
 #include <span>
 #include <vector>

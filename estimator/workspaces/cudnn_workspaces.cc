@@ -1,4 +1,4 @@
-#include "estimator/eager/cudnn_workspaces.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/measured_layers.h"
-#include "estimator/eager/planned_layers.h"
+#include "estimator/workspaces/measured_layers.h"
+#include "estimator/workspaces/planned_layers.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/cusolver_workspaces.h"
+#include "estimator/workspaces/cusolver_workspaces.h"
 
 #include <algorithm>
 

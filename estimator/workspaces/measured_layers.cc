@@ -1,4 +1,4 @@
-#include "estimator/eager/measured_layers.h"
+#include "estimator/workspaces/measured_layers.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/inflate.h"
 #include "estimator/base/tensor_type.h"
-#include "estimator/eager/cudnn_workspaces.h"
-#include "estimator/eager/layer_rows.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
+#include "estimator/workspaces/layer_rows.h"
 
 namespace onnxfit {
 

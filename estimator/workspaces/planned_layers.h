@@ -13,7 +13,7 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
-#include "estimator/eager/measured_layers.h"
+#include "estimator/workspaces/measured_layers.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/planned_layers.h"
+#include "estimator/workspaces/planned_layers.h"
 
 #include <algorithm>
 #include <mutex>
@@ -7,7 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/inflate.h"
-#include "estimator/eager/layer_rows.h"
+#include "estimator/workspaces/layer_rows.h"
 
 namespace onnxfit {
 
