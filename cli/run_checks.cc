@@ -12,11 +12,11 @@
 #include "cli/options.h"
 #include "cli/version_checks.h"
 #include "estimator/base/error.h"
-#include "estimator/eager/evaluation.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/tensor_parallel.h"
+#include "estimator/training/evaluation.h"
 
 namespace onnxfit {
 namespace {

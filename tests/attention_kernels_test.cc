@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/training.h"
 #include "estimator/operators/dispatch.h"
 #include "estimator/operators/strides.h"
+#include "estimator/training/training.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::attention_kernels_test {

@@ -1,5 +1,5 @@
 // torch.compile: what the forward pass keeps, by the calls that compute it.
-#include "estimator/eager/compiled_trace.h"
+#include "estimator/training/compiled_trace.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/evaluation.h"
+#include "estimator/training/evaluation.h"
 
 #include <doctest/doctest.h>
 

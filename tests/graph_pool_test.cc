@@ -1,5 +1,5 @@
 // CUDA graphs: a pool of their own for what is recorded.
-#include "estimator/eager/graph_pool.h"
+#include "estimator/training/graph_pool.h"
 
 #include <doctest/doctest.h>
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/training.h"
 #include "estimator/memory/lives.h"
 #include "estimator/operators/dispatch.h"
+#include "estimator/training/training.h"
 #include "tests/files.h"
 #include "tests/trace_helpers.h"
 

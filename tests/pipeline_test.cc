@@ -1,4 +1,4 @@
-#include "estimator/eager/pipeline.h"
+#include "estimator/training/pipeline.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/training.h"
+#include "estimator/training/training.h"
 
 #include <doctest/doctest.h>
 

@@ -51,7 +51,7 @@ def make_optimizer(run, flags, parameters):
 
 
 class Loop:
-    """The reference loop (estimator/eager/training.h) with a run's flags."""
+    """The reference loop (estimator/training/training.h) with a run's flags."""
 
     def __init__(self, run):
         self.run, self.flags = run, flags_of(run.get("flags", ""))

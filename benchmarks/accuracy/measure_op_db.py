@@ -35,7 +35,7 @@ KINDS_OF_LAYOUT = ["pt2", "dynamo-raw"]
 # --- Figures ---------------------------------------------------------------------------------
 
 class Run:
-    """The reference loop (estimator/eager/training.h) with mse_loss."""
+    """The reference loop (estimator/training/training.h) with mse_loss."""
 
     def __init__(self, name, precision):
         self.name, self.precision = name, precision

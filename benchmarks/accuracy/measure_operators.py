@@ -31,7 +31,7 @@ def counted():
 
 
 def steps_of(name, precision):
-    """The reference loop (estimator/eager/training.h) on a new network."""
+    """The reference loop (estimator/training/training.h) on a new network."""
     network = zoo.build(name).cuda().train()
     optimizer = torch.optim.AdamW(network.parameters())
     autocast = torch.autocast("cuda", torch.bfloat16, enabled=precision == "amp-bf16")

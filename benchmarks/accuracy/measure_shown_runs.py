@@ -4,7 +4,7 @@
 
 The models of models/*.onnxtxt, written as modules, and those of torchvision, run by unchanged
 PyTorch on the runtime that README.md tells of: three steps of the reference loop
-(estimator/eager/training.h) with AdamW, each run in a process of its own, since workspaces last as
+(estimator/training/training.h) with AdamW, each run in a process of its own, since workspaces last as
 long as that.  Bytes; what cuDNN would ask for and the CUDA context are not in them.
 tests/shown_figures.py compares.
 """

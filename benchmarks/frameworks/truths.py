@@ -36,7 +36,7 @@ def make_optimizer(name, parameters):
 
 
 def steps_of(network, model, batch, precision, optimizer_name):
-    """The reference loop (estimator/eager/training.h)."""
+    """The reference loop (estimator/training/training.h)."""
     model = copy.deepcopy(model).cuda().train()
     optimizer = make_optimizer(optimizer_name, model.parameters())
     scaler = torch.cuda.amp.GradScaler(enabled=precision == "amp-fp16")

@@ -42,7 +42,7 @@ RECORDED_STEPS = 2
 # --- One run -----------------------------------------------------------------------------------
 
 class Runner:
-    """The reference loop (estimator/eager/training.h) of one family, each run of a copy."""
+    """The reference loop (estimator/training/training.h) of one family, each run of a copy."""
 
     def __init__(self, name, family):
         self.name, self.family = name, family

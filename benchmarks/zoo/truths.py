@@ -30,7 +30,7 @@ SETTINGS = [(4, "fp32", "adamw", "train"), (8, "amp-bf16", "adamw", "train"),
 
 
 class Loop:
-    """The reference loop (estimator/eager/training.h) of one family."""
+    """The reference loop (estimator/training/training.h) of one family."""
 
     def __init__(self, family):
         self.family = family

@@ -155,7 +155,7 @@ enum class ParamGroups : uint8_t {
   kUltralytics,
 };
 
-// Whose loop trains: the plain one of eager/training.h, or that of a library
+// Whose loop trains: the plain one of training/training.h, or that of a library
 // (libraries/loops.cc).
 enum class LoopLibrary : uint8_t {
   kPlain,
@@ -346,7 +346,7 @@ struct PlacedDropout {
   bool operator==(const PlacedDropout&) const = default;
 };
 
-// How the training loop is written; eager/training.h has it in Python.
+// How the training loop is written; training/training.h has it in Python.
 struct LoopSettings {
   LoopLibrary library = LoopLibrary::kPlain;
   ZeroGrad zero_grad = ZeroGrad::kBeforeForward;

@@ -10,11 +10,11 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
-#include "estimator/eager/training.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/operators/dispatch.h"
 #include "estimator/program/between_batches.h"
+#include "estimator/training/training.h"
 #include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {

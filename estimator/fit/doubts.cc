@@ -11,10 +11,10 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/predict.h"
 #include "estimator/memory/timeline.h"
+#include "estimator/training/compiled_trace.h"
 
 namespace onnxfit {
 namespace {

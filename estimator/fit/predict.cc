@@ -14,7 +14,6 @@
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/training.h"
 #include "estimator/fit/stage_runs.h"
 #include "estimator/fit/study.h"
 #include "estimator/memory/plan_trials.h"
@@ -38,6 +37,7 @@
 #include "estimator/recover/build_program.h"
 #include "estimator/recover/findings.h"
 #include "estimator/recover/roles.h"
+#include "estimator/training/training.h"
 
 namespace onnxfit {
 namespace {

@@ -12,7 +12,6 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/nccl.h"
-#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_rule.h"
@@ -22,6 +21,7 @@
 #include "estimator/fit/worlds.h"
 #include "estimator/memory/lives.h"
 #include "estimator/program/hidden_matrices.h"
+#include "estimator/training/compiled_trace.h"
 
 namespace onnxfit {
 namespace {

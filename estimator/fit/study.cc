@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "estimator/base/error.h"
-#include "estimator/eager/evaluation.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/program/between_batches.h"
 #include "estimator/pt2/embedded_program.h"
+#include "estimator/training/evaluation.h"
 
 namespace onnxfit {
 namespace {

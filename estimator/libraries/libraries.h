@@ -550,7 +550,7 @@ bool IsInputEmbedding(std::string_view module);
 
 // --- Training loops -------------------------------------------------------------------------
 
-// What a library's loop does otherwise than the plain one of eager/training.h.
+// What a library's loop does otherwise than the plain one of training/training.h.
 enum class LoopFact : uint8_t {
   kCastsOutputs,        // autocast is around the model alone, whose outputs become fp32
   kCastsEachTime,       // autocast keeps no cast of a weight for the next call

@@ -1,5 +1,5 @@
-// The loss as the loop takes it whose library settings.loop.library names: that of eager/training.h
-// behind the model, or the model's own.  Internal to the room program/.
+// The loss as the loop takes it whose library settings.loop.library names: that of
+// training/training.h behind the model, or the model's own.  Internal to the room program/.
 #pragma once
 
 #include "estimator/program/program_writer.h"

@@ -1,4 +1,4 @@
-#include "estimator/eager/channels_last.h"
+#include "estimator/training/channels_last.h"
 
 #include "estimator/base/index.h"
 #include "estimator/operators/op_rule.h"

@@ -1,4 +1,4 @@
-#include "estimator/eager/training.h"
+#include "estimator/training/training.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,21 +9,21 @@
 #include "estimator/base/index.h"
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
-#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/data_parallel.h"
-#include "estimator/eager/evaluation.h"
 #include "estimator/eager/forward.h"
 #include "estimator/eager/fully_sharded.h"
-#include "estimator/eager/graph_pool.h"
 #include "estimator/eager/in_place.h"
-#include "estimator/eager/loop_batches.h"
-#include "estimator/eager/model_outputs.h"
 #include "estimator/eager/optimizer_step.h"
-#include "estimator/eager/pipeline.h"
 #include "estimator/eager/zero_engine.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/tensor_parallel.h"
+#include "estimator/training/compiled_trace.h"
+#include "estimator/training/evaluation.h"
+#include "estimator/training/graph_pool.h"
+#include "estimator/training/loop_batches.h"
+#include "estimator/training/model_outputs.h"
+#include "estimator/training/pipeline.h"
 
 namespace onnxfit {
 namespace {

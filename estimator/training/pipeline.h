@@ -10,8 +10,8 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
-#include "estimator/eager/loop_batches.h"
-#include "estimator/eager/model_outputs.h"
+#include "estimator/training/loop_batches.h"
+#include "estimator/training/model_outputs.h"
 
 namespace onnxfit {
 

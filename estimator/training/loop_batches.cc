@@ -1,4 +1,4 @@
-#include "estimator/eager/loop_batches.h"
+#include "estimator/training/loop_batches.h"
 
 #include <algorithm>
 #include <utility>

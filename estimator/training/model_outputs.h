@@ -1,4 +1,4 @@
-// Which of a program's calls are the model's.  Internal to the room eager/.
+// Which of a program's calls are the model's.  Internal to the room training/.
 #pragma once
 
 #include <cstddef>

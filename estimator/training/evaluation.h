@@ -7,9 +7,9 @@
 #include "estimator/base/settings.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
-#include "estimator/eager/loop_batches.h"
-#include "estimator/eager/model_outputs.h"
 #include "estimator/program/program.h"
+#include "estimator/training/loop_batches.h"
+#include "estimator/training/model_outputs.h"
 
 namespace onnxfit {
 

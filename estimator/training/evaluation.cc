@@ -1,4 +1,4 @@
-#include "estimator/eager/evaluation.h"
+#include "estimator/training/evaluation.h"
 
 #include <algorithm>
 #include <string>
@@ -6,9 +6,9 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/compiled_trace.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/training/compiled_trace.h"
 
 namespace onnxfit {
 namespace {

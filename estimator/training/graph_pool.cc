@@ -1,4 +1,4 @@
-#include "estimator/eager/graph_pool.h"
+#include "estimator/training/graph_pool.h"
 
 #include <map>
 #include <set>

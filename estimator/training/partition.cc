@@ -1,4 +1,4 @@
-#include "estimator/eager/partition.h"
+#include "estimator/training/partition.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/min_cut.h"
-#include "estimator/eager/channels_last.h"
 #include "estimator/operators/op_rule.h"
+#include "estimator/training/channels_last.h"
 
 namespace onnxfit {
 namespace {

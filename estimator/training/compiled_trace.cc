@@ -1,4 +1,4 @@
-#include "estimator/eager/compiled_trace.h"
+#include "estimator/training/compiled_trace.h"
 
 #include <algorithm>
 #include <map>
@@ -10,9 +10,9 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/partition.h"
 #include "estimator/operators/op_rule.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/training/partition.h"
 
 namespace onnxfit {
 namespace {

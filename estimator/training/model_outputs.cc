@@ -1,4 +1,4 @@
-#include "estimator/eager/model_outputs.h"
+#include "estimator/training/model_outputs.h"
 
 #include <algorithm>
 
