@@ -27,9 +27,10 @@ ROOMS = {
     "operators": ["program", "libraries", "base"],
     "workspaces": ["operators", "program", "base"],
     "eager": ["workspaces", "operators", "program", "libraries", "memory", "base"],
-    "training": ["eager", "operators", "program", "libraries", "memory", "base"],
-    "fit": ["recover", "pt2", "training", "eager", "workspaces", "operators", "program", "memory", "onnx",
-            "base"],
+    "ranks": ["eager", "operators", "program", "base"],
+    "training": ["ranks", "eager", "operators", "program", "libraries", "memory", "base"],
+    "fit": ["recover", "pt2", "training", "ranks", "eager", "workspaces", "operators", "program", "memory",
+            "onnx", "base"],
     "advise": ["fit", "eager", "operators", "memory", "onnx", "base"],
     "oom": ["fit", "memory", "onnx", "base"],
     "compare": ["fit", "memory", "base"],
@@ -43,8 +44,8 @@ ROOMS = {
     "benchmarks": ["cli", "cuda", "report", "fit", "eager", "workspaces", "program", "memory", "onnx",
                    "base"],
     "tests": ["cli", "microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "snapshot", "fit",
-              "training", "eager", "workspaces", "operators", "recover", "pt2", "names", "program", "libraries",
-              "memory", "onnx", "base"],
+              "training", "ranks", "eager", "workspaces", "operators", "recover", "pt2", "names", "program",
+              "libraries", "memory", "onnx", "base"],
 }
 
 # A library's headers, by how they begin, and the only folder, or folders, that may include them.
@@ -289,6 +290,8 @@ CASES = [
      "estimator/operators/a.cc:1: room 'operators' may not include room 'workspaces'"),
     ("estimator/eager/a.cc", '#include "estimator/training/b.h"',
      "estimator/eager/a.cc:1: room 'eager' may not include room 'training'"),
+    ("estimator/ranks/a.cc", '#include "estimator/training/b.h"',
+     "estimator/ranks/a.cc:1: room 'ranks' may not include room 'training'"),
     ("estimator/eager/a.cc", '#include "onnx_schema_rows.inc"',
      "estimator/eager/a.cc:1: only estimator/onnx/ may include <onnx_schema_rows.inc>"),
     ("estimator/onnx/a.cc", '#include "../base/bytes.h"',

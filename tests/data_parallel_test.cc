@@ -1,4 +1,4 @@
-#include "estimator/eager/data_parallel.h"
+#include "estimator/ranks/data_parallel.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "estimator/eager/fully_sharded.h"
+#include "estimator/ranks/fully_sharded.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

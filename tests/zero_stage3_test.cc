@@ -1,4 +1,4 @@
-#include "estimator/eager/zero_stage3.h"
+#include "estimator/ranks/zero_stage3.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

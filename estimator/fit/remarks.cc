@@ -12,7 +12,6 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/nccl.h"
-#include "estimator/eager/data_parallel.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/eager/optimizer_rule.h"
 #include "estimator/eager/optimizer_step.h"
@@ -21,6 +20,7 @@
 #include "estimator/fit/worlds.h"
 #include "estimator/memory/lives.h"
 #include "estimator/program/hidden_matrices.h"
+#include "estimator/ranks/data_parallel.h"
 #include "estimator/training/compiled_trace.h"
 
 namespace onnxfit {

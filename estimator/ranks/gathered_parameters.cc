@@ -1,4 +1,4 @@
-#include "estimator/eager/gathered_parameters.h"
+#include "estimator/ranks/gathered_parameters.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "estimator/eager/zero_engine.h"
+#include "estimator/ranks/zero_engine.h"
 
 #include <vector>
 

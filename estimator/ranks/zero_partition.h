@@ -11,7 +11,7 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
-#include "estimator/eager/zero_gradients.h"
+#include "estimator/ranks/zero_gradients.h"
 
 namespace onnxfit {
 

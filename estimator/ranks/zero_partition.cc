@@ -1,4 +1,4 @@
-#include "estimator/eager/zero_partition.h"
+#include "estimator/ranks/zero_partition.h"
 
 #include <fmt/format.h>
 

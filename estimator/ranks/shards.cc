@@ -1,4 +1,4 @@
-#include "estimator/eager/shards.h"
+#include "estimator/ranks/shards.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,10 +11,10 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
-#include "estimator/eager/parameter_coordinator.h"
-#include "estimator/eager/scattered_gradients.h"
 #include "estimator/program/hooked_modules.h"
 #include "estimator/program/span_values.h"
+#include "estimator/ranks/parameter_coordinator.h"
+#include "estimator/ranks/scattered_gradients.h"
 
 namespace onnxfit {
 

@@ -9,7 +9,7 @@
 
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
-#include "estimator/eager/zero_gradients.h"
+#include "estimator/ranks/zero_gradients.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/scattered_gradients.h"
+#include "estimator/ranks/scattered_gradients.h"
 
 #include <algorithm>
 #include <utility>

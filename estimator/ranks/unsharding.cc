@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/eager/fully_sharded.h"
-#include "estimator/eager/shards.h"
 #include "estimator/operators/strides.h"
+#include "estimator/ranks/fully_sharded.h"
+#include "estimator/ranks/shards.h"
 
 namespace onnxfit {
 namespace {

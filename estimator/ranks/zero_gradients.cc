@@ -1,4 +1,4 @@
-#include "estimator/eager/zero_gradients.h"
+#include "estimator/ranks/zero_gradients.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "estimator/eager/parameter_coordinator.h"
+#include "estimator/ranks/parameter_coordinator.h"
 
 #include <algorithm>
 #include <limits>

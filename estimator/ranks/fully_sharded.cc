@@ -1,4 +1,4 @@
-#include "estimator/eager/fully_sharded.h"
+#include "estimator/ranks/fully_sharded.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/shards.h"
 #include "estimator/operators/strides.h"
 #include "estimator/program/checkpointed_spans.h"
+#include "estimator/ranks/shards.h"
 
 namespace onnxfit {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "estimator/eager/optimizer_step.h"
-#include "estimator/eager/zero_partition.h"
-#include "estimator/eager/zero_stage3.h"
+#include "estimator/ranks/zero_partition.h"
+#include "estimator/ranks/zero_stage3.h"
 
 namespace onnxfit {
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "estimator/eager/gathered_parameters.h"
+#include "estimator/ranks/gathered_parameters.h"
 
 namespace onnxfit {
 
