@@ -7,8 +7,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/galore_step.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/optimizers/galore_step.h"
 #include "estimator/program/projected_matrices.h"
 #include "estimator/workspaces/cusolver_workspaces.h"
 #include "tests/blocks_with_norms.h"

@@ -1,4 +1,4 @@
-#include "estimator/eager/optimizer_step.h"
+#include "estimator/optimizers/optimizer_step.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/muon_batches.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/optimizers/muon_batches.h"
 #include "estimator/program/hidden_matrices.h"
 #include "estimator/workspaces/cusolver_workspaces.h"
 #include "tests/trace_helpers.h"

@@ -2,9 +2,9 @@
 
 #include "estimator/advise/changes.h"
 #include "estimator/base/error.h"
-#include "estimator/eager/optimizer_rule.h"
-#include "estimator/eager/optimizer_step.h"
 #include "estimator/operators/dispatch.h"
+#include "estimator/optimizers/optimizer_rule.h"
+#include "estimator/optimizers/optimizer_step.h"
 
 namespace onnxfit {
 

@@ -5,9 +5,9 @@
 #include "estimator/advise/changes.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/optimizer_rule.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/memory/loop.h"
+#include "estimator/optimizers/optimizer_rule.h"
 
 namespace onnxfit {
 namespace {

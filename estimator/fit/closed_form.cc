@@ -10,7 +10,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/warnings.h"
-#include "estimator/eager/optimizer_rule.h"
+#include "estimator/optimizers/optimizer_rule.h"
 
 namespace onnxfit {
 namespace {

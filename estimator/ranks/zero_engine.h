@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "estimator/eager/optimizer_step.h"
+#include "estimator/optimizers/optimizer_step.h"
 #include "estimator/ranks/zero_partition.h"
 #include "estimator/ranks/zero_stage3.h"
 

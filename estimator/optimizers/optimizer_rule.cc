@@ -1,4 +1,4 @@
-#include "estimator/eager/optimizer_rule.h"
+#include "estimator/optimizers/optimizer_rule.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
-#include "estimator/eager/optimizer_rows.h"
+#include "estimator/optimizers/optimizer_rows.h"
 
 namespace onnxfit {
 namespace {

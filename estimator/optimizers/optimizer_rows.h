@@ -1,9 +1,10 @@
-// What rows of optimizers are made of, and the rows of each library.  Internal to the room eager/.
+// What rows of optimizers are made of, and the rows of each library.  Internal to the room
+// optimizers/.
 #pragma once
 
 #include <span>
 
-#include "estimator/eager/optimizer_rule.h"
+#include "estimator/optimizers/optimizer_rule.h"
 
 namespace onnxfit {
 

@@ -2,7 +2,7 @@
 // events.
 #include <algorithm>
 
-#include "estimator/eager/optimizer_rows.h"
+#include "estimator/optimizers/optimizer_rows.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/eager/optimizer_step.h"
+#include "estimator/optimizers/optimizer_step.h"
 
 #include <fmt/format.h>
 
@@ -14,11 +14,11 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
-#include "estimator/eager/muon_batches.h"
-#include "estimator/eager/optimizer_rows.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/operators/kernel_scratch.h"
 #include "estimator/operators/strides.h"
+#include "estimator/optimizers/muon_batches.h"
+#include "estimator/optimizers/optimizer_rows.h"
 #include "estimator/program/hidden_matrices.h"
 #include "estimator/program/parameter_groups.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "estimator/base/bytes.h"
-#include "estimator/eager/optimizer_step.h"
 #include "estimator/operators/kernel_scratch.h"
+#include "estimator/optimizers/optimizer_step.h"
 
 namespace onnxfit {
 namespace {

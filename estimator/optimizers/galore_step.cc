@@ -1,4 +1,4 @@
-#include "estimator/eager/galore_step.h"
+#include "estimator/optimizers/galore_step.h"
 
 #include <algorithm>
 #include <utility>

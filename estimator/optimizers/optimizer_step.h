@@ -17,10 +17,10 @@
 #include "estimator/base/settings.h"
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
-#include "estimator/eager/galore_step.h"
 #include "estimator/eager/machine.h"
-#include "estimator/eager/optimizer_rule.h"
-#include "estimator/eager/soap_step.h"
+#include "estimator/optimizers/galore_step.h"
+#include "estimator/optimizers/optimizer_rule.h"
+#include "estimator/optimizers/soap_step.h"
 
 namespace onnxfit {
 

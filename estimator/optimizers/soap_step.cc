@@ -1,4 +1,4 @@
-#include "estimator/eager/soap_step.h"
+#include "estimator/optimizers/soap_step.h"
 
 #include <fmt/format.h>
 

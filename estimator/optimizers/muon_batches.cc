@@ -1,4 +1,4 @@
-#include "estimator/eager/muon_batches.h"
+#include "estimator/optimizers/muon_batches.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // Sources: bitsandbytes 0.50.2 (optim/optimizer.py, ademamix.py), each row by recorded events.
 #include "estimator/base/bytes.h"
-#include "estimator/eager/optimizer_rows.h"
+#include "estimator/optimizers/optimizer_rows.h"
 
 namespace onnxfit {
 namespace {

@@ -1,6 +1,6 @@
 // Sources: torchao 0.18.0 (optim/adam.py, subclass_*.py), by its source and Inductor's code of it.
 #include "estimator/base/bytes.h"
-#include "estimator/eager/optimizer_rows.h"
+#include "estimator/optimizers/optimizer_rows.h"
 
 namespace onnxfit {
 namespace {

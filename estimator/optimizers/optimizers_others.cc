@@ -3,7 +3,7 @@
 // (optim/lion.py, adopt.py, lamb.py), prodigyopt 1.1.2 (prodigy.py) and ultralytics 8.4.190
 // (optim/muon.py), by their sources and peaks.  SOAP's is in soap_step.h, GaLore's
 // in galore_step.h.
-#include "estimator/eager/optimizer_rows.h"
+#include "estimator/optimizers/optimizer_rows.h"
 
 namespace onnxfit {
 namespace {
