@@ -9,7 +9,7 @@
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/optimizers/galore_step.h"
-#include "estimator/program/projected_matrices.h"
+#include "estimator/optimizers/projected_matrices.h"
 #include "estimator/workspaces/cusolver_workspaces.h"
 #include "tests/blocks_with_norms.h"
 #include "tests/paths.h"

@@ -12,8 +12,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/optimizers/hidden_matrices.h"
 #include "estimator/optimizers/muon_batches.h"
-#include "estimator/program/hidden_matrices.h"
 #include "estimator/workspaces/cusolver_workspaces.h"
 #include "tests/trace_helpers.h"
 

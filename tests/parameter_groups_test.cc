@@ -1,4 +1,4 @@
-#include "estimator/program/parameter_groups.h"
+#include "estimator/optimizers/parameter_groups.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -17,9 +17,9 @@
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/worlds.h"
 #include "estimator/memory/lives.h"
+#include "estimator/optimizers/hidden_matrices.h"
 #include "estimator/optimizers/optimizer_rule.h"
 #include "estimator/optimizers/optimizer_step.h"
-#include "estimator/program/hidden_matrices.h"
 #include "estimator/ranks/data_parallel.h"
 #include "estimator/training/compiled_trace.h"
 

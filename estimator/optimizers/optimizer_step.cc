@@ -17,10 +17,10 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/operators/kernel_scratch.h"
 #include "estimator/operators/strides.h"
+#include "estimator/optimizers/hidden_matrices.h"
 #include "estimator/optimizers/muon_batches.h"
 #include "estimator/optimizers/optimizer_rows.h"
-#include "estimator/program/hidden_matrices.h"
-#include "estimator/program/parameter_groups.h"
+#include "estimator/optimizers/parameter_groups.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/program/projected_matrices.h"
+#include "estimator/optimizers/projected_matrices.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,8 +10,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/text.h"
+#include "estimator/optimizers/hidden_matrices.h"
 #include "estimator/program/adapters.h"
-#include "estimator/program/hidden_matrices.h"
 #include "estimator/program/linear_layers.h"
 
 namespace onnxfit {

@@ -1,4 +1,4 @@
-#include "estimator/program/hidden_matrices.h"
+#include "estimator/optimizers/hidden_matrices.h"
 
 #include <unordered_map>
 #include <unordered_set>
