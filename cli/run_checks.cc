@@ -15,8 +15,8 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/optimizers/optimizer_rule.h"
 #include "estimator/program/checkpointed_spans.h"
-#include "estimator/program/tensor_parallel.h"
 #include "estimator/training/evaluation.h"
+#include "estimator/transforms/tensor_parallel.h"
 
 namespace onnxfit {
 namespace {

@@ -1,5 +1,5 @@
 // LoRA: what peft puts beside a model's layers.
-#include "estimator/program/adapters.h"
+#include "estimator/transforms/adapters.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/linear_layers.h"
+#include "estimator/transforms/linear_layers.h"
 #include "tests/checkpointed_net.h"
 #include "tests/paths.h"
 #include "tests/trace_helpers.h"

@@ -1,4 +1,4 @@
-#include "estimator/program/linear_layers.h"
+#include "estimator/transforms/linear_layers.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Frozen layers that bitsandbytes packs.
-#include "estimator/program/quantized_layers.h"
+#include "estimator/transforms/quantized_layers.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/predict.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/linear_layers.h"
+#include "estimator/transforms/linear_layers.h"
 #include "tests/checkpointed_net.h"
 #include "tests/paths.h"
 #include "tests/trace_helpers.h"

@@ -1,5 +1,5 @@
 // How what ranks share passes through calls.
-#include "estimator/program/shard_rules.h"
+#include "estimator/transforms/shard_rules.h"
 
 #include <doctest/doctest.h>
 

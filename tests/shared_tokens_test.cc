@@ -1,5 +1,5 @@
 // Ranks that share tokens between the layers that they share.
-#include "estimator/program/shared_tokens.h"
+#include "estimator/transforms/shared_tokens.h"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include "estimator/base/index.h"
 #include "estimator/memory/timeline.h"
 #include "estimator/program/program_writer.h"
-#include "estimator/program/shared_layers.h"
+#include "estimator/transforms/shared_layers.h"
 #include "tests/blocks_with_norms.h"
 #include "tests/shared_layers_helpers.h"
 #include "tests/trace_helpers.h"

@@ -1,4 +1,4 @@
-#include "estimator/program/stages.h"
+#include "estimator/transforms/stages.h"
 
 #include <doctest/doctest.h>
 

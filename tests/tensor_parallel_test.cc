@@ -1,5 +1,5 @@
 // Ranks that share layers.
-#include "estimator/program/tensor_parallel.h"
+#include "estimator/transforms/tensor_parallel.h"
 
 #include <doctest/doctest.h>
 

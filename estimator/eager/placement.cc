@@ -127,7 +127,7 @@ void Forward::ShareModel(const Forward& other) {
 void Forward::PlacePacked() {
   const Program& program = calls_.program();
   const std::span<const NameId> names = program.placement;
-  const size_t adapters = program.adapters.size();  // the last (program/adapters.h)
+  const size_t adapters = program.adapters.size();  // the last (transforms/adapters.h)
   PlaceAndCast(names.first(names.size() - adapters));
   if (adapters > 0) machine_.EmptyCache();
   PlaceAndCast(names.last(adapters));

@@ -24,11 +24,8 @@
 #include "estimator/onnx/wrong_size.h"
 #include "estimator/operators/dispatch.h"
 #include "estimator/optimizers/projected_matrices.h"
-#include "estimator/program/adapters.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/loss.h"
-#include "estimator/program/quantized_layers.h"
-#include "estimator/program/tensor_parallel.h"
 #include "estimator/program/ties.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
@@ -38,6 +35,9 @@
 #include "estimator/recover/findings.h"
 #include "estimator/recover/roles.h"
 #include "estimator/training/training.h"
+#include "estimator/transforms/adapters.h"
+#include "estimator/transforms/quantized_layers.h"
+#include "estimator/transforms/tensor_parallel.h"
 
 namespace onnxfit {
 namespace {

@@ -14,7 +14,7 @@
 #include "estimator/memory/plan_trials.h"
 #include "estimator/memory/timeline.h"
 #include "estimator/operators/dispatch.h"
-#include "estimator/program/stages.h"
+#include "estimator/transforms/stages.h"
 
 namespace onnxfit {
 namespace {

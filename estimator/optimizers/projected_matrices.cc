@@ -11,8 +11,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/text.h"
 #include "estimator/optimizers/hidden_matrices.h"
-#include "estimator/program/adapters.h"
-#include "estimator/program/linear_layers.h"
+#include "estimator/transforms/adapters.h"
+#include "estimator/transforms/linear_layers.h"
 
 namespace onnxfit {
 namespace {

@@ -160,8 +160,8 @@ struct Program {
   bool has_reentrant_checkpoints = false;  // those of AtenCall::checkpoint, all of them
   std::vector<NameId> outputs;             // of the model; the loop may hold them
   NameId loss = kNoName;                   // kNoName: nothing to train, or not here
-  // Of a stage of a pipeline (stages.h): what the stage before has made of parameters, and what the
-  // next one reads of that.  Gradients go the other way.
+  // Of a stage of a pipeline (transforms/stages.h): what the stage before has made of parameters,
+  // and what the next one reads of that.  Gradients go the other way.
   std::vector<NameId> received;
   std::vector<NameId> sent;
   LabelCount label_count;                          // bound anew each step

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/program/adapters.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/untrained_tensors.h"
+#include "estimator/transforms/adapters.h"
 
 namespace onnxfit {
 namespace {

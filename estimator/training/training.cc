@@ -14,7 +14,6 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/optimizers/optimizer_step.h"
 #include "estimator/program/checkpointed_spans.h"
-#include "estimator/program/tensor_parallel.h"
 #include "estimator/ranks/data_parallel.h"
 #include "estimator/ranks/fully_sharded.h"
 #include "estimator/ranks/zero_engine.h"
@@ -24,6 +23,7 @@
 #include "estimator/training/loop_batches.h"
 #include "estimator/training/model_outputs.h"
 #include "estimator/training/pipeline.h"
+#include "estimator/transforms/tensor_parallel.h"
 
 namespace onnxfit {
 namespace {

@@ -1,5 +1,5 @@
 // How a tensor that ranks share, each a part of one dimension, passes through a call.  Internal to
-// the room program/.
+// the room transforms/.
 #pragma once
 
 #include <cstdint>

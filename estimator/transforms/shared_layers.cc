@@ -1,4 +1,4 @@
-#include "estimator/program/shared_layers.h"
+#include "estimator/transforms/shared_layers.h"
 
 #include <fmt/format.h>
 

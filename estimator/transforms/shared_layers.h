@@ -1,4 +1,4 @@
-// Which linear layers ranks can share.  Internal to the room program/.
+// Which linear layers ranks can share.  Internal to the room transforms/.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/linear_layers.h"
 #include "estimator/program/program.h"
-#include "estimator/program/shard_rules.h"
+#include "estimator/transforms/linear_layers.h"
+#include "estimator/transforms/shard_rules.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/program/rank_exchanges.h"
+#include "estimator/transforms/rank_exchanges.h"
 
 #include <fmt/format.h>
 

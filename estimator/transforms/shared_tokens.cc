@@ -1,4 +1,4 @@
-#include "estimator/program/shared_tokens.h"
+#include "estimator/transforms/shared_tokens.h"
 
 #include <fmt/format.h>
 

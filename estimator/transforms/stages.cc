@@ -1,4 +1,4 @@
-#include "estimator/program/stages.h"
+#include "estimator/transforms/stages.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/module_runs.h"
-#include "estimator/program/shard_rules.h"
+#include "estimator/transforms/shard_rules.h"
 
 namespace onnxfit {
 namespace {

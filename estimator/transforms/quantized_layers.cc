@@ -1,4 +1,4 @@
-#include "estimator/program/quantized_layers.h"
+#include "estimator/transforms/quantized_layers.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/linear_layers.h"
 #include "estimator/program/program_writer.h"
+#include "estimator/transforms/linear_layers.h"
 
 namespace onnxfit {
 namespace {

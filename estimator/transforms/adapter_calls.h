@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "estimator/base/settings.h"
-#include "estimator/program/linear_layers.h"
 #include "estimator/program/program.h"
+#include "estimator/transforms/linear_layers.h"
 
 namespace onnxfit {
 

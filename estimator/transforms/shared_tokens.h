@@ -1,5 +1,5 @@
 // What of the values between shared layers ranks share, too: each has a part of the tokens.
-// Internal to the room program/.
+// Internal to the room transforms/.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "estimator/program/program.h"
-#include "estimator/program/shard_rules.h"
-#include "estimator/program/shared_layers.h"
+#include "estimator/transforms/shard_rules.h"
+#include "estimator/transforms/shared_layers.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/program/shard_rules.h"
+#include "estimator/transforms/shard_rules.h"
 
 #include <algorithm>
 #include <functional>

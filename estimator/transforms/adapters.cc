@@ -1,4 +1,4 @@
-#include "estimator/program/adapters.h"
+#include "estimator/transforms/adapters.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,9 +14,9 @@
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/adapter_calls.h"
-#include "estimator/program/linear_layers.h"
 #include "estimator/program/program_writer.h"
+#include "estimator/transforms/adapter_calls.h"
+#include "estimator/transforms/linear_layers.h"
 
 namespace onnxfit {
 namespace {

@@ -1,12 +1,12 @@
 // What ranks that share layers send each other, as calls beside their products.  Internal to the
-// room program/.
+// room transforms/.
 #pragma once
 
 #include <cstdint>
 
 #include "estimator/program/program.h"
-#include "estimator/program/shared_layers.h"
-#include "estimator/program/shared_tokens.h"
+#include "estimator/transforms/shared_layers.h"
+#include "estimator/transforms/shared_tokens.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/program/tensor_parallel.h"
+#include "estimator/transforms/tensor_parallel.h"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
-#include "estimator/program/rank_exchanges.h"
-#include "estimator/program/shared_layers.h"
-#include "estimator/program/shared_tokens.h"
+#include "estimator/transforms/rank_exchanges.h"
+#include "estimator/transforms/shared_layers.h"
+#include "estimator/transforms/shared_tokens.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/program/adapter_calls.h"
+#include "estimator/transforms/adapter_calls.h"
 
 #include <fmt/format.h>
 
