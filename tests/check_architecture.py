@@ -29,7 +29,7 @@ ROOMS = {
     "workspaces": ["operators", "program", "base"],
     "eager": ["workspaces", "operators", "program", "libraries", "memory", "base"],
     "optimizers": ["eager", "workspaces", "operators", "transforms", "program", "libraries", "base"],
-    "ranks": ["optimizers", "eager", "operators", "program", "base"],
+    "ranks": ["optimizers", "eager", "operators", "program", "libraries", "base"],
     "training": ["ranks", "optimizers", "eager", "operators", "transforms", "program", "libraries", "memory",
                  "base"],
     "fit": ["recover", "pt2", "training", "ranks", "optimizers", "eager", "workspaces", "operators", "transforms",

@@ -1,4 +1,4 @@
-#include "estimator/program/given_casts.h"
+#include "estimator/operators/given_casts.h"
 
 #include <doctest/doctest.h>
 

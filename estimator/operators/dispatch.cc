@@ -12,8 +12,8 @@
 #include "estimator/base/error.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/operators/dispatcher.h"
+#include "estimator/operators/given_casts.h"
 #include "estimator/operators/strides.h"
-#include "estimator/program/given_casts.h"
 #include "estimator/program/sharded_modules.h"
 #include "estimator/program/ties.h"
 

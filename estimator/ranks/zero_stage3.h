@@ -11,8 +11,8 @@
 #include "estimator/eager/autograd.h"
 #include "estimator/eager/call_table.h"
 #include "estimator/eager/forward.h"
-#include "estimator/program/hooked_modules.h"
 #include "estimator/program/span_values.h"
+#include "estimator/ranks/hooked_modules.h"
 #include "estimator/ranks/parameter_coordinator.h"
 #include "estimator/ranks/scattered_gradients.h"
 

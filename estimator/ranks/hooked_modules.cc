@@ -1,4 +1,4 @@
-#include "estimator/program/hooked_modules.h"
+#include "estimator/ranks/hooked_modules.h"
 
 #include <algorithm>
 #include <map>
