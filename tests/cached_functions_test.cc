@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/names/lifetimes.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::cached_functions_test {

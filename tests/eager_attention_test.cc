@@ -1,4 +1,4 @@
-#include "estimator/program/eager_attention.h"
+#include "estimator/writer/eager_attention.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

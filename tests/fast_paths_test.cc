@@ -1,6 +1,6 @@
 // What torch.nn runs in inference in place of its modules' forwards, beside PyTorch 2.11's own
 // events of the same modules: batch 8, 50 positions, width 128, 4 heads.
-#include "estimator/program/fast_paths.h"
+#include "estimator/writer/fast_paths.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "estimator/program/kept_casts.h"
+#include "estimator/writer/kept_casts.h"
 
 #include <doctest/doctest.h>
 

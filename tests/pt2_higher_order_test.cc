@@ -10,7 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/predict.h"
 #include "estimator/operators/dispatch.h"
-#include "estimator/program/loss.h"
+#include "estimator/writer/loss.h"
 #include "tests/pt2_helpers.h"
 
 namespace onnxfit::pt2_higher_order_test {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "estimator/program/loops_loss.h"
-#include "estimator/program/program_writer.h"
-#include "estimator/program/smoothed_losses.h"
+#include "estimator/writer/loops_loss.h"
+#include "estimator/writer/program_writer.h"
+#include "estimator/writer/smoothed_losses.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::smoothed_loss_test {

@@ -1,4 +1,4 @@
-#include "estimator/program/traced_solves.h"
+#include "estimator/writer/traced_solves.h"
 
 #include <doctest/doctest.h>
 

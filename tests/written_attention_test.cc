@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/eager_attention.h"
+#include "estimator/writer/eager_attention.h"
 
 namespace onnxfit::written_attention_test {
 namespace {

@@ -25,7 +25,6 @@
 #include "estimator/operators/dispatch.h"
 #include "estimator/optimizers/projected_matrices.h"
 #include "estimator/program/checkpointed_spans.h"
-#include "estimator/program/loss.h"
 #include "estimator/program/ties.h"
 #include "estimator/pt2/call_order.h"
 #include "estimator/pt2/embedded_program.h"
@@ -38,6 +37,7 @@
 #include "estimator/transforms/adapters.h"
 #include "estimator/transforms/quantized_layers.h"
 #include "estimator/transforms/tensor_parallel.h"
+#include "estimator/writer/loss.h"
 
 namespace onnxfit {
 namespace {

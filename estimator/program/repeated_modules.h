@@ -1,4 +1,4 @@
-// Modules that are called again and again.  Internal to the room program/.
+// Modules that are called again and again.
 #pragma once
 
 #include "estimator/program/program.h"

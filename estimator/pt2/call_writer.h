@@ -11,10 +11,10 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/module_tensors.h"
-#include "estimator/program/program_writer.h"
 #include "estimator/pt2/cast_ways.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/known_elements.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit::pt2 {
 

@@ -12,13 +12,13 @@
 #include "estimator/base/warnings.h"
 #include "estimator/names/lifetimes.h"
 #include "estimator/onnx/named_sizes.h"
-#include "estimator/program/loss.h"
 #include "estimator/program/stored_type.h"
 #include "estimator/program/ties.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
 #include "estimator/pt2/sizes_of_data.h"
 #include "estimator/pt2/ties_apart.h"
+#include "estimator/writer/loss.h"
 
 namespace onnxfit::pt2 {
 namespace {

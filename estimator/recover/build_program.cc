@@ -9,7 +9,6 @@
 
 #include "estimator/base/index.h"
 #include "estimator/names/lifetimes.h"
-#include "estimator/program/loss.h"
 #include "estimator/recover/dead_turns.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/masks.h"
@@ -18,6 +17,7 @@
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
 #include "estimator/recover/unread_runs.h"
+#include "estimator/writer/loss.h"
 
 namespace onnxfit {
 namespace {

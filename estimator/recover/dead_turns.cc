@@ -11,7 +11,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/base/module_names.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

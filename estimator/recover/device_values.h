@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/program/program_writer.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/roles.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 

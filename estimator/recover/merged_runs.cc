@@ -11,8 +11,8 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/module_runs.h"
-#include "estimator/program/program_writer.h"
 #include "estimator/program/repeated_modules.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "estimator/base/settings.h"
 #include "estimator/onnx/graph.h"
-#include "estimator/program/program_writer.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/generated_bodies.h"
 #include "estimator/recover/rewrites.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 

@@ -15,10 +15,10 @@
 #include "estimator/base/index.h"
 #include "estimator/base/numbered_names.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/loss.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/roles.h"
+#include "estimator/writer/loss.h"
 
 namespace onnxfit {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 

@@ -14,9 +14,9 @@
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/program_writer.h"
 #include "estimator/transforms/adapter_calls.h"
 #include "estimator/transforms/linear_layers.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

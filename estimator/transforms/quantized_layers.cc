@@ -13,8 +13,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/program_writer.h"
 #include "estimator/transforms/linear_layers.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

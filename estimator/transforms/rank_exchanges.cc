@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

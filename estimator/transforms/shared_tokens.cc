@@ -10,7 +10,7 @@
 #include "estimator/base/index.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/module_runs.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

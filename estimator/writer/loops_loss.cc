@@ -1,4 +1,4 @@
-#include "estimator/program/loops_loss.h"
+#include "estimator/writer/loops_loss.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/loss.h"
-#include "estimator/program/smoothed_losses.h"
+#include "estimator/writer/loss.h"
+#include "estimator/writer/smoothed_losses.h"
 
 namespace onnxfit {
 namespace {

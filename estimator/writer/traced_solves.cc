@@ -1,4 +1,4 @@
-#include "estimator/program/traced_solves.h"
+#include "estimator/writer/traced_solves.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

@@ -1,5 +1,5 @@
 // What torch.nn runs in inference in place of its modules' own forwards.  Internal to the room
-// program/.
+// writer/.
 #pragma once
 
 #include <cstdint>

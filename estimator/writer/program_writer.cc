@@ -1,4 +1,4 @@
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,13 +12,13 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/cached_functions.h"
 #include "estimator/program/call_operands.h"
-#include "estimator/program/eager_attention.h"
-#include "estimator/program/fast_paths.h"
-#include "estimator/program/kept_casts.h"
-#include "estimator/program/loops_loss.h"
-#include "estimator/program/loss.h"
 #include "estimator/program/module_tensors.h"
-#include "estimator/program/traced_solves.h"
+#include "estimator/writer/eager_attention.h"
+#include "estimator/writer/fast_paths.h"
+#include "estimator/writer/kept_casts.h"
+#include "estimator/writer/loops_loss.h"
+#include "estimator/writer/loss.h"
+#include "estimator/writer/traced_solves.h"
 
 namespace onnxfit {
 

@@ -1,5 +1,5 @@
 // Systems that a library solves, but writes out while torch.export traces.  Internal to the room
-// program/.
+// writer/.
 #pragma once
 
 #include "estimator/program/program.h"

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/program/fast_paths.h"
 #include "estimator/program/modules.h"
+#include "estimator/writer/fast_paths.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/program/smoothed_losses.h"
+#include "estimator/writer/smoothed_losses.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,10 +1,10 @@
 // Losses of classes with smoothed labels, as libraries write them out; PyTorch's own is
-// cross_entropy_loss with ints (loss.h).  Internal to the room program/.
+// cross_entropy_loss with ints (loss.h).  Internal to the room writer/.
 #pragma once
 
 #include <vector>
 
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 

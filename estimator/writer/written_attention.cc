@@ -4,7 +4,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/eager_attention.h"
+#include "estimator/writer/eager_attention.h"
 
 namespace onnxfit {
 namespace {

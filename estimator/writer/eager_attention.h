@@ -24,7 +24,7 @@ namespace onnxfit {
 void WriteAttentionOut(Program& program, const TrainingSettings& settings);
 
 // --- Attention that a library wrote out in Python (written_attention.cc) --------------------
-// Internal to the room program/.
+// Internal to the room writer/.
 
 // The call that stands for transformers' eager attention, as scaled_dot_product_attention; ints:
 // whether it drops out, 0, a SoftmaxType.

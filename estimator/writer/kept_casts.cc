@@ -1,4 +1,4 @@
-#include "estimator/program/kept_casts.h"
+#include "estimator/writer/kept_casts.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

@@ -1,4 +1,4 @@
-#include "estimator/program/loss.h"
+#include "estimator/writer/loss.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 
 #include "estimator/base/tensor_type.h"
 #include "estimator/program/program.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 

@@ -1,4 +1,4 @@
-#include "estimator/program/fast_paths.h"
+#include "estimator/writer/fast_paths.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/module_runs.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

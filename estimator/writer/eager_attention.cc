@@ -1,4 +1,4 @@
-#include "estimator/program/eager_attention.h"
+#include "estimator/writer/eager_attention.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/modules.h"
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 namespace {

@@ -1,8 +1,8 @@
 // The loss as the loop takes it whose library settings.loop.library names: that of
-// training/training.h behind the model, or the model's own.  Internal to the room program/.
+// training/training.h behind the model, or the model's own.  Internal to the room writer/.
 #pragma once
 
-#include "estimator/program/program_writer.h"
+#include "estimator/writer/program_writer.h"
 
 namespace onnxfit {
 
