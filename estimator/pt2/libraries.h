@@ -1,5 +1,5 @@
 // What libraries do in a run and not, or otherwise, while torch.export traces them
-// (program/libraries.h), by the lines of a call.  Internal to the room pt2/.
+// (libraries/libraries.h), by the lines of a call.  Internal to the room pt2/.
 #pragma once
 
 #include <string_view>

@@ -18,7 +18,7 @@ namespace onnxfit {
 //   "backs.5.weight"       as all in other layers, "backs.4.weight", which are alike
 //   "head.mlp.fc1.weight"  as all that end so below other modules, by the longest such end
 //   "rope.inv_freq"        a buffer of floats, as all of that name
-//   "pooler.dense.weight"  by a row of program/libraries.h, where it is known how wide its module
+//   "pooler.dense.weight"  by a row of libraries/libraries.h, where it is known how wide its module
 //   is
 // O(signature × known).
 std::vector<LostTensor> SizeUnreadTensors(const BoundGraph& bound,
