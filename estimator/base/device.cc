@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "estimator/base/cards.h"
 
 namespace onnxfit {
@@ -15,6 +17,8 @@ DeviceProfile A100() {
   return device;
 }
 
+constexpr int kCudnn9 = 90000;  // from then on the major version counts 10,000
+
 }  // namespace
 
 const DeviceProfile& DefaultDevice() {
@@ -27,7 +31,16 @@ std::string CudaVersionText(int version) {
 }
 
 std::string CudnnVersionText(int version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  const int major = version >= kCudnn9 ? 10000 : 1000;
+  return fmt::format("{}.{}.{}", version / major, version % major / 100, version % 100);
+}
+
+int CudnnVersionOf(const std::string& text) {
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  if (std::sscanf(text.c_str(), "%d.%d.%d", &major, &minor, &patch) != 3) return 0;
+  return major * (major >= 9 ? 10000 : 1000) + minor * 100 + patch;
 }
 
 }  // namespace onnxfit

@@ -97,8 +97,9 @@ struct DetectedGpu {
 // "13.0" of 13000, as CUDA counts its versions.
 std::string CudaVersionText(int version);
 
-// "9.19.0" of 91900, as cuDNN 9 counts its own.
+// "9.19.0" of 91900, "8.9.2" of 8902, as cuDNN counts its own; and back, 0 for any other text.
 std::string CudnnVersionText(int version);
+int CudnnVersionOf(const std::string& text);
 
 // What a search found.
 struct GpuSearch {
