@@ -4,6 +4,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+
+#include "estimator/workspaces/workspace_form.h"
+#include "tests/resnet_layer.h"
 
 namespace onnxfit::cudnn_workspaces_test {
 namespace {
@@ -220,8 +225,9 @@ class AnswersOne : public WorkspaceSource {
   std::optional<int64_t> Find(const Convolution&) override { return 1; }
 };
 
-DeviceProfile Asked(int compute_capability) {
+DeviceProfile Asked(int compute_capability, std::string cudnn = "9.19.0") {
   Calibration asked;
+  asked.cudnn = std::move(cudnn);
   asked.basis = Basis::kModelled;
   asked.source = std::make_shared<AnswersOne>();
   return {.compute_capability = compute_capability,
@@ -237,6 +243,48 @@ TEST_CASE("asked without a card, cuDNN's answer for points is not taken") {
   for (const int capability : {80, 90}) {
     CHECK(WorkspaceBytes(ConvolutionOf(point), {.device = Asked(capability)}) == point.bytes);
     CHECK(WorkspaceBytes(ConvolutionOf(window), {.device = Asked(capability)}) == window.bytes);
+  }
+}
+
+TEST_CASE("the form does not overrule an H200's, a measurement on the card does") {
+  const Convolution forward = ResnetLayer(kForward, 32);
+  constexpr int64_t kBytes = 4 * 32 * 64 * 56 * 56 + 4 * 64 * 64 * 9 + 16;
+  DeviceProfile device = {.compute_capability = 90, .multiprocessors = 132};
+  CHECK(FormedWorkspaceBytes(forward) != kBytes);
+  CHECK(WorkspaceBytes(forward, {.device = device}) == kBytes);
+  Calibration own;
+  own.convolutions = {{forward, 77}};
+  device.calibration = std::make_shared<const Calibration>(own);
+  CHECK(WorkspaceBytes(forward, {.device = device}) == 77);
+}
+
+struct AskedRow {
+  const char* asked;
+  int framework;  // the version that it brings
+  bool is_asked;
+};
+
+// A layer of a ResNet, of which there are plans of 9.1.0 and 9.19.0 for an RTX 3060.
+TEST_CASE("plans of a version nearer to the framework's come before the library's own") {
+  constexpr AskedRow kRows[] = {{"9.19.0", 91900, true}, {"9.19.0", 90100, false},
+                                {"9.1.0", 90100, true},  {"9.26.0", 91900, false},
+                                {"9.10.2", 91002, true}, {"9.1.0", 91900, false},
+                                {"9.26.0", 92600, true}, {"", 91900, false}};
+  const Row known = {
+      "a layer", kForward, DType::kFloat32, {4, 64, 56, 56}, {64, 64, 3, 3}, {4, 64, 56, 56}, 1,
+      1,         0};
+  const Row unknown = {
+      "another", kForward, DType::kFloat32, {4, 61, 57, 57}, {67, 61, 3, 3}, {4, 67, 57, 57}, 1,
+      1,         0};
+  for (const AskedRow& row : kRows) {
+    CAPTURE(row.asked);
+    CAPTURE(row.framework);
+    TrainingSettings settings = {.device = Asked(86, row.asked)};
+    settings.framework.cudnn = row.framework;
+    CHECK((WorkspaceBytes(ConvolutionOf(known), settings) == 1) == row.is_asked);
+    CHECK(WorkspaceBytes(ConvolutionOf(unknown), settings) == 1);
+    settings.device.without_cudnn = true;  // of a card that nobody named
+    CHECK(WorkspaceBytes(ConvolutionOf(known), settings) == 1);
   }
 }
 

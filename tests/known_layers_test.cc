@@ -1,4 +1,4 @@
-#include "estimator/workspaces/planned_layers.h"
+#include "estimator/workspaces/known_layers.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include "estimator/workspaces/layer_rows.h"
 #include "tests/resnet_layer.h"
 
-namespace onnxfit::planned_layers_test {
+namespace onnxfit::known_layers_test {
 namespace {
 
 constexpr int kOld = 90100;
@@ -38,38 +38,67 @@ std::string Stored(std::string_view text) {
 
 char SizeOf(const std::string& text) { return static_cast<char>(text.size()); }
 
-// Two tables, of 8.6 and 9.0, of one layer: 5 bytes at batch 4; none and 126 at 4 and 64.
+constexpr auto kForward = ConvolutionPass::kForward;
+
+Convolution OfSize(int64_t size) {
+  Convolution layer = ResnetLayer(kForward, 7);
+  for (Dims* dims : {&layer.input, &layer.output}) (*dims)[2] = (*dims)[3] = size;
+  return layer;
+}
+
+// Two tables, of 8.6 as planned and 9.0 as measured, of one layer at two sizes: 5 bytes at batch 4
+// of 56 x 56; none and 126 at 4 and 64, and of 28 x 28 3 at 4.
 std::string TwoTables() {
-  const std::string key = LayerKey(ResnetLayer(ConvolutionPass::kForward, 1));
-  const std::string keys = Stored(SizeOf(key) + key);
-  const std::string first = Stored(std::string{1, 1, 4, 0, 5});
-  const std::string second = Stored(std::string{1, 2, 4, 64, 0, 0, 126});
-  std::string text = {2, 86, 28, 9, SizeOf(first), 90, 100, 10, SizeOf(second), SizeOf(keys)};
-  return text + keys + first + second;
+  std::string keys;
+  for (const int64_t size : {28, 56}) {
+    const std::string key = LayerKey(OfSize(size));
+    keys += SizeOf(key) + key;
+  }
+  keys = Stored(keys);
+  const std::string first = Stored(std::string{2, 0, 1, 4, 0, 1, 5});
+  const std::string second = Stored(std::string{2, 1, 4, 2, 4, 64, 0, 3, 1, 0, 126});
+  const std::string head = {
+      2, 86, 28, 9, 0, SizeOf(first), 90, 100, 10, 1, SizeOf(second), SizeOf(keys)};
+  return head + keys + first + second;
 }
 
 TEST_CASE("a table has what was asked for") {
   const std::string text = TwoTables();
-  const PlannedLayers layers(text);
-  CHECK(layers.cards() == std::vector<PlannedCard>{{86, 28, 9}, {90, 100, 10}});
-  const Convolution forward = ResnetLayer(ConvolutionPass::kForward, 7);
-  CHECK(layers.Find(forward, 0) == std::vector<MeasuredBatch>{{.batch = 4, .bytes = 5}});
+  const KnownLayers layers(text);
+  CHECK(layers.cards() == std::vector<KnownCard>{{86, 28, 9, false}, {90, 100, 10, true}});
+  const Convolution forward = OfSize(56);
+  CHECK(layers.Find(forward, 0) == std::vector<BatchWorkspace>{{.batch = 4, .bytes = 5}});
   CHECK(layers.Find(forward, 1) ==
-        std::vector<MeasuredBatch>{{.batch = 4, .bytes = 0}, {.batch = 64, .bytes = 126}});
+        std::vector<BatchWorkspace>{{.batch = 4, .bytes = 0}, {.batch = 64, .bytes = 126}});
+  CHECK(layers.Find(OfSize(28), 0).empty());
   CHECK(layers.Find(ResnetLayer(ConvolutionPass::kWeightGradient, 7), 1).empty());
+}
+
+TEST_CASE("a layer is found at all sizes of its pictures") {
+  const std::string text = TwoTables();
+  const KnownLayers layers(text);
+  CHECK(layers.FindSizes(OfSize(31), 0) ==
+        std::vector<SizedLayer>{{{56, 56}, {56, 56}, {{.batch = 4, .bytes = 5}}}});
+  const std::vector<SizedLayer> both = layers.FindSizes(OfSize(31), 1);
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].input == Dims{28, 28});
+  CHECK(both[1].batches.size() == 2);
+  Convolution strided = OfSize(31);
+  strided.stride = {2, 2};
+  CHECK(layers.FindSizes(strided, 1).empty());
 }
 
 TEST_CASE("tables that end early or are damaged are an error") {
   std::string text = TwoTables();
-  CHECK_THROWS_AS(PlannedLayers(std::string_view(text).substr(0, text.size() - 1)), const Error&);
-  CHECK_THROWS_AS(PlannedLayers(std::string_view(text).substr(0, 6)), const Error&);
+  CHECK_THROWS_AS(KnownLayers(std::string_view(text).substr(0, text.size() - 1)), const Error&);
+  CHECK_THROWS_AS(KnownLayers(std::string_view(text).substr(0, 6)), const Error&);
   text.back() ^= 1;
-  const PlannedLayers damaged(text);
-  CHECK_THROWS_AS(damaged.Find(ResnetLayer(ConvolutionPass::kForward, 7), 1), const Error&);
+  const KnownLayers damaged(text);
+  CHECK_THROWS_AS(damaged.Find(OfSize(56), 1), const Error&);
 }
 
 TEST_CASE("the oldest version that is no older comes first, then the nearest") {
-  const std::vector<PlannedCard> cards = {{86, 28, 93}, {80, 108, 91}, {86, 28, 91}, {86, 28, 95}};
+  const std::vector<KnownCard> cards = {{86, 28, 93}, {80, 108, 91}, {86, 28, 91}, {86, 28, 95}};
   struct Row {
     int cudnn;
     std::vector<size_t> order;
@@ -81,6 +110,13 @@ TEST_CASE("the oldest version that is no older comes first, then the nearest") {
     CHECK(CardsLike(cards, {.compute_capability = 86}, row.cudnn) == row.order);
   }
   CHECK(CardsLike(cards, {.compute_capability = 61}, 95).empty());
+}
+
+TEST_CASE("of two versions the one nearer to a third") {
+  CHECK(IsNearerVersion(90100, 91900, 90100));
+  CHECK(IsNearerVersion(91900, 90100, 90501));
+  CHECK(IsNearerVersion(91900, 90100, 92600));
+  CHECK_FALSE(IsNearerVersion(91900, 91900, 91900));
 }
 
 // --- What comes with the command -----------------------------------------------------------------
@@ -102,8 +138,8 @@ TEST_CASE("cuDNN's plans are there by card and version") {
   for (const PlanRow& row : kRows) {
     CAPTURE(row.compute_capability);
     CAPTURE(row.cudnn);
-    const auto found = FindPlanned(ResnetLayer(row.pass, 4),
-                                   {.compute_capability = row.compute_capability}, row.cudnn);
+    const auto found = FindKnown(ResnetLayer(row.pass, 4),
+                                 {.compute_capability = row.compute_capability}, row.cudnn);
     REQUIRE(found);
     CHECK(found->bytes == row.bytes);
   }
@@ -112,14 +148,48 @@ TEST_CASE("cuDNN's plans are there by card and version") {
 TEST_CASE("an answer is of that very convolution on a card as large, at that batch") {
   const DeviceProfile card = {.compute_capability = 86, .multiprocessors = 28};
   const DeviceProfile larger = {.compute_capability = 86, .multiprocessors = 82};
-  CHECK(FindPlanned(ResnetLayer(ConvolutionPass::kForward, 4), card, kNew)->is_very);
-  CHECK_FALSE(FindPlanned(ResnetLayer(ConvolutionPass::kForward, 5), card, kNew)->is_very);
-  CHECK_FALSE(FindPlanned(ResnetLayer(ConvolutionPass::kForward, 4), larger, kNew)->is_very);
+  CHECK(FindKnown(ResnetLayer(ConvolutionPass::kForward, 4), card, kNew)->is_very);
+  CHECK_FALSE(FindKnown(ResnetLayer(ConvolutionPass::kForward, 5), card, kNew)->is_very);
+  CHECK_FALSE(FindKnown(ResnetLayer(ConvolutionPass::kForward, 4), larger, kNew)->is_very);
   Convolution exact = ResnetLayer(ConvolutionPass::kForward, 4);
   exact.dtype = DType::kFloat64;
-  CHECK_FALSE(FindPlanned(exact, card, kNew));
+  CHECK_FALSE(FindKnown(exact, card, kNew));
   CHECK_FALSE(
-      FindPlanned(ResnetLayer(ConvolutionPass::kForward, 4), {.compute_capability = 61}, kNew));
+      FindKnown(ResnetLayer(ConvolutionPass::kForward, 4), {.compute_capability = 61}, kNew));
+}
+
+// What torch 2.11.0 with cuDNN 9.19.0 asked for on an H200, to the byte.
+TEST_CASE("an H200's are there") {
+  const DeviceProfile card = {.compute_capability = 90, .multiprocessors = 132};
+  CHECK(FindKnown(ResnetLayer(kForward, 32), card, kNew) ==
+        KnownLayer{.bytes = 4 * 32 * 64 * 56 * 56 + 4 * 64 * 64 * 9 + 16, .is_very = true});
+  CHECK(FindKnown(ResnetLayer(ConvolutionPass::kWeightGradient, 4), card, kNew) ==
+        KnownLayer{.bytes = 15'040'512, .is_very = true});
+  Convolution half = ResnetLayer(kForward, 32);
+  half.dtype = DType::kFloat16;
+  CHECK_FALSE(FindKnown(half, card, kNew)->is_very);  // bf16 was measured
+}
+
+// 86 x 86, as xMem's runs have it.
+TEST_CASE("another size of pictures is told by those that were asked") {
+  const DeviceProfile card = {.compute_capability = 86, .multiprocessors = 28};
+  Convolution layer = OfSize(87);
+  layer.input[0] = layer.output[0] = 96;
+  const int64_t tensor = 4 * 96 * 64 * 87 * 87;
+  const int64_t weight = 4 * 64 * 64 * 9;
+  const auto found = FindKnown(layer, card, kOld);
+  REQUIRE(found);
+  CHECK_FALSE(found->is_very);
+  CHECK(found->bytes >= tensor);
+  CHECK(found->bytes <= tensor + 70 * weight);
+  // A product of matrices follows no size.
+  Convolution point = layer;
+  point.weight = {64, 64, 1, 1};
+  point.padding = {0, 0};
+  CHECK_FALSE(FindKnown(point, card, kOld));
+  point.dtype = DType::kBFloat16;
+  CHECK(FindKnown(point, card, kOld));
+  CHECK_FALSE(FindKnown(point, {.compute_capability = 90}, kOld));
 }
 
 TrainingSettings SettingsOf(int compute_capability, int cudnn) {
@@ -157,4 +227,4 @@ TEST_CASE("nobody's card has none, nor one without cuDNN") {
 }
 
 }  // namespace
-}  // namespace onnxfit::planned_layers_test
+}  // namespace onnxfit::known_layers_test

@@ -3,7 +3,7 @@
     benchmark.py        # no card: data/benchmark_h200.json.xz beside data/card_h200.json.xz
 
 `without` is what the same call asks for without it; `other batch` what its layer's other one says, as
-a workspace is scaled by AtBatch of measured_layers.h, but where two copies fit; `at most` that
+a workspace is scaled by AtBatch of other_sizes.h, but where two copies fit; `at most` that
 figure, or as much a sample where that is more.  Right is to CLOSE bytes, `off` the bytes that are too
 many or too few and `low` those that are too few, of all.
 """
@@ -14,7 +14,7 @@ from math import prod
 from compare import CLOSE, kind_of
 from pack import key, rows_in
 
-COPIED = 600  # as kMostBesideCopies of measured_layers.cc
+COPIED = 600  # as kMostBesideCopies of other_sizes.cc
 
 
 # --- From another batch ------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""The layers that were measured on a card, as the command has them with it.
+"""The layers that PyTorch tried plans for on a card, as the command has them with it.
 
-    pack.py            # writes FILES
-    pack.py --check    # exit 1 where they are not so
+    pack.py            # writes estimator/workspaces/benchmark_h200.bin
+    pack.py --check    # exit 1 where that is not so
 
 A row is a layer, a convolution but for its batch: the key's length, the key, how many batches, each
 one's size and bytes, and what its first call took where plans were tried; rows are sorted by key,
@@ -18,10 +18,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOM = HERE.parent.parent / "estimator/workspaces"
-# What each is packed from, the last that has a call tells, and which figures of a batch it has.
-FILES = {"cudnn_h200.bin": (["card_h200.json.xz"], ["bytes"]),
-         "benchmark_h200.bin": (["tried_h200.json.xz", "benchmark_h200.json.xz"],
-                                ["bytes", "tried"])}
+PACKED = ROOM / "benchmark_h200.bin"
+SOURCES = ["tried_h200.json.xz", "benchmark_h200.json.xz"]  # the last that has a call tells
 PASSES = ["forward", "data_gradient", "weight_gradient"]
 DTYPES = ["float32", "bfloat16"]
 
@@ -42,9 +40,10 @@ def numbers(values):
 def key(row):
     """As LayerKey of layer_rows.h."""
     head = [PASSES.index(row["pass"]), DTYPES.index(row["dtype"]),
-            int(row.get("channels_last", False)), int(row.get("transposed", False)), row["groups"]]
-    return numbers([*head, *row["input"][1:], *row["weight"], *row["output"][1:], *row["stride"],
-                    *row["padding"], *row["dilation"]])
+            int(row.get("channels_last", False)), int(row.get("transposed", False)), row["groups"],
+            len(row["weight"]), row["input"][1], row["output"][1]]
+    return numbers([*head, *row["weight"], *row["stride"], *row["padding"], *row["dilation"],
+                    *row["input"][2:], *row["output"][2:]])
 
 
 def rows_in(source):
@@ -52,10 +51,10 @@ def rows_in(source):
         return json.load(file)["cards"][0]["convolutions"]
 
 
-def packed(sources, figures):
+def packed():
     layers = {}
-    for row in itertools.chain.from_iterable(map(rows_in, sources)):
-        layers.setdefault(key(row), {})[row["input"][0]] = [row[name] for name in figures]
+    for row in itertools.chain.from_iterable(map(rows_in, SOURCES)):
+        layers.setdefault(key(row), {})[row["input"][0]] = [row["bytes"], row["tried"]]
     text = b"".join(number(len(name)) + name + number(len(batches))
                     + b"".join(numbers([size, *each]) for size, each in sorted(batches.items()))
                     for name, batches in sorted(layers.items()))
@@ -67,13 +66,12 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    for name, (sources, figures) in FILES.items():
-        data, path = packed(sources, figures), ROOM / name
-        if not args.check:
-            path.write_bytes(data)
-        # Streams of zlib's differ from version to version.
-        elif zlib.decompress(path.read_bytes()) != zlib.decompress(data):
-            sys.exit(f"{name}: expected what pack.py makes of {', '.join(sources)}")
+    data = packed()
+    if not args.check:
+        PACKED.write_bytes(data)
+    # Streams of zlib's differ from version to version.
+    elif zlib.decompress(PACKED.read_bytes()) != zlib.decompress(data):
+        sys.exit(f"{PACKED.name}: expected what pack.py makes of {', '.join(SOURCES)}")
 
 
 if __name__ == "__main__":

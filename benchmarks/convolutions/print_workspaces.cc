@@ -1,7 +1,7 @@
 // Prints what convolutions ask cuDNN for, one a line, for compare.py here: pass, type, order, x,
 // weight, y and groups, then in bytes what was counted, the closed form, what estimates have where
-// only the layer's other batches were measured and, with --cudnn, what they have then; between
-// tabs.
+// only the layer's other batches, or only pictures of other sizes, were measured and, with --cudnn,
+// what they have then; between tabs.
 //
 //   print_workspaces FILE --gpu CARD [--cudnn FOLDER]
 //
@@ -17,7 +17,8 @@
 #include "cli/calibration_file.h"
 #include "estimator/base/error.h"
 #include "estimator/workspaces/cudnn_workspaces.h"
-#include "estimator/workspaces/measured_layers.h"
+#include "estimator/workspaces/known_layers.h"
+#include "estimator/workspaces/workspace_form.h"
 
 namespace onnxfit {
 namespace {
@@ -29,23 +30,48 @@ std::string TextOf(const Convolution& c) {
                      ToString(c.weight), ToString(c.output), c.groups);
 }
 
-int64_t FromOtherBatches(const Convolution& convolution, const MeasuredLayers& layers) {
-  std::vector<MeasuredBatch> others = layers.Find(convolution);
+// Of the cards and versions that come with the command, the one nearest to what is asked.
+struct KnownTable {
+  const KnownLayers& layers;
+  size_t card;
+  const DeviceProfile& device;
+};
+
+KnownTable TableFor(const Options& options) {
+  const KnownLayers& layers = ShippedLayers();
+  const DeviceProfile& device = options.request.targets.at(0).device;
+  const auto like = CardsLike(layers.cards(), device, options.request.settings.framework.cudnn);
+  if (like.empty()) throw Error({.where = "--gpu", .text = "expected one that comes with plans"});
+  return {layers, like[0], device};
+}
+
+int64_t Unknown(const Convolution& convolution, const KnownTable& table) {
+  return HasWorkspaceForm(table.device) ? FormedWorkspaceBytes(convolution) : 0;
+}
+
+int64_t FromOtherBatches(const Convolution& convolution, const KnownTable& table) {
+  std::vector<BatchWorkspace> others = table.layers.Find(convolution, table.card);
   std::erase_if(others,
-                [&](const MeasuredBatch& each) { return each.batch == convolution.input[0]; });
-  return others.empty() ? FormedWorkspaceBytes(convolution)
-                        : AtBatch(convolution, std::move(others));
+                [&](const BatchWorkspace& each) { return each.batch == convolution.input[0]; });
+  return others.empty() ? Unknown(convolution, table) : AtBatch(convolution, std::move(others));
+}
+
+int64_t FromOtherSizes(const Convolution& convolution, const KnownTable& table) {
+  if (RunsOnCublasLt(convolution, table.device)) return Unknown(convolution, table);
+  const Dims own(convolution.input.begin() + 2, convolution.input.end());
+  std::vector<SizedLayer> others = table.layers.FindSizes(convolution, table.card);
+  std::erase_if(others, [&](const SizedLayer& each) { return each.input == own; });
+  return AtSize(convolution, others).value_or(Unknown(convolution, table));
 }
 
 int Print(const Options& options) {
-  const DeviceProfile& asked = options.request.targets.at(0).device;
-  const MeasuredLayers* layers = MeasuredLayersOf(asked);
-  if (layers == nullptr) throw Error({.where = "--gpu", .text = "expected a Hopper, as an h200"});
+  const KnownTable table = TableFor(options);
   for (const SharedCalibration& card : ReadCalibrationFile(options.model)) {
     for (const ConvolutionWorkspace& workspace : card->convolutions) {
       const Convolution& c = workspace.convolution;
-      std::cout << fmt::format("{}\t{}\t{}\t{}\t{}\n", TextOf(c), workspace.bytes,
-                               FormedWorkspaceBytes(c), FromOtherBatches(c, *layers),
+      std::cout << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", TextOf(c), workspace.bytes,
+                               FormedWorkspaceBytes(c), FromOtherBatches(c, table),
+                               FromOtherSizes(c, table),
                                WorkspaceBytes(c, options.request.settings));
     }
   }

@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "estimator/base/calibration.h"
+#include "estimator/workspaces/benchmarked_layers.h"
 #include "estimator/workspaces/cudnn_workspaces.h"
-#include "estimator/workspaces/measured_layers.h"
+#include "estimator/workspaces/workspace_form.h"
 
 namespace onnxfit {
 namespace {
 
 // Of convolutions that were not measured on the card: "those of an H200 (cuDNN 9.19.0) in 40 (in 12
-// from another batch, type or card), copies of tensors in the order NHWC in 2", "none in the
+// from another batch, size, type or card), copies of tensors in the order NHWC in 2", "none in the
 // others".  REQUIRES: there are some.
 std::string OthersText(const MeasuredConvolutions& convolutions, const TrainingSettings& settings) {
   std::vector<std::string> parts;
@@ -22,7 +23,7 @@ std::string OthersText(const MeasuredConvolutions& convolutions, const TrainingS
   if (known > 0) {
     const std::string scaled =
         convolutions.scaled > 0
-            ? fmt::format(" (in {} from another batch, type or card)", convolutions.scaled)
+            ? fmt::format(" (in {} from another batch, size, type or card)", convolutions.scaled)
             : "";
     parts.push_back(fmt::format("those of {} in {}{}", ShippedPlansText(settings), known, scaled));
   }
@@ -98,7 +99,7 @@ std::string BenchmarkAssumption(const Prediction& prediction, const TrainingSett
   const std::string fastest =
       calls.known == 0 ? "all then"
                        : fmt::format("{} then keep the plan that was the fastest on {}, the others",
-                                     calls.known, MeasuredLayersCard(settings.device));
+                                     calls.known, BenchmarkedCard(settings.device));
   return fmt::format(
       "the first of each of {} passes of convolutions tries plans and empties the cache; {} keep "
       "the plan that they have without (--cudnn-benchmark)",

@@ -1,5 +1,5 @@
-// What cuDNN was measured to ask for in the layers of common networks, on one card of a kind, as it
-// comes with the command.
+// What PyTorch keeps and tries with torch.backends.cudnn.benchmark in the layers of common
+// networks, as it was measured on one card of a kind, and comes with the command.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,23 @@
 
 namespace onnxfit {
 
-struct MeasuredBatch {
+struct BenchmarkedBatch {
   int64_t batch = 0;
-  int64_t bytes = 0;
-  int64_t tried = 0;  // beside its result, by the first call; of benchmarked layers
+  int64_t bytes = 0;  // of the plan that was kept as the fastest
+  int64_t tried = 0;  // the most that the first call took beside its result
 
-  bool operator==(const MeasuredBatch&) const = default;
+  bool operator==(const BenchmarkedBatch&) const = default;
 };
 
-// A layer is a convolution but for the size of its batch.
-class MeasuredLayers {
+class BenchmarkedLayers {
  public:
   // `rows` as benchmarks/convolutions/pack.py writes them, sorted by key: the key's length, the
-  // key (LayerKey), how many batches, then each one's size and bytes, of benchmarked layers what
-  // was tried, too; all numbers as LEB128.  Throws Error where they end early.
-  explicit MeasuredLayers(std::string rows, bool are_benchmarked = false);
+  // key (LayerKey), how many batches, then each one's three figures; all numbers as LEB128.
+  // Throws Error where they end early.
+  explicit BenchmarkedLayers(std::string rows);
 
   // By size of the batch; empty where that layer was not measured.  O(log layers).
-  std::vector<MeasuredBatch> Find(const Convolution& convolution) const;
+  std::vector<BenchmarkedBatch> Find(const Convolution& convolution) const;
 
   size_t size() const { return rows_.size(); }
 
@@ -43,37 +42,14 @@ class MeasuredLayers {
 
   std::string text_;
   std::vector<Row> rows_;  // views of text_
-  bool are_benchmarked_;
 };
 
-// Of a card of the same compute capability, with as many multiprocessors where there is one; null
-// where none was measured.  The first call unpacks them, which takes milliseconds.
-const MeasuredLayers* MeasuredLayersOf(const DeviceProfile& device);
+// "an H200 (cuDNN 9.19.0)"; "" where no card like it was measured.
+std::string_view BenchmarkedCard(const DeviceProfile& device);
 
-// "an H200 (cuDNN 9.19.0)"; "" where none was measured.
-std::string_view MeasuredLayersCard(const DeviceProfile& device);
-
-// What that layer asks for at its batch, from what it asked for at others: copies of the same
-// tensors, or nothing, as at the nearest that asked for such (where two differ, as the closed form
-// has it), else on the line through the two nearest.  REQUIRES: one at least.
-int64_t AtBatch(const Convolution& convolution, std::vector<MeasuredBatch> measured);
-
-// What such a card tells of a convolution.
-struct KnownLayer {
-  int64_t bytes = 0;
-  int64_t tried = 0;     // as MeasuredBatch has it
-  bool is_very = false;  // of that very convolution, on a card with as many multiprocessors
-
-  bool operator==(const KnownLayer&) const = default;
-};
-
-// At its batch or scaled to it (AtBatch); nullopt where the layer was not measured on a card like
-// `device`, or is of float64.
-std::optional<KnownLayer> FindLayer(const Convolution& convolution, const DeviceProfile& device);
-
-// With torch.backends.cudnn.benchmark: of the plan that was kept as the fastest, and of trying all
-// of them.  At its own batch alone: neither scales (benchmarks/convolutions/README.md).
-std::optional<KnownLayer> FindBenchmarked(const Convolution& convolution,
-                                          const DeviceProfile& device);
+// At its own batch alone: neither figure scales (benchmarks/convolutions/README.md).  Nullopt where
+// that was not measured on a card of the same compute capability, or is of float64.
+std::optional<BenchmarkedBatch> FindBenchmarked(const Convolution& convolution,
+                                                const DeviceProfile& device);
 
 }  // namespace onnxfit

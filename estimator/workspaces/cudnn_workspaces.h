@@ -19,22 +19,10 @@ namespace onnxfit {
 
 inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a trace calls it
 
-// Whether workspaces of such a card are known where they were not measured on it: Hopper's.  Those
-// of layers that were measured on another (measured_layers.h) are as there; the others by a closed
-// form, by which convolutions in 32 and 16 bits run in the order NHWC, through copies of tensors
-// that lie in the order NCHW, or whose channels do not fill 16 bytes.  How often each is right, of
-// 48,508 on an H200 (torch 2.11.0, cuDNN 9.19.0): benchmarks/convolutions/README.md.
-bool HasWorkspaceForm(const DeviceProfile& device);
-
-// Of a tensor with `channels`, by dimension, filled up to a multiple of `width`.
-int64_t FilledBytes(DType dtype, Dims dims, std::initializer_list<size_t> channels, int64_t width);
-
-// By that form.  O(dims).  Throws Error where it needs more than 63 bits.
-int64_t FormedWorkspaceBytes(const Convolution& convolution);
-
-// On the run's card: as measured there or as cuDNN answered; else, of a card that was named, as
-// measured on one like it, or as the version nearest to the framework's plans for such cards, at
-// that batch or another; else by the form, 0 where there is none.
+// On the run's card as measured there.  Else, of a card that was named, as measured on one like it,
+// or as the version nearest to the framework's plans for such cards, at that batch or another; as
+// cuDNN answered where none comes with the command, or none of a version as near as its own.  Else
+// by the form, 0 where there is none.
 int64_t WorkspaceBytes(const Convolution& convolution, const TrainingSettings& settings);
 
 // That of a call; 0 where the file does not say all of it (ConvolutionOf).

@@ -22,17 +22,24 @@ int64_t CodeOf(DType dtype) { return dtype == DType::kFloat32 ? 0 : 1; }
 
 }  // namespace
 
-std::string LayerKey(const Convolution& c) {
+std::string KinKey(const Convolution& c) {
   std::string key;
   Append(static_cast<int64_t>(c.pass), key);
   Append(CodeOf(c.dtype), key);
   Append(c.is_channels_last ? 1 : 0, key);
   Append(c.is_transposed ? 1 : 0, key);
   Append(c.groups, key);
-  Append(std::span(c.input).subspan(1), key);
-  Append(c.weight, key);
-  Append(std::span(c.output).subspan(1), key);
-  for (const std::vector<int64_t>* each : {&c.stride, &c.padding, &c.dilation}) Append(*each, key);
+  Append(static_cast<int64_t>(c.weight.size()), key);
+  Append(c.input[1], key);
+  Append(c.output[1], key);
+  for (const auto* each : {&c.weight, &c.stride, &c.padding, &c.dilation}) Append(*each, key);
+  return key;
+}
+
+std::string LayerKey(const Convolution& c) {
+  std::string key = KinKey(c);
+  Append(std::span(c.input).subspan(2), key);
+  Append(std::span(c.output).subspan(2), key);
   return key;
 }
 

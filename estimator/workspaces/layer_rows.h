@@ -11,8 +11,10 @@
 namespace onnxfit {
 
 // A layer is a convolution but for the size of its batch.  Those of fp16 and bf16 have the same
-// key: both are 16 bits for the same kernels.  As key() of benchmarks/convolutions/pack.py.
+// key: both are 16 bits for the same kernels.  As key() of benchmarks/convolutions/pack.py.  It
+// begins with the key of its kin, the same layer on pictures of any size, and ends with these.
 std::string LayerKey(const Convolution& convolution);
+std::string KinKey(const Convolution& convolution);
 
 // Reads what views a text that must live as long.
 class RowReader {
