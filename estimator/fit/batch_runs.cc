@@ -13,6 +13,7 @@
 #include "estimator/eager/cudnn_workspaces.h"
 #include "estimator/eager/dispatch.h"
 #include "estimator/eager/training.h"
+#include "estimator/fit/cudnn_remark.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/program/between_batches.h"
@@ -174,7 +175,7 @@ std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings
     made->loop = ReadLoop(made->trace);
   }
   made->bytes = BytesOf(made->trace);
-  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings));
+  made->bytes.push_back(OpenCudnnBytes(program, settings));
   made->trace.buffers.clear();
   made->trace.buffers.shrink_to_fit();
   return made;
