@@ -190,20 +190,26 @@ SharedCalibration SourceOrWarning(const std::shared_ptr<Libraries>& libraries, T
   }
 }
 
+void LeaveOutCudnn(DeviceProfile& device) {
+  device.without_cudnn = true;
+  device.is_cudnn_off = true;
+}
+
 }  // namespace
 
 void AskCudnn(const Options& options, DeviceProfile& device) {
   if (options.cudnn.empty()) return;
-  device.without_cudnn = options.cudnn == kNone;
-  if (!device.without_cudnn) device.calibration = WithSource(Open(options.cudnn), device);
+  if (options.cudnn == kNone) return LeaveOutCudnn(device);
+  device.without_cudnn = false;
+  device.calibration = WithSource(Open(options.cudnn), device);
 }
 
 void AskCudnn(Options& options) {
   if (options.cudnn.empty()) return;
   EstimateRequest& request = options.request;
   if (options.cudnn == kNone) {
-    request.settings.device.without_cudnn = true;
-    for (Target& target : request.targets) target.device.without_cudnn = true;
+    LeaveOutCudnn(request.settings.device);
+    for (Target& target : request.targets) LeaveOutCudnn(target.device);
     return;
   }
   const std::shared_ptr<Libraries> libraries = Open(options.cudnn);

@@ -1,11 +1,14 @@
 // CUBLAS_WORKSPACE_CONFIG, and what a run takes by it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "cli/values.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/base/framework.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::cublas_conf_test {
@@ -59,6 +62,28 @@ TEST_CASE("each handle takes what the user says, before what a library's loop se
   CHECK(takes(":0:0").empty());
   CHECK(takes("", LoopLibrary::kUltralytics).starts_with("+cuBLAS workspace:33554432"));
   CHECK(takes(":0:0", LoopLibrary::kUltralytics).empty());
+}
+
+// CublasHandlePool.cpp of PyTorch 2.11, and its events under the same variable.
+TEST_CASE("cublasLt's workspace is no larger than cuBLAS's where PyTorch holds it within") {
+  constexpr char kLinear[] = R"(
+    net (float[16, 64] x) => (float[16, 48] y)
+    < float[48, 64] w = ["location": "none"], float[48] b = ["location": "none"] > {
+      y = Gemm <transB = 1> (x, w, b)
+    })";
+  const auto taken = [&](const std::string& config, std::string_view framework) {
+    const auto is_it = [&](const FrameworkProfile& known) { return known.name == framework; };
+    TrainingSettings settings;
+    settings.framework = *std::ranges::find_if(Frameworks(), is_it);
+    settings.cublas = ParseCublasConf({"--cublas-conf", config});
+    const std::string text = TraceText(kLinear, settings);
+    const size_t at = text.find("+cublasLt workspace:");
+    return at == text.npos ? "" : text.substr(at + 20, text.find(' ', at + 20) - at - 20);
+  };
+  CHECK(taken(":4096:2", "pytorch-2.11") == "1048576");
+  CHECK(taken(":16:8", "pytorch-2.11") == "131072");
+  CHECK(taken(":0:0", "pytorch-2.11").empty());
+  CHECK(taken(":0:0", "pytorch-2.6") == "1048576");
 }
 
 }  // namespace

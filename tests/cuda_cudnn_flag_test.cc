@@ -40,6 +40,15 @@ TEST_CASE("--cudnn none: no convolution asks for a workspace, whatever comes wit
         std::string::npos);
 }
 
+TEST_CASE("--cudnn none leaves nothing open that cuDNN might ask for") {
+  const auto tight = [](Args more) {
+    more.insert(more.end(), {"--memory", "475MiB", "--overhead", "0"});
+    return Resnet(more).out;
+  };
+  CHECK(Has(tight({}), "cuDNN may ask for up to"));
+  CHECK(Has(tight({"--cudnn", "none"}), "FITS"));
+}
+
 TEST_CASE("a folder without cuDNN is refused") {
   const TempFolder folder;
   const CommandResult result = Resnet({"--cudnn", folder.Path(".")});

@@ -344,6 +344,25 @@ TEST_CASE("queries rotated in fp32 are held until they are cast back") {
   CHECK(names.find("k_embed: add until 15; ") != std::string::npos);
 }
 
+TEST_CASE("masks of transformers have names while they are made") {
+  CHECK(Names("causal_mask = self._update_causal_mask(",
+              {"constant", "tril", "mul_", "clone", "add", "eq", "masked_fill", "eq", "all",
+               "mul"}) == "padding_mask: add until 5; padding_mask: eq until 6; ");
+  CHECK(Names("encoder_mask = self.invert_attention_mask(mask)",
+              {"view", "to", "neg", "mul.Scalar"}) ==
+        "encoder_extended_attention_mask: to until 3; "
+        "encoder_extended_attention_mask: mul.Scalar until 3; ");
+  // A cast to the type that the mask has comes before that of what is given.
+  CHECK(Names("attention_mask = _prepare_4d_causal_attention_mask_for_sdpa(",
+              {"constant", "masked_fill", "to", "to", "neg", "to", "masked_fill", "to",
+               "masked_fill", "eq"}) ==
+        "causal_4d_mask: constant until 2; expanded_mask: to until 6; inverted_mask: neg until 6; "
+        "causal_4d_mask: to until 8; expanded_attn_mask: masked_fill until 8; "
+        "expanded_attn_mask: masked_fill until 9; ");
+  CHECK(Names("loss = self.loss_function(", {"pad", "contiguous", "_log_softmax", "nll_loss"}) ==
+        "labels: pad until 3; ");
+}
+
 TEST_CASE("a product in an expression has no name") {
   const std::vector<const char*> limited = {
       "sort",        "index",       "index",       "to",          "histc",     "cumsum",

@@ -4,7 +4,8 @@
 
 The loop calls `outputs = model(**batch)` with labels and keeps `outputs` until the next forward is
 through: the loss, the logits and the cache of keys and values, which the libraries make in training
-too.  So the program has them all as results.  What a card does, its kernels apart, it shows.
+too.  So the program has them all as results.  What a card does, its kernels apart, it shows: tensors
+are fakes that are said to be on one, and transformers goes the ways that it goes there.
 """
 
 import argparse
@@ -18,7 +19,9 @@ from typing import Callable, Iterator
 
 import torch
 import transformers
-from transformers import cache_utils
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from transformers import cache_utils, modeling_attn_mask_utils
 
 TOKENS = 128  # where the loop cuts its texts; nearly every batch has one that long
 INPUTS = ("input_ids", "attention_mask", "labels")
@@ -66,6 +69,21 @@ def build(name: str) -> torch.nn.Module:
     return model.train()
 
 
+def put_on_card(model: torch.nn.Module) -> None:
+    """Parameters and buffers, tied ones once; in a FakeTensorMode no card is needed."""
+    moved: dict[int, torch.Tensor] = {}
+
+    def on_card(tensor: torch.Tensor) -> torch.Tensor:
+        fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        return torch.nn.Parameter(fake, tensor.requires_grad) if is_parameter else fake
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    tensors[name] = moved.setdefault(id(tensor), on_card(tensor))
+
+
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
@@ -91,9 +109,12 @@ class Step(torch.nn.Module):
 
 
 def program_of(name: str) -> torch.export.ExportedProgram:
-    inputs = tuple(torch.zeros(3, TOKENS, dtype=torch.long, device="meta") for _ in INPUTS)
+    step = Step(build(name))
+    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
+        put_on_card(step)
+        inputs = tuple(torch.zeros(3, TOKENS, dtype=torch.long, device="cuda") for _ in INPUTS)
     batch = torch.export.Dim("batch")
-    return torch.export.export(Step(build(name)), inputs, strict=False,
+    return torch.export.export(step, inputs, strict=False,
                                dynamic_shapes=tuple({0: batch} for _ in INPUTS))
 
 
@@ -124,6 +145,27 @@ def no_autocast(*_args, **_kwargs) -> contextlib.AbstractContextManager:
     return contextlib.nullcontext()
 
 
+def run_as_loops_do() -> None:
+    """transformers asks whether it is compiled, and leaves out masks then.  A mask is looked at, and
+    left out where nothing is masked; the loop's texts are padded."""
+    for module in list(sys.modules.values()):
+        if hasattr(module, "is_torchdynamo_compiling"):
+            module.is_torchdynamo_compiling = lambda: False
+    converter = modeling_attn_mask_utils.AttentionMaskConverter
+    ignores = converter._ignore_causal_mask_sdpa
+
+    def ignores_none(attention_mask, *args, **kwargs):
+        return attention_mask is None and ignores(attention_mask, *args, **kwargs)
+    converter._ignore_causal_mask_sdpa = staticmethod(ignores_none)
+
+
+def number_on_card(data, dtype=None, device=None):
+    """GPT-Neo's numbers, torch.tensor(x, device=device), which are made on the host and copied."""
+    if device is None:
+        return torch.as_tensor(data, dtype=dtype)
+    return torch.scalar_tensor(data, dtype=dtype, device=device)
+
+
 def write_all(description: str | None, models: dict, prefix: str,
               program_of: Callable[[str], torch.export.ExportedProgram]) -> int:
     """What the command line asks for: a folder, and the names of some of `models`."""
@@ -141,6 +183,10 @@ def write_all(description: str | None, models: dict, prefix: str,
 def main() -> int:
     torch.rand = no_layer_is_dropped
     torch.autocast = no_autocast
+    torch.tensor = number_on_card
+    for class_name, _ in MODELS.values():
+        getattr(transformers, class_name)  # imports its module
+    run_as_loops_do()
     return write_all(__doc__, MODELS, "llm", program_of)
 
 

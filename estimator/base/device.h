@@ -49,6 +49,7 @@ struct DeviceProfile {
   int64_t multiprocessors = 0;  // of AMD's: compute units
   int64_t threads_per_multiprocessor = 0;
   bool without_cudnn = false;  // convolutions ask for no workspace; of a card that nobody named
+  bool is_cudnn_off = false;   // the user says so, which leaves nothing open
   std::shared_ptr<const Calibration> calibration = {};  // what libraries asked for there, if known
 };
 

@@ -7,6 +7,9 @@
 // torch._fused_sdp_choice answers with the cuDNN that the wheel brings, on cards of 8.0, 9.0, 10.0
 // and 12.0; norms in parts: which kernels the libraries of 2.6.0, 2.7.1, 2.8.0 and 2.11.0 have;
 // sorts: events on the same cards (both 2.9 to 2.15; 2.6 to 2.8 are taken to be as 2.9).
+// cublasLt's workspace within cuBLAS's: getCUDABlasLtWorkspaceSize of
+// aten/src/ATen/cuda/CublasHandlePool.cpp, and events of 2.11 under :0:0, :16:8 and :4096:2 of
+// CUBLAS_WORKSPACE_CONFIG; 2.9 and 2.10, which allocate both in the same order, are taken to be so.
 // 1.13 and 2.0 to 2.5: the wheels of 1.13.1 (CUDA 11.7), 2.0.1 (11.7), 2.1.2, 2.2.2, 2.3.1, 2.4.1
 // (12.1) and 2.5.1 (12.4), unchanged on a runtime for those versions of CUDA.  Events of attention
 // in each form on a card of 8.0, figures of each operator of benchmarks/accuracy (but 1.13) and of
@@ -200,6 +203,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .min_compute_capability = 70},
     {.name = "pytorch-2.9",
      .cublas_in_lt = CublasInLt::kFirst,
+     .lt_within_cublas = true,
      .large_workspaces = kHopper,
      .cudnn = 91002,
      .has_muon = true,
@@ -207,6 +211,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .min_compute_capability = 70},
     {.name = "pytorch-2.10",
      .cublas_in_lt = CublasInLt::kFirst,
+     .lt_within_cublas = true,
      .lt_min_rows = 2,
      .large_workspaces = kHopper,
      .cudnn = 91002,
@@ -215,6 +220,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .min_compute_capability = 70},
     {.name = "pytorch-2.11",
      .cublas_in_lt = CublasInLt::kFirst,
+     .lt_within_cublas = true,
      .large_workspaces = kHopper,
      .cudnn = 91900,
      .cudnn_attention = CudnnHeads::k256OnHopper,

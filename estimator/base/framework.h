@@ -48,7 +48,8 @@ struct FrameworkProfile {
   WorkspaceLife cublas = WorkspaceLife::kKept;
   WorkspaceLife cublaslt = WorkspaceLife::kKept;
   CublasInLt cublas_in_lt = CublasInLt::kFirst;
-  int64_t lt_min_rows = 1;  // a product with a bias is cublasLt's from so many rows on
+  bool lt_within_cublas = false;  // cublasLt's is no larger than cuBLAS's (CUBLAS_WORKSPACE_CONFIG)
+  int64_t lt_min_rows = 1;        // a product with a bias is cublasLt's from so many rows on
   std::span<const int> large_workspaces = {};  // major compute capabilities: cuBLAS's has 32 MiB
 
   AttentionForm attention = AttentionForm::kFrom25;

@@ -1,5 +1,6 @@
 #include "estimator/eager/call_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -121,16 +122,19 @@ void CallTable::TakeCublasLtWorkspace(Thread thread) {
   const FrameworkProfile& framework = settings_.framework;
   if (framework.cublas_in_lt == CublasInLt::kInstead) return TakeCublasWorkspace(thread);
   if (framework.cublas_in_lt == CublasInLt::kFirst) TakeCublasWorkspace(thread);
-  Hold(Workspace::kCublasLt, thread, kCublasLtWorkspaceBytes);
+  Hold(Workspace::kCublasLt, thread, CublasLtBytes());
   if (framework.cublas_in_lt == CublasInLt::kSecond) TakeCublasWorkspace(thread);
   if (framework.cublaslt == WorkspaceLife::kPerCall) LetGo(Workspace::kCublasLt, thread);
 }
 
+int64_t CallTable::CublasLtBytes() const {
+  if (!settings_.framework.lt_within_cublas) return kCublasLtWorkspaceBytes;
+  return std::min(kCublasLtWorkspaceBytes, CublasBytes());
+}
+
 void CallTable::TakeCublasWorkspace(Thread thread) {
   if (settings_.framework.cublas == WorkspaceLife::kOutside) return;
-  const int64_t bytes = CublasBytes();
-  if (bytes == 0) return;
-  Hold(Workspace::kCublas, thread, bytes);
+  Hold(Workspace::kCublas, thread, CublasBytes());
   if (settings_.framework.cublas == WorkspaceLife::kPerCall) LetGo(Workspace::kCublas, thread);
 }
 
@@ -144,7 +148,7 @@ int64_t CallTable::CublasBytes() const {
 void CallTable::Hold(Workspace workspace, Thread thread, int64_t bytes) {
   const auto library = static_cast<size_t>(workspace);
   TensorId& held = (*workspaces_)[static_cast<size_t>(thread)][library];
-  if (held != kNoTensor) return;
+  if (bytes == 0 || held != kNoTensor) return;
   held = machine_.New({DType::kUint8, {bytes}}, WorkspaceLabel(library), Kind::kWorkspace);
 }
 
@@ -156,7 +160,8 @@ LabelId CallTable::WorkspaceLabel(size_t library) {
 
 void CallTable::LetGo(Workspace workspace, Thread thread) {
   auto& held = (*workspaces_)[static_cast<size_t>(thread)];
-  machine_.Release(std::exchange(held[static_cast<size_t>(workspace)], kNoTensor));
+  const TensorId taken = std::exchange(held[static_cast<size_t>(workspace)], kNoTensor);
+  if (taken != kNoTensor) machine_.Release(taken);
 }
 
 }  // namespace onnxfit

@@ -66,6 +66,7 @@ class CallTable {
   void Pass(size_t library, int64_t bytes);
   void TakeCublasLtWorkspace(Thread thread);
   int64_t CublasBytes() const;
+  int64_t CublasLtBytes() const;
   LabelId WorkspaceLabel(size_t library);
   void Hold(Workspace workspace, Thread thread, int64_t bytes);
   void LetGo(Workspace workspace, Thread thread);

@@ -10,12 +10,12 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
+#include "estimator/fit/cudnn_remark.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/operators/dispatch.h"
 #include "estimator/program/between_batches.h"
 #include "estimator/training/training.h"
-#include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {
 namespace {
@@ -174,7 +174,7 @@ std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings
     made->loop = ReadLoop(made->trace);
   }
   made->bytes = BytesOf(made->trace);
-  made->bytes.push_back(MostCudnnWorkspaceBytes(program, settings));
+  made->bytes.push_back(OpenCudnnBytes(program, settings));
   made->trace.buffers.clear();
   made->trace.buffers.shrink_to_fit();
   return made;

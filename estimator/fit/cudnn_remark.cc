@@ -92,6 +92,10 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
                      OthersText(convolutions, settings));
 }
 
+int64_t OpenCudnnBytes(const Program& program, const TrainingSettings& settings) {
+  return settings.device.is_cudnn_off ? 0 : MostCudnnWorkspaceBytes(program, settings);
+}
+
 std::string BenchmarkAssumption(const Prediction& prediction, const TrainingSettings& settings) {
   if (!settings.cudnn_benchmark) return "";
   const TriedCalls calls = CountTried(prediction.program, settings);

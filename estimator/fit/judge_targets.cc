@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "estimator/base/missing_bytes.h"
-#include "estimator/workspaces/cudnn_workspaces.h"
+#include "estimator/fit/cudnn_remark.h"
 
 namespace onnxfit {
 namespace {
@@ -29,7 +29,7 @@ LoopedPrediction WithLoop(SharedPrediction prediction, const EstimateRequest& re
   LoopedPrediction looped;
   looped.prediction = std::move(prediction);
   looped.loop = ReadLoop(looped.prediction->trace);
-  looped.unmodelled_bytes = MostCudnnWorkspaceBytes(looped.prediction->program, request.settings);
+  looped.unmodelled_bytes = OpenCudnnBytes(looped.prediction->program, request.settings);
   looped.nccl_bytes = NcclBytesOf(request);
   return looped;
 }
@@ -42,8 +42,8 @@ class CardJudge {
       : study_(study), own_(request), loop_(ReadLoop(first.trace)), serves_(loop_.repeats()) {
     own_.details = false;
     own_.why.clear();
-    run_ = RunOf(first, loop_, MostCudnnWorkspaceBytes(first.program, request.settings),
-                 NcclBytesOf(request));
+    run_ =
+        RunOf(first, loop_, OpenCudnnBytes(first.program, request.settings), NcclBytesOf(request));
   }
 
   // Predicts anew where kernels are not those of the card before.

@@ -517,6 +517,30 @@ constexpr HelperFrame kHelperFrames[] = {
      "concated_features = cat\n"
      "bottleneck_output = convolution\n",
      {kTimm, "models/densenet.py", "def bottleneck_fn("}},
+    {"self.loss_function(",
+     "labels = pad\n",
+     {kTransformers, "loss/loss_utils.py", "def ForCausalLMLoss("}},
+    {"self.invert_attention_mask(",
+     "encoder_extended_attention_mask = cast\n"
+     "encoder_extended_attention_mask = mul.Scalar\n",
+     {"transformers 4.51.3", "modeling_utils.py", "def invert_attention_mask("}},
+    // _make_causal_mask and _expand_mask of AttentionMaskConverter.
+    {"_prepare_4d_causal_attention_mask_for_sdpa(",
+     "causal_4d_mask = bernoulli\n"
+     "causal_4d_mask = cast\n"
+     "expanded_mask = cast\n"
+     "inverted_mask = neg\n"
+     "expanded_attn_mask, -expanded_mask, -inverted_mask = masked_fill\n"
+     "expanded_attn_mask, -causal_4d_mask = masked_fill\n",
+     {kTransformers, "modeling_attn_mask_utils.py",
+      "def _prepare_4d_causal_attention_mask_for_sdpa("}},
+    // Of the masks that were made before transformers 4.53, in all models.
+    {"self._update_causal_mask(",
+     "padding_mask = add\n"
+     "padding_mask = eq\n"
+     "-padding_mask = masked_fill\n",
+     {"transformers 4.51.3", "models/opt/modeling_opt.py",
+      "def _prepare_4d_causal_attention_mask_with_cache_position("}},
     // AutoencoderKL's, and its kin's.
     {"posterior = self.encode(x).latent_dist",
      "mean, logvar = split\n"

@@ -429,6 +429,7 @@ const Tensor* CallWriter::FindTensor(std::string_view name) const {
 // Where the module is elsewhere, what the file has on the CPU takes no memory there: a number to
 // other calls, until one brings it to the device.
 bool CallWriter::IsOnHost(std::string_view name, const Tensor& tensor) const {
+  if (numbers_.contains(name)) return true;
   const bool is_apart = tensor.device == "cpu" && !device_.empty() && device_ != "cpu";
   return is_apart && !moved_.contains(name);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/pt2/assigned_numbers.h"
 #include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/libraries.h"
@@ -42,6 +43,7 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
       symbols_(symbols),
       device_(DeviceOf(exported)),
       graphs_({&exported.graph}),
+      numbers_(FindAssignedNumbers(exported.graph)),
       first_names_(FindFirstNames(exported)),
       known_(
           exported.graph, [this](const Argument& argument) { return NumberOf(argument); },

@@ -248,7 +248,8 @@ class CallWriter : public ProgramWriter {
   ModuleTensors tensors_of_module_;
   std::vector<const Graph*> graphs_;  // that are written, the innermost last
   std::map<std::string_view, NameId> names_;
-  std::set<std::string_view> moved_;  // that the file has on the CPU, and model.to(device) moves
+  std::set<std::string_view> moved_;    // that the file has on the CPU, and model.to(device) moves
+  std::set<std::string_view> numbers_;  // that statements write into tensors: none on the device
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters
   KnownElements known_;
   std::set<NameId> mask_parts_;   // results of calls that build masks

@@ -319,6 +319,7 @@ constexpr CallRow kMakingRows[] = {
     {"uniform_.default", "", ReturnFirst},
     {"normal_.default", "", ReturnFirst},
     {"fill_.Scalar", "", ReturnFirst},
+    {"fill_.Tensor", "", ReturnFirst},  // "x[:, 0] = 2", whose number is on the host
     {"zero_.default", "", ReturnFirst},
     {"copy_.default", "copy_slice", WriteCopy},
 };
