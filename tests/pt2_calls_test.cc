@@ -640,23 +640,27 @@ TEST_CASE("a cast that the code spells is one in 16 bits, too") {
 
 // "self.norm(x.to(dtype=self.norm.weight.dtype))" of a stream in fp32, which the code goes on with.
 TEST_CASE("what a module's argument was cast from is read behind it") {
-  ExportedBuilder builder;
-  builder.Input("h", {8}).At("net.py", 3, "x = h.to(torch.float32)");
-  const auto cast = [&](const char* from, const char* to) {
-    builder.Make("torch.ops.aten.to.dtype", to, {{"self", Ref(from)}, {"dtype", Text("float32")}},
+  for (const char* line : {"x = h.to(torch.float32)", "x = h.to(dtype=torch.float32)",
+                           "x = h.type(torch.float32)", "x = h.float()"}) {
+    CAPTURE(line);
+    ExportedBuilder builder;
+    builder.Input("h", {8}).At("net.py", 3, line);
+    const auto cast = [&](const char* from, const char* to) {
+      builder.Make("torch.ops.aten.to.dtype", to, {{"self", Ref(from)}, {"dtype", Text("float32")}},
+                   {8});
+    };
+    cast("h", "wide");
+    builder.At("net.py", 4, "y = self.norm(x.to(dtype=self.norm.weight.dtype))");
+    cast("wide", "narrow");
+    cast("narrow", "normed");
+    builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("normed")}}, {8});
+    builder.At("net.py", 5, "x = x + y");
+    builder.Make("torch.ops.aten.add.Tensor", "z", {{"self", Ref("normed")}, {"other", Ref("y")}},
                  {8});
-  };
-  cast("h", "wide");
-  builder.At("net.py", 4, "y = self.norm(x.to(dtype=self.norm.weight.dtype))");
-  cast("wide", "narrow");
-  cast("narrow", "normed");
-  builder.Make("torch.ops.aten.cos.default", "y", {{"self", Ref("normed")}}, {8});
-  builder.At("net.py", 5, "x = x + y");
-  builder.Make("torch.ops.aten.add.Tensor", "z", {{"self", Ref("normed")}, {"other", Ref("y")}},
-               {8});
-  const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
-  CHECK(CallsOf(Made(builder.Return("z"), settings).program) ==
-        "to(h) to(wide) to(narrow) cos(normed) add(wide,y)");
+    const TrainingSettings settings = {.precision = Precision::kBf16, .mode = Mode::kEval};
+    CHECK(CallsOf(Made(builder.Return("z"), settings).program) ==
+          "to(h) to(wide) to(narrow) cos(normed) add(wide,y)");
+  }
 }
 
 // The type of the last result, of a run in bf16.
@@ -866,7 +870,8 @@ TEST_CASE("a cast under autocast has the type that the variable's value has") {
   // Before the line has bound it anew.
   CHECK(calls("flat = cos(flat).to(flat.dtype)", Precision::kAmpBf16) ==
         "relu(x) cos(flat) type_as(c,flat)");
-  CHECK(calls("y = cos(flat).to(x.dtype)", Precision::kAmpBf16) == "relu(x) cos(flat) to(c)");
+  CHECK(calls("y = cos(flat).to(x.dtype)", Precision::kAmpBf16) ==
+        "relu(x) cos(flat) type_as(c,x)");
   CHECK(calls("y = cos(flat).to(flat.dtype)", Precision::kFp32) == "relu(x) cos(flat) to(c)");
 }
 
@@ -890,7 +895,8 @@ TEST_CASE("a cast under autocast to another's type has that of what it is multip
   };
   CHECK(calls("unit = f(v.float()).to(out.dtype)") ==
         "cos(v) type_as(c,out) mul(out,unit) tanh(m) type_as(t,out)");
-  CHECK(calls("unit = f(v.float()).to(v.dtype)") == "cos(v) to(c) mul(out,c) tanh(m) to(t)");
+  CHECK(calls("unit = f(v.float()).to(v.dtype)") ==
+        "cos(v) to(c) mul(out,c) tanh(m) type_as(t,out)");
 }
 
 // A rotary embedding is passed the states of which it makes cosines and sines by their number

@@ -1,7 +1,8 @@
 """Exports of LitGPT's finetuning steps in runs.csv, by its own networks; no weights.
 
     litgpt_networks.py FOLDER [NAME...]    # with torch 2.11.0 and lit_gpt of
-                                           # github.com/Lightning-AI/litgpt, commit 8641822
+                                           # github.com/Lightning-AI/litgpt, commit 8641822, but
+                                           # of adapters 0f021f3, which brought their figures
 
 A program has the longest text of the data, since the first batch has, and the loss in pieces of 128
 tokens; Fabric converts what a network returns to fp32, and the loop's `logits` has them all.  It

@@ -115,6 +115,7 @@ void Dispatcher::Dispatch(AtenCall call) {
   const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
   const std::vector<NameId> dies = std::exchange(call.dies, {});
   Rename(call.inputs);
+  if (call.typed_like != kNoName) call.typed_like = Same(call.typed_like);
   SetToCome(call.outputs, false);
   running_ = &call;
   const OpRule& rule = FindOpRule(call.op);

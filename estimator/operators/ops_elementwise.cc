@@ -35,6 +35,13 @@ void CastUnlessThere(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.MakeResult("_to_copy", {call.inputs[0]});
 }
 
+// x.to(dtype), of what a variable holds the type of, too
+void TakeCastApart(Dispatcher& dispatcher, const AtenCall& call) {
+  if (call.typed_like != kNoName)
+    dispatcher.SetResultType(dispatcher.TypeOf(call.typed_like).dtype);
+  CastUnlessThere(dispatcher, call);
+}
+
 // x.type_as(other)
 void CastToTypeOfSecond(Dispatcher& dispatcher, const AtenCall& call) {
   dispatcher.SetResultType(dispatcher.TypeOf(call.inputs[1]).dtype);
@@ -376,7 +383,7 @@ constexpr OpRule kElementwiseRules[] = {
      .backward = kHalvesOfEqual},
 
     // A cast: its gradient is cast back.
-    {.name = "to", .take_apart = CastUnlessThere},
+    {.name = "to", .take_apart = TakeCastApart},
     {.name = "to_other_width", .take_apart = CastToOtherWidth},
     {.name = "type_as", .take_apart = CastToTypeOfSecond},
     {.name = "_to_copy", .strides = AsFirst, .has_own_type = true, .gradients = {CastsBack()}},

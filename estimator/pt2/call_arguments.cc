@@ -36,7 +36,10 @@ bool IsPassed(const Call& caller, const Call& call, std::string_view name) {
 // "x.float()", "x.to(torch.float32)", or to the type of parameters, which in 32 bits is the same.
 bool EndsWithCastToFloat32(std::string_view file, std::string_view line) {
   constexpr std::string_view kCast = ".to(";
-  if (line.ends_with(".to(torch.float32)") || line.ends_with(".float()")) return true;
+  constexpr std::string_view kSpellings[] = {".to(torch.float32)", ".to(dtype=torch.float32)",
+                                             ".type(torch.float32)", ".float()"};
+  const auto is_end = [&](std::string_view spelling) { return line.ends_with(spelling); };
+  if (std::ranges::any_of(kSpellings, is_end)) return true;
   const size_t cast = line.rfind(kCast);
   if (cast == line.npos || !line.ends_with(')')) return false;
   line.remove_suffix(1);
@@ -108,7 +111,7 @@ NameId CallWriter::TensorOf(const Argument& argument) {
 
 // What was cast, which may be such a cast itself: of "norm(x.to(weight.dtype))" around one of the
 // norm's own.
-NameId CallWriter::GivenTo(const SpelledCast& cast) {
+NameId CallWriter::GivenTo(const UndoneCast& cast) {
   const Argument* given = FindArgument(*cast.call, "self");
   const bool is_cast = given != nullptr && spelled_casts_.contains(given->text);
   return is_cast ? TensorOf(*given) : cast.self;
@@ -117,7 +120,7 @@ NameId CallWriter::GivenTo(const SpelledCast& cast) {
 // Whether the running call reads what was cast: it is within the same statement, or, where that
 // binds the cast to a name ("x = x.to(torch.float32)"), of the same forward, or of one that is
 // passed the name; of all, where nothing else has what was cast.
-bool CallWriter::IsOfCast(const SpelledCast& cast) const {
+bool CallWriter::IsOfCast(const UndoneCast& cast) const {
   if (running_ == nullptr || running_->lines.empty() || cast.call->lines.empty()) return true;
   if (WayOf(*cast.call) == CastWay::kForProduct) return IsProduct(*running_);
   if (WayOf(*cast.call) == CastWay::kForPower) return IsPower(*running_);

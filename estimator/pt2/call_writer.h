@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
 #include "estimator/program/module_tensors.h"
+#include "estimator/program/spelled_casts.h"
 #include "estimator/pt2/cast_ways.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/known_elements.h"
@@ -114,6 +116,12 @@ class CallWriter : public ProgramWriter {
   NameId FirstMadeFor(const Call& call, const std::vector<Call>& calls) const;
   // The first operand that is there, of floats, and no parameter.
   NameId StatesAmong(const Call& call) const;
+  // The tensor whose type the line of a cast names, "x.to(y.dtype)", or a variable holds that it
+  // names, "x.to(in_dtype)"; kNoName where that is not known.  O(calls of the forward).
+  NameId TypeGiverOf(const Call& cast);
+  NameId HeldTypeOf(const Call& cast);
+  // x.to(dtype), where `dtype` is the type that `like` has had.
+  void EmitTypedLike(NameId like, NameId self, NameId result);
   // Of a cast whose line does not tell (cast_ways.h), in a run in 16 bits.
   std::optional<CastWay> WayOf(const Call& call) const;
   // What the module of `call` was given, as its code casts it first; kNoName where none was noted.
@@ -257,15 +265,31 @@ class CallWriter : public ProgramWriter {
   std::set<NameId> no_masks_;
   std::set<NameId> leftovers_;  // and of others that IsLeftover
 
+  // --- Whose types casts have (cast_types.cc) ---
+
+  // What the line of a cast says of it; nothing where the line tells another number of casts.
+  std::optional<SpelledCast> SpellingOf(const Call& cast) const;
+  // The calls of the forward that runs `call`, and of what it calls; none of a helper's.
+  std::span<const Call> ForwardAround(const Call& call) const;
+  void NoteReceiver(const Call& cast, const SpelledCast& spelled);
+  std::vector<std::string> TargetsAround(const Call& call, size_t level);
+  const Call* LastBinding(const Call& call, std::string_view variable);
+  NameId PartBoundTo(const Call& call, const Call& last, std::string_view variable);
+  NameId PassedAs(const Call& call, std::string_view variable);
+  std::vector<NameId> PassedFloats(const Call& call, const std::set<std::string_view>& made);
+  bool WidensFloats(const Call& call) const;
+  // By module and Python's name: what a forward was passed that casts it by that name.
+  std::map<std::pair<std::string_view, std::string>, NameId> passed_;
+
   // By result of a cast that did nothing in the export.
-  struct SpelledCast {
+  struct UndoneCast {
     const Call* call = nullptr;
     NameId self = kNoName;
     bool replaces_local = false;
   };
-  bool IsOfCast(const SpelledCast& cast) const;
+  bool IsOfCast(const UndoneCast& cast) const;
   bool ReplacesLocal(const Call& call, NameId self) const;
-  NameId GivenTo(const SpelledCast& cast);
+  NameId GivenTo(const UndoneCast& cast);
 
   // By module and Python's name: what the statement in `line` binds, and what was bound before.
   struct Variable {
@@ -294,7 +318,7 @@ class CallWriter : public ProgramWriter {
   int64_t blocks_put_back_ = 0;                    // to come, without gradients in the file alone
   std::vector<SourceLine> checkpoint_lines_ = {};  // around the one that has begun last
   const Call* running_ = nullptr;
-  std::map<std::string_view, SpelledCast> spelled_casts_;
+  std::map<std::string_view, UndoneCast> spelled_casts_;
   std::map<const Call*, CastWay> cast_ways_;
   std::map<std::string_view, NameId> module_inputs_;  // by module
   std::set<NameId> tracked_;

@@ -199,6 +199,7 @@ bool CastsAllLikeArgument(const Call& call) {
 // not known.
 NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   if (AutocastType(writer.settings().precision) == DType::kUndefined) return kNoName;
+  if (const NameId named = writer.TypeGiverOf(call); named != kNoName) return named;
   NameId partner = PartnerInAttention(writer, call, self);
   const std::string_view other = writer.IsOfLine(self) ? TypedLikeOther(call) : "";
   if (partner == kNoName && (IsOfUnknownType(call) || !other.empty()))
@@ -209,6 +210,11 @@ NameId PartnerUnderAutocast(CallWriter& writer, const Call& call, NameId self) {
   if (CastsAllLikeArgument(call)) return writer.GivenToNextModule(call);
   const std::string_view variable = TypedLike(call);
   return variable.empty() ? kNoName : writer.BoundTo(call, variable);
+}
+
+NameId HeldUnderAutocast(CallWriter& writer, const Call& call) {
+  const bool is_autocast = AutocastType(writer.settings().precision) != DType::kUndefined;
+  return is_autocast ? writer.HeldTypeOf(call) : kNoName;
 }
 
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
@@ -227,6 +233,8 @@ void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
   if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
   if (const NameId partner = PartnerUnderAutocast(writer, call, self); partner != kNoName)
     return writer.Emit("type_as", {self, partner}, {writer.Result(call)});
+  if (const NameId held = HeldUnderAutocast(writer, call); held != kNoName)
+    return writer.EmitTypedLike(held, self, writer.Result(call));
   if (is_to_float32 && (BeginsWithCast(call) || SpellsOwnType(call))) writer.NoteInput(call, self);
   const bool is_first = is_to_float32 && SpellsCastBack(call);  // "(w.to(torch.float32) * x).to(t)"
   const bool is_back_to_input =

@@ -1,0 +1,102 @@
+#include "estimator/program/spelled_casts.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <utility>
+
+namespace onnxfit {
+namespace {
+
+struct CastMethod {
+  std::string_view name;
+  std::string_view type;  // "" of what is told by an argument
+};
+constexpr CastMethod kCastMethods[] = {{"to", ""},
+                                       {"type", ""},
+                                       {"type_as", ""},
+                                       {"float", "torch.float32"},
+                                       {"half", "torch.float16"},
+                                       {"bfloat16", "torch.bfloat16"},
+                                       {"double", "torch.float64"}};
+
+bool IsLetter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+std::string_view Stripped(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+// The arguments of a call whose bracket is open before `text`, which may go on in lines below.
+std::vector<std::string_view> ArgumentsIn(std::string_view text) {
+  std::vector<std::string_view> arguments;
+  int depth = 0;
+  size_t begin = 0;
+  size_t at = 0;
+  for (; at < text.size() && depth >= 0; ++at) {
+    depth += std::string_view("([{").find(text[at]) != text.npos ? 1 : 0;
+    depth -= std::string_view(")]}").find(text[at]) != text.npos ? 1 : 0;
+    const bool ends = depth < 0 || (depth == 0 && text[at] == ',');
+    if (!ends) continue;
+    arguments.push_back(Stripped(text.substr(begin, at - begin)));
+    begin = at + 1;
+  }
+  if (depth >= 0) arguments.push_back(Stripped(text.substr(std::min(begin, at))));
+  return arguments;
+}
+
+// What of to's arguments is a type: "y.dtype" of "device, y.dtype" and of "dtype=y.dtype".
+std::string_view TypeAmong(const std::vector<std::string_view>& arguments) {
+  constexpr std::string_view kNamed = "dtype=";
+  for (std::string_view argument : arguments) {
+    if (argument.starts_with(kNamed)) return argument.substr(kNamed.size());
+    const bool is_other =
+        argument.find_first_of("='\"") != argument.npos || argument.find("device") != argument.npos;
+    if (!is_other) return argument;
+  }
+  return "";
+}
+
+// "self.w" of "y = x * self.w" before a method's dot.
+std::string_view ReceiverBefore(std::string_view line) {
+  size_t begin = line.size();
+  while (begin > 0 && (IsLetter(line[begin - 1]) || line[begin - 1] == '.')) --begin;
+  const std::string_view name = line.substr(begin);
+  const bool is_name = !name.empty() && !name.starts_with('.') &&
+                       std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+  return is_name ? name : "";
+}
+
+}  // namespace
+
+std::vector<SpelledCast> SpelledCastsOf(std::string_view line) {
+  std::vector<SpelledCast> casts;
+  for (size_t dot = line.find('.'); dot != line.npos; dot = line.find('.', dot + 1)) {
+    const std::string_view rest = line.substr(dot + 1);
+    const size_t end = static_cast<size_t>(std::ranges::find_if_not(rest, IsLetter) - rest.begin());
+    const auto method = std::ranges::find(kCastMethods, rest.substr(0, end), &CastMethod::name);
+    if (method == std::end(kCastMethods) || !rest.substr(end).starts_with('(')) continue;
+    const std::string_view type =
+        method->type.empty() ? TypeAmong(ArgumentsIn(rest.substr(end + 1))) : method->type;
+    if (type.empty()) continue;
+    casts.push_back({.method = std::string(method->name),
+                     .receiver = std::string(ReceiverBefore(line.substr(0, dot))),
+                     .type = std::string(type)});
+  }
+  return casts;
+}
+
+std::string_view TypedTensor(std::string_view type) {
+  constexpr std::string_view kType = ".dtype";
+  if (!type.ends_with(kType)) return "";
+  type.remove_suffix(kType.size());
+  return type;
+}
+
+bool IsVariable(std::string_view type) {
+  return !type.empty() && std::ranges::all_of(type, IsLetter) &&
+         std::isdigit(static_cast<unsigned char>(type[0])) == 0;
+}
+
+}  // namespace onnxfit
