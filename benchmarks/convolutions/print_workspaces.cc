@@ -46,14 +46,16 @@ KnownTable TableFor(const Options& options) {
 }
 
 int64_t Unknown(const Convolution& convolution, const KnownTable& table) {
-  return HasWorkspaceForm(table.device) ? FormedWorkspaceBytes(convolution) : 0;
+  return FormedOn(table.device, convolution).value_or(0);
 }
 
 int64_t FromOtherBatches(const Convolution& convolution, const KnownTable& table) {
   std::vector<BatchWorkspace> others = table.layers.Find(convolution, table.card);
   std::erase_if(others,
                 [&](const BatchWorkspace& each) { return each.batch == convolution.input[0]; });
-  return others.empty() ? Unknown(convolution, table) : AtBatch(convolution, std::move(others));
+  return others.empty()
+             ? Unknown(convolution, table)
+             : AtBatch(convolution, std::move(others), FormedOn(table.device, convolution));
 }
 
 int64_t FromOtherSizes(const Convolution& convolution, const KnownTable& table) {

@@ -47,7 +47,7 @@ std::optional<KnownLayer> FindShipped(const Convolution& convolution,
 KnownLayer Guessed(const Convolution& convolution, const TrainingSettings& settings) {
   if (settings.device.without_cudnn) return {};
   if (const auto shipped = FindShipped(convolution, settings)) return *shipped;
-  return {.bytes = HasWorkspaceForm(settings.device) ? FormedWorkspaceBytes(convolution) : 0};
+  return {.bytes = FormedOn(settings.device, convolution).value_or(0)};
 }
 
 // Whether what comes with the command is of a version nearer to the framework's than the cuDNN that

@@ -160,7 +160,7 @@ std::optional<KnownLayer> FindVery(const Convolution& convolution, const DeviceP
   // fp16 was not measured itself.
   const bool has_type = !known.is_measured || convolution.dtype != DType::kFloat16;
   return KnownLayer{
-      .bytes = AtBatch(convolution, std::move(batches)),
+      .bytes = AtBatch(convolution, std::move(batches), FormedOn(device, convolution)),
       .is_very = has_batch && has_type && known.multiprocessors == device.multiprocessors};
 }
 

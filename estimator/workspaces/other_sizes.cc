@@ -91,6 +91,15 @@ Convolution WithBatch(Convolution convolution, int64_t batch) {
   return convolution;
 }
 
+// Whether one of them asks for copies as a closed form has them.
+bool HasFormed(const Convolution& convolution, const std::vector<BatchWorkspace>& known,
+               int64_t formed) {
+  return std::ranges::any_of(known, [&](const BatchWorkspace& each) {
+    const auto copies = CopiesLike(WithBatch(convolution, each.batch), each.bytes, convolution);
+    return copies && *copies > 0 && std::abs(*copies - formed) <= kMostBesideCopies;
+  });
+}
+
 // On the line through both; one through the origin where both lie on the same side of it.
 int64_t OnLine(const BatchWorkspace& near, const BatchWorkspace& far, int64_t batch) {
   const bool is_between = (near.batch < batch) != (far.batch < batch);
@@ -101,11 +110,13 @@ int64_t OnLine(const BatchWorkspace& near, const BatchWorkspace& far, int64_t ba
 
 }  // namespace
 
-int64_t AtBatch(const Convolution& convolution, std::vector<BatchWorkspace> known) {
+int64_t AtBatch(const Convolution& convolution, std::vector<BatchWorkspace> known,
+                std::optional<int64_t> formed) {
   const int64_t batch = convolution.input[0];
   SortByDistance(batch, known);
   const BatchWorkspace& near = known.front();
   if (near.batch == batch) return near.bytes;
+  if (formed && HasFormed(convolution, known, *formed)) return *formed;
   const auto carried = CarriedOver(WithBatch(convolution, near.batch), near.bytes, convolution);
   if (carried) return *carried;
   if (known.size() == 1) return OnLine(near, near, batch);

@@ -29,8 +29,10 @@ struct SizedLayer {
 // At its batch, from others of the very layer.  As at the nearest, by ratio: copies of the same
 // tensors, or nothing; copies and beside them as many parts of the weight, which are summed up.
 // Where that one asks for anything else, copies as at the next; else on the line through both.
-// How often each is right: benchmarks/convolutions/README.md.  REQUIRES: one at least.
-int64_t AtBatch(const Convolution& convolution, std::vector<BatchWorkspace> known);
+// Before all, what a closed form has, `formed`, where any of them asks for such copies.  How often
+// each is right: benchmarks/convolutions/README.md.  REQUIRES: one at least.
+int64_t AtBatch(const Convolution& convolution, std::vector<BatchWorkspace> known,
+                std::optional<int64_t> formed = std::nullopt);
 
 // From other sizes of its pictures: as at the one whose output has as many elements, so carried
 // over, in proportion where it is no copies.  Nullopt where there is no other, or those of groups

@@ -110,4 +110,8 @@ int64_t FormedWorkspaceBytes(const Convolution& c) {
   return CopiesInNhwc(c);
 }
 
+std::optional<int64_t> FormedOn(const DeviceProfile& device, const Convolution& convolution) {
+  return HasWorkspaceForm(device) ? std::optional(FormedWorkspaceBytes(convolution)) : std::nullopt;
+}
+
 }  // namespace onnxfit

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/device.h"
@@ -19,6 +20,9 @@ bool HasWorkspaceForm(const DeviceProfile& device);
 
 // By that form.  O(dims).  Throws Error where it needs more than 63 bits.
 int64_t FormedWorkspaceBytes(const Convolution& convolution);
+
+// The same; nullopt on a card without one.
+std::optional<int64_t> FormedOn(const DeviceProfile& device, const Convolution& convolution);
 
 // A window of one element, each of which is read: a product of matrices.
 bool IsPointwise(const Convolution& convolution);
