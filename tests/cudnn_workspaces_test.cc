@@ -258,6 +258,16 @@ TEST_CASE("the form does not overrule an H200's, a measurement on the card does"
   CHECK(WorkspaceBytes(forward, {.device = device}) == 77);
 }
 
+TEST_CASE("what was measured in that very call comes before what cuDNN says without a card") {
+  TrainingSettings settings = {.device = Asked(90)};
+  settings.device.multiprocessors = 132;
+  settings.framework.cudnn = 91900;
+  CHECK(WorkspaceBytes(ResnetLayer(kForward, 32), settings) > 1);
+  CHECK(WorkspaceBytes(ResnetLayer(kForward, 16), settings) == 1);  // of 4 and 32 alone
+  settings.device.multiprocessors = 114;
+  CHECK(WorkspaceBytes(ResnetLayer(kForward, 32), settings) == 1);
+}
+
 struct AskedRow {
   const char* asked;
   int framework;  // the version that it brings

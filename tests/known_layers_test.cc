@@ -162,9 +162,11 @@ TEST_CASE("an answer is of that very convolution on a card as large, at that bat
 TEST_CASE("an H200's are there") {
   const DeviceProfile card = {.compute_capability = 90, .multiprocessors = 132};
   CHECK(FindKnown(ResnetLayer(kForward, 32), card, kNew) ==
-        KnownLayer{.bytes = 4 * 32 * 64 * 56 * 56 + 4 * 64 * 64 * 9 + 16, .is_very = true});
+        KnownLayer{.bytes = 4 * 32 * 64 * 56 * 56 + 4 * 64 * 64 * 9 + 16,
+                   .is_very = true,
+                   .is_measured = true});
   CHECK(FindKnown(ResnetLayer(ConvolutionPass::kWeightGradient, 4), card, kNew) ==
-        KnownLayer{.bytes = 15'040'512, .is_very = true});
+        KnownLayer{.bytes = 15'040'512, .is_very = true, .is_measured = true});
   Convolution half = ResnetLayer(kForward, 32);
   half.dtype = DType::kFloat16;
   CHECK_FALSE(FindKnown(half, card, kNew)->is_very);  // bf16 was measured

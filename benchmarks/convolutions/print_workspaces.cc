@@ -1,7 +1,7 @@
 // Prints what convolutions ask cuDNN for, one a line, for compare.py here: pass, type, order, x,
 // weight, y and groups, then in bytes what was counted, the closed form, what estimates have where
 // only the layer's other batches, or only pictures of other sizes, were measured and, with --cudnn,
-// what they have then; between tabs.
+// what the library answers; between tabs.
 //
 //   print_workspaces FILE --gpu CARD [--cudnn FOLDER]
 //
@@ -66,6 +66,12 @@ int64_t FromOtherSizes(const Convolution& convolution, const KnownTable& table) 
   return AtSize(convolution, others).value_or(Unknown(convolution, table));
 }
 
+// 0 without --cudnn.
+int64_t Asked(const Convolution& convolution, const Options& options) {
+  const SharedCalibration& asked = options.request.settings.device.calibration;
+  return asked == nullptr ? 0 : FindWorkspace(*asked, convolution).value_or(0);
+}
+
 int Print(const Options& options) {
   const KnownTable table = TableFor(options);
   for (const SharedCalibration& card : ReadCalibrationFile(options.model)) {
@@ -73,8 +79,7 @@ int Print(const Options& options) {
       const Convolution& c = workspace.convolution;
       std::cout << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", TextOf(c), workspace.bytes,
                                FormedWorkspaceBytes(c), FromOtherBatches(c, table),
-                               FromOtherSizes(c, table),
-                               WorkspaceBytes(c, options.request.settings));
+                               FromOtherSizes(c, table), Asked(c, options));
     }
   }
   return 0;

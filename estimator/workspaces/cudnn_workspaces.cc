@@ -50,13 +50,17 @@ KnownLayer Guessed(const Convolution& convolution, const TrainingSettings& setti
   return {.bytes = FormedOn(settings.device, convolution).value_or(0)};
 }
 
-// Whether what comes with the command is of a version nearer to the framework's than the cuDNN that
-// was asked without the card.  What other versions plan is further off than what the right one
-// plans for other batches: "Plans for other cards" in benchmarks/convolutions/README.md.
-bool IsShippedNearer(const TrainingSettings& settings) {
-  const std::optional<KnownCard> shipped = ShippedCard(settings);
+// Whether what comes with the command is rather taken than what cuDNN answered without the card: of
+// a version nearer to the framework's, or measured in that very call.  What other versions plan is
+// further off than what the right one plans for other batches: "Plans for other cards" in
+// benchmarks/convolutions/README.md.
+bool IsShippedNearer(const Convolution& convolution, const TrainingSettings& settings) {
+  const std::optional<KnownLayer> known = FindShipped(convolution, settings);
+  if (!known) return false;
+  const int shipped = ShippedCard(settings)->cudnn;
   const int asked = CudnnVersionOf(settings.device.calibration->cudnn);
-  return shipped && IsNearerVersion(shipped->cudnn, asked, settings.framework.cudnn);
+  if (IsNearerVersion(shipped, asked, settings.framework.cudnn)) return true;
+  return known->is_very && known->is_measured && shipped == asked;
 }
 
 std::optional<int64_t> FindMeasured(const Convolution& convolution,
@@ -65,9 +69,7 @@ std::optional<int64_t> FindMeasured(const Convolution& convolution,
   if (device.calibration == nullptr) return std::nullopt;
   const bool is_asked = device.calibration->basis != Basis::kMeasured;
   if (is_asked && RunsOnCublasLt(convolution, device)) return std::nullopt;
-  if (is_asked && IsShippedNearer(settings) && FindShipped(convolution, settings)) {
-    return std::nullopt;
-  }
+  if (is_asked && IsShippedNearer(convolution, settings)) return std::nullopt;
   return FindWorkspace(*device.calibration, convolution);
 }
 

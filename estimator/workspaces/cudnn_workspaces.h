@@ -21,8 +21,8 @@ inline constexpr std::string_view kCudnnWorkspace = "cuDNN workspace";  // as a 
 
 // On the run's card as measured there.  Else, of a card that was named, as measured on one like it,
 // or as the version nearest to the framework's plans for such cards, at that batch or another; as
-// cuDNN answered where none comes with the command, or none of a version as near as its own.  Else
-// by the form, 0 where there is none.
+// cuDNN answered where none comes with the command, or none of a version as near as its own that
+// was measured in that very call.  Else by the form, 0 where there is none.
 int64_t WorkspaceBytes(const Convolution& convolution, const TrainingSettings& settings);
 
 // That of a call; 0 where the file does not say all of it (ConvolutionOf).

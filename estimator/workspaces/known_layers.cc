@@ -161,7 +161,8 @@ std::optional<KnownLayer> FindVery(const Convolution& convolution, const DeviceP
   const bool has_type = !known.is_measured || convolution.dtype != DType::kFloat16;
   return KnownLayer{
       .bytes = AtBatch(convolution, std::move(batches), FormedOn(device, convolution)),
-      .is_very = has_batch && has_type && known.multiprocessors == device.multiprocessors};
+      .is_very = has_batch && has_type && known.multiprocessors == device.multiprocessors,
+      .is_measured = known.is_measured};
 }
 
 }  // namespace

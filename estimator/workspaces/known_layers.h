@@ -76,7 +76,8 @@ std::vector<size_t> CardsLike(const std::vector<KnownCard>& cards, const DeviceP
 // What such a card tells of a convolution.
 struct KnownLayer {
   int64_t bytes = 0;
-  bool is_very = false;  // of that very convolution, on a card with as many multiprocessors
+  bool is_very = false;      // of that very convolution, on a card with as many multiprocessors
+  bool is_measured = false;  // else planned
 
   bool operator==(const KnownLayer&) const = default;
 };
