@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <initializer_list>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,7 +15,6 @@
 #include "estimator/workspaces/workspace_form.h"
 
 namespace onnxfit {
-
 namespace {
 
 int64_t BytesOfValue(const Program& program, NameId name) {

@@ -2,16 +2,12 @@
 // trace; what it may ask for beyond.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include "estimator/base/calibration.h"
-#include "estimator/base/device.h"
 #include "estimator/base/settings.h"
-#include "estimator/base/tensor_type.h"
 #include "estimator/operators/cudnn_convolutions.h"
 #include "estimator/program/program.h"
 

@@ -91,13 +91,15 @@ Convolution WithBatch(Convolution convolution, int64_t batch) {
   return convolution;
 }
 
-// Whether one of them asks for copies as a closed form has them.
-bool HasFormed(const Convolution& convolution, const std::vector<BatchWorkspace>& known,
-               int64_t formed) {
-  return std::ranges::any_of(known, [&](const BatchWorkspace& each) {
+// As the nearest of those that ask for copies as a closed form has them.
+std::optional<int64_t> CopiesAsFormed(const Convolution& convolution,
+                                      const std::vector<BatchWorkspace>& known, int64_t formed) {
+  for (const BatchWorkspace& each : known) {
     const auto copies = CopiesLike(WithBatch(convolution, each.batch), each.bytes, convolution);
-    return copies && *copies > 0 && std::abs(*copies - formed) <= kMostBesideCopies;
-  });
+    const bool is_formed = copies && std::abs(*copies - formed) <= kMostBesideCopies;
+    if (is_formed && *copies > 0) return copies;
+  }
+  return std::nullopt;
 }
 
 // On the line through both; one through the origin where both lie on the same side of it.
@@ -116,7 +118,8 @@ int64_t AtBatch(const Convolution& convolution, std::vector<BatchWorkspace> know
   SortByDistance(batch, known);
   const BatchWorkspace& near = known.front();
   if (near.batch == batch) return near.bytes;
-  if (formed && HasFormed(convolution, known, *formed)) return *formed;
+  const auto as_formed = formed ? CopiesAsFormed(convolution, known, *formed) : std::nullopt;
+  if (as_formed) return *as_formed;
   const auto carried = CarriedOver(WithBatch(convolution, near.batch), near.bytes, convolution);
   if (carried) return *carried;
   if (known.size() == 1) return OnLine(near, near, batch);
