@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "estimator/program/identifiers.h"
+
 namespace onnxfit::spelled_casts_test {
 namespace {
 
@@ -38,9 +40,9 @@ TEST_CASE("what is moved, or asked for its type, is not cast") {
 TEST_CASE("a type is a tensor's or a variable's") {
   CHECK(TypedTensor("y.dtype") == "y");
   CHECK(TypedTensor("torch.float32") == "");
-  CHECK(IsVariable("in_dtype"));
-  CHECK_FALSE(IsVariable("torch.float32"));
-  CHECK_FALSE(IsVariable(""));
+  CHECK(IsIdentifier("in_dtype"));
+  CHECK_FALSE(IsIdentifier("torch.float32"));
+  CHECK_FALSE(IsIdentifier(""));
 }
 
 }  // namespace

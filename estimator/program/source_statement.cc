@@ -4,22 +4,11 @@
 #include <cctype>
 #include <iterator>
 
+#include "estimator/program/identifiers.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
-
-bool IsIdentifier(std::string_view text) {
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-         std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-}
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 // Where `mark` first stands outside of brackets and quotes; npos where it does not.
 size_t FindOutside(std::string_view line, char mark) {
@@ -370,8 +359,7 @@ bool SourceStatement::MayPassOn(std::string_view name) const {
   const std::string_view value = ValueOf(BodyOf(text));
   if (LeavesCallOpen(value)) return true;
   const auto is_part_of_word = [&](size_t at) {
-    return at < value.size() &&
-           (std::isalnum(static_cast<unsigned char>(value[at])) != 0 || value[at] == '_');
+    return at < value.size() && IsPartOfIdentifier(value[at]);
   };
   for (size_t at = value.find(name); at != value.npos; at = value.find(name, at + 1)) {
     const bool begins = at == 0 || (!is_part_of_word(at - 1) && value[at - 1] != '.');

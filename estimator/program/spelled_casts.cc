@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "estimator/program/identifiers.h"
+
 namespace onnxfit {
 namespace {
 
@@ -20,14 +22,6 @@ constexpr CastMethod kCastMethods[] = {{"to", ""},
                                        {"bfloat16", "torch.bfloat16"},
                                        {"double", "torch.float64"}};
 
-bool IsLetter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-std::string_view Stripped(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 // The arguments of a call whose bracket is open before `text`, which may go on in lines below.
 std::vector<std::string_view> ArgumentsIn(std::string_view text) {
   std::vector<std::string_view> arguments;
@@ -39,10 +33,10 @@ std::vector<std::string_view> ArgumentsIn(std::string_view text) {
     depth -= std::string_view(")]}").find(text[at]) != text.npos ? 1 : 0;
     const bool ends = depth < 0 || (depth == 0 && text[at] == ',');
     if (!ends) continue;
-    arguments.push_back(Stripped(text.substr(begin, at - begin)));
+    arguments.push_back(Trimmed(text.substr(begin, at - begin)));
     begin = at + 1;
   }
-  if (depth >= 0) arguments.push_back(Stripped(text.substr(std::min(begin, at))));
+  if (depth >= 0) arguments.push_back(Trimmed(text.substr(std::min(begin, at))));
   return arguments;
 }
 
@@ -61,7 +55,7 @@ std::string_view TypeAmong(const std::vector<std::string_view>& arguments) {
 // "self.w" of "y = x * self.w" before a method's dot.
 std::string_view ReceiverBefore(std::string_view line) {
   size_t begin = line.size();
-  while (begin > 0 && (IsLetter(line[begin - 1]) || line[begin - 1] == '.')) --begin;
+  while (begin > 0 && (IsPartOfIdentifier(line[begin - 1]) || line[begin - 1] == '.')) --begin;
   const std::string_view name = line.substr(begin);
   const bool is_name = !name.empty() && !name.starts_with('.') &&
                        std::isdigit(static_cast<unsigned char>(name[0])) == 0;
@@ -74,7 +68,8 @@ std::vector<SpelledCast> SpelledCastsOf(std::string_view line) {
   std::vector<SpelledCast> casts;
   for (size_t dot = line.find('.'); dot != line.npos; dot = line.find('.', dot + 1)) {
     const std::string_view rest = line.substr(dot + 1);
-    const size_t end = static_cast<size_t>(std::ranges::find_if_not(rest, IsLetter) - rest.begin());
+    const size_t end =
+        static_cast<size_t>(std::ranges::find_if_not(rest, IsPartOfIdentifier) - rest.begin());
     const auto method = std::ranges::find(kCastMethods, rest.substr(0, end), &CastMethod::name);
     if (method == std::end(kCastMethods) || !rest.substr(end).starts_with('(')) continue;
     const std::string_view type =
@@ -92,11 +87,6 @@ std::string_view TypedTensor(std::string_view type) {
   if (!type.ends_with(kType)) return "";
   type.remove_suffix(kType.size());
   return type;
-}
-
-bool IsVariable(std::string_view type) {
-  return !type.empty() && std::ranges::all_of(type, IsLetter) &&
-         std::isdigit(static_cast<unsigned char>(type[0])) == 0;
 }
 
 }  // namespace onnxfit

@@ -22,7 +22,4 @@ std::vector<SpelledCast> SpelledCastsOf(std::string_view line);
 // "y" of "y.dtype"; "" of other types.
 std::string_view TypedTensor(std::string_view type);
 
-// Whether a type is a plain name, "in_dtype": a variable that holds one.
-bool IsVariable(std::string_view type);
-
 }  // namespace onnxfit

@@ -1,7 +1,6 @@
 // Whose type a cast of the model's own has, which the file gives as fp32: "out.to(x.dtype)",
 // "out.to(in_dtype)".
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/identifiers.h"
 #include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_writer.h"
 
@@ -34,11 +34,9 @@ bool IsInForwardOf(const Call& call, const Call& within) {
          call.modules[depth - 1].path == within.modules[depth - 1].path;
 }
 
-bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 // Whether a line reads the variable, and not its type alone.
 bool HasWord(std::string_view line, std::string_view word) {
-  const auto is_part = [&](size_t at) { return at < line.size() && IsPartOfName(line[at]); };
+  const auto is_part = [&](size_t at) { return at < line.size() && IsPartOfIdentifier(line[at]); };
   for (size_t at = line.find(word); at != line.npos; at = line.find(word, at + 1)) {
     const size_t end = at + word.size();
     const bool begins = at == 0 || (!is_part(at - 1) && line[at - 1] != '.');
@@ -90,7 +88,7 @@ NameId CallWriter::TypeGiverOf(const Call& cast) {
   NoteReceiver(cast, *spelled);
   if (const NameId other = BoundTo(cast, spelled->type); other != kNoName) return other;  // x.to(y)
   const std::string_view tensor = TypedTensor(spelled->type);
-  if (!IsVariable(tensor)) return kNoName;
+  if (!IsIdentifier(tensor)) return kNoName;
   if (const NameId bound = BoundTo(cast, tensor); bound != kNoName) return bound;
   const Call* binding = LastBinding(cast, tensor);
   return binding == nullptr ? PassedAs(cast, tensor) : PartBoundTo(cast, *binding, tensor);
@@ -103,7 +101,7 @@ void CallWriter::EmitTypedLike(NameId like, NameId self, NameId result) {
 
 // What a forward casts by a name that no statement of its has bound was passed to it.
 void CallWriter::NoteReceiver(const Call& cast, const SpelledCast& spelled) {
-  if (!IsVariable(spelled.receiver) || LastBinding(cast, spelled.receiver) != nullptr) return;
+  if (!IsIdentifier(spelled.receiver) || LastBinding(cast, spelled.receiver) != nullptr) return;
   const NameId self = TensorAt(cast, "self");
   if (self != kNoName) passed_.try_emplace({cast.modules.back().path, spelled.receiver}, self);
 }
@@ -112,7 +110,7 @@ void CallWriter::NoteReceiver(const Call& cast, const SpelledCast& spelled) {
 // become what is cast now.
 NameId CallWriter::HeldTypeOf(const Call& cast) {
   const std::optional<SpelledCast> back = SpellingOf(cast);
-  if (!back.has_value() || !IsVariable(back->type)) return kNoName;
+  if (!back.has_value() || !IsIdentifier(back->type)) return kNoName;
   const Call* const begin = ForwardAround(cast).data();
   const Call* first = nullptr;
   std::set<std::string_view> on_the_way;
