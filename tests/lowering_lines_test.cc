@@ -18,6 +18,7 @@ struct Said {
   std::string call;
   std::vector<std::string> lines;
   std::string scopes = "['', 'm', 'm.fc', 'y']";
+  std::string classes = "";
 };
 
 std::string TraceOf(const Said& said, const std::string& file) {
@@ -39,6 +40,7 @@ std::string Calls(const char* text, const std::vector<Said>& says, const std::st
     node.metadata.emplace_back("pkg.torch.onnx.fx_node", says[i].call);
     node.metadata.emplace_back("pkg.torch.onnx.stack_trace", traces[i]);
     node.metadata.emplace_back("pkg.torch.onnx.name_scopes", says[i].scopes);
+    node.metadata.emplace_back("pkg.torch.onnx.class_hierarchy", says[i].classes);
   }
   const Program program = Build(graph, {.precision = precision, .mode = Mode::kEval}).program;
   std::string calls;
@@ -58,6 +60,28 @@ TEST_CASE("a norm outside of autocast is given what its type holds") {
   CHECK(Calls(norm, {said}, file, Precision::kAmpBf16) == "to to to layer_norm outside ");
   CHECK(Calls(norm, {said}, file, Precision::kFp32) == "layer_norm ");
   CHECK(Calls(norm, {said}, "mine.py", Precision::kAmpBf16) == "layer_norm ");
+}
+
+// timm.layers.set_fast_norm(): "with torch.amp.autocast(…, enabled=False)" is in a graph of its
+// own.
+TEST_CASE("timm's fast norms run in the type of the autocast around them") {
+  const char* const norm = R"(n (float[2, 4] x) => (float[2, 4] y)
+    < float[4] w = ["location": "none"], float[4] b = ["location": "none"] > {
+      y = LayerNormalization <axis = -1> (x, w, b) })";
+  const auto calls = [&](const char* type, const char* line, Precision precision) {
+    const Said said = {FxText("y", "layer_norm.default", "%x, [4], %w, %b"),
+                       {line},
+                       "['', 'm', 'm.norm', 'y']",
+                       fmt::format("['N', 'M', '{}', 'aten.layer_norm.default']", type)};
+    return Calls(norm, {said}, "norm.py", precision);
+  };
+  constexpr const char* kBody = "layer_norm = torch.ops.aten.layer_norm.default(arg0_1, [4])";
+  constexpr const char* kTimms = "timm.layers.norm.LayerNorm2d";
+  CHECK(calls(kTimms, kBody, Precision::kAmpBf16) ==
+        "to outside to outside to outside layer_norm outside ");
+  CHECK(calls(kTimms, kBody, Precision::kFp32) == "layer_norm outside ");
+  CHECK(calls("mine.LayerNorm", kBody, Precision::kAmpBf16) == "layer_norm outside ");
+  CHECK(calls(kTimms, "x = F.layer_norm(x)", Precision::kAmpBf16) == "layer_norm ");
 }
 
 TEST_CASE("indices that a helper makes on the host are copied each time") {

@@ -48,6 +48,11 @@ class BodyBuilder {
     body_->calls.push_back(std::move(call));
     return *this;
   }
+  // The last call is one of that module.
+  BodyBuilder& In(std::string_view path, std::string_view type) {
+    body_->calls.back().modules = {{.path = path, .type = type}};
+    return *this;
+  }
   BodyBuilder& Return(std::string_view name) {
     body_->outputs.push_back(Ref(name));
     return *this;
@@ -314,6 +319,46 @@ TEST_CASE("a block of torch.autocast(…) casts as it says, whatever the loop do
   CHECK(TypesOf(Cast("float16", true, Precision::kFp32)).starts_with("float16 "));
   CHECK(TypesOf(Cast("bfloat16", true, Precision::kAmpFp16)) == "bfloat16 float16 ");
   CHECK(TypesOf(Cast("float16", false, Precision::kAmpFp16)) == "float32 float16 ");
+}
+
+// torch.autocast(x.device.type, …) of a model that was exported on the CPU.
+TEST_CASE("a block for the device of the export is one for the GPU") {
+  const auto types = [](const char* device) {
+    ExportedProgram exported =
+        InContext("torch.ops.higher_order.wrap_with_autocast", {{"", Text("cpu")},
+                                                                {"", Text("bfloat16")},
+                                                                {"", Bool(true)},
+                                                                {"", Bool(true)},
+                                                                {"", Linear()}});
+    for (auto& [name, tensor] : exported.graph.tensors) tensor.device = device;
+    const TrainingSettings settings = {.precision = Precision::kFp32};
+    return TypesOf(Dispatch(Made(exported, settings).program, settings));
+  };
+  CHECK(types("cpu").starts_with("bfloat16 "));
+  CHECK(types("cuda").starts_with("float32 "));
+}
+
+// timm.layers.set_fast_norm()
+TEST_CASE("what timm's fast norms are given has the type of the autocast around them") {
+  const auto calls = [](const char* type, bool is_enabled) {
+    BodyBuilder body;
+    body.Input("a").Input("v").Make(
+        "torch.ops.aten.layer_norm.default", "inner",
+        {{"input", Ref("a")}, {"normalized_shape", List({Number(8)})}, {"weight", Ref("v")}});
+    body.In("norm", type);
+    return CallsOf(Made(InContext("torch.ops.higher_order.wrap_with_autocast",
+                                  {{"", Text("cuda")},
+                                   {"", Argument()},
+                                   {"", Bool(is_enabled)},
+                                   {"", Bool(true)},
+                                   {"", body.Return("inner").Graph()}}),
+                        {.precision = Precision::kAmpFp16})
+                       .program);
+  };
+  CHECK(calls("timm.layers.norm.LayerNorm", false)
+            .starts_with("to(x) to(a.weight) layer_norm(x.cast,a.weight.cast;1) "));
+  CHECK(calls("timm.layers.norm.LayerNorm", true).starts_with("layer_norm(x,a.weight;1) "));
+  CHECK(calls("torch.nn.LayerNorm", false).starts_with("layer_norm(x,a.weight;1) "));
 }
 
 TEST_CASE("a block that the machine of the export may have turned off is told") {

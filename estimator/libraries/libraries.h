@@ -491,6 +491,8 @@ bool ReadsKeptCast(std::string_view file, std::string_view line);
 bool RunsOutsideAutocast(std::string_view file, std::string_view line);
 // whether it does so, and what it is given was cast to the type of the autocast around it before.
 bool CastsToAutocast(std::string_view file, std::string_view line);
+// the same of what a norm is given that a module of that class runs there;
+bool CastsNormToAutocast(std::string_view type);
 // the operator whose backward a torch.autograd.Function has, whose forward made the call; "" of
 // others: its calls keep nothing, the last one is that operator of the Function's first operand and
 // its own;

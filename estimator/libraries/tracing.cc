@@ -180,6 +180,12 @@ constexpr TracedStatement kCastToAutocast[] = {
      {kTransformers, "models/nemotron/modeling_nemotron.py", "return F.layer_norm(*args)"}},
 };
 
+// timm.layers.set_fast_norm(): without it none of these leaves autocast.
+constexpr NameFact kFastNorms[] = {
+    {"timm.layers.norm.", {kTimm, "layers/norm.py", "x = fast_layer_norm("}},
+    {"timm.layers.norm_act.", {kTimm, "layers/norm_act.py", "x = fast_group_norm("}},
+};
+
 // "self.pe = self.extend_pe(hidden_states, self.pe)" before it.
 constexpr TracedStatement kKeptCasts[] = {
     {"transformers/models/",
@@ -362,6 +368,11 @@ bool KeepsRotaryInFloat(std::string_view type) {
 
 bool CastsToAutocast(std::string_view file, std::string_view line) {
   return BeginsAny(file, line, kCastToAutocast);
+}
+
+bool CastsNormToAutocast(std::string_view type) {
+  return std::ranges::any_of(kFastNorms,
+                             [&](const NameFact& row) { return type.starts_with(row.name); });
 }
 
 }  // namespace onnxfit

@@ -129,6 +129,8 @@ class CallWriter : public ProgramWriter {
   NameId NotedInput(const Call& call) const;
   // The call's result is a view of `name` that no gradient passes.
   void ReturnDetached(const Call& call, NameId name);
+  // Whether calls run under torch.autocast(enabled=False) here.
+  bool leaves_autocast() const { return place_.leaves_autocast; }
   // As Emit, under torch.autocast(enabled=False).
   void EmitOutsideAutocast(std::string_view op, std::vector<NameId> inputs,
                            std::vector<NameId> outputs, std::vector<int64_t> ints = {});
@@ -228,6 +230,7 @@ class CallWriter : public ProgramWriter {
   std::vector<std::vector<NameId>> PartsOf(const std::vector<NameId>& wholes);
   // Joins parts to the results of `call` from `first` on.
   void StackResults(const Call& call, size_t first, const std::vector<std::vector<NameId>>& parts);
+  bool IsForRun(const Call& call) const;
   void EnterBody(const Call& call);
   void SayDisabled(const Call& call);
   // What autograd keeps for calls with bodies beside what their calls keep is not known here.

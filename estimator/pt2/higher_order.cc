@@ -198,11 +198,17 @@ void CallWriter::SayDisabled(const Call& call) {
   }
 }
 
+// A block for the device that the model was exported on, "device_type=x.device.type", is one for
+// the GPU in a run.
+bool CallWriter::IsForRun(const Call& call) const {
+  const std::string_view device = call.arguments[0].second.text;
+  return device.starts_with("cuda") || device == device_;
+}
+
 void CallWriter::EnterBody(const Call& call) {
   if (call.target.ends_with("activation_checkpoint")) EnterCheckpoint(/*is_reentrant=*/false);
   if (call.target.ends_with("set_grad_enabled")) EnterGradMode(call);
-  const bool is_autocast = call.target.ends_with("wrap_with_autocast");
-  if (!is_autocast || !call.arguments[0].second.text.starts_with("cuda")) return;
+  if (!call.target.ends_with("wrap_with_autocast") || !IsForRun(call)) return;
   SayDisabled(call);
   place_.leaves_autocast = !IsEnabled(call);
   place_.enters_autocast = IsEnabled(call) ? DTypeOfAutocast(call) : DType::kUndefined;

@@ -106,6 +106,13 @@ void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
               {writer.Result(call)});
 }
 
+// Whether all that a norm is given was cast to the type of the autocast around its module before.
+bool IsCastFirst(const CallWriter& writer, const Call& call) {
+  if (CastsToAutocastFirst(call)) return true;
+  return writer.leaves_autocast() && !call.modules.empty() &&
+         CastsNormToAutocast(call.modules.back().type);
+}
+
 // Of operands that torch.autocast's type holds, where it is on.
 void WriteCastFirst(CallWriter& writer, const Call& call, std::string_view op,
                     std::vector<int64_t> ints) {
@@ -130,14 +137,15 @@ void WriteLayerNorm(CallWriter& writer, const Call& call, std::string_view op) {
     }
     return WriteWithStatistics(writer, call, "native_layer_norm", std::move(tensors), {count});
   }
-  if (CastsToAutocastFirst(call)) return WriteCastFirst(writer, call, op, {count});
+  if (IsCastFirst(writer, call)) return WriteCastFirst(writer, call, op, {count});
   writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, {count});
 }
 
 void WriteGroupNorm(CallWriter& writer, const Call& call, std::string_view op) {
   if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);
-  writer.Emit(op, writer.Tensors(call), {writer.Result(call)},
-              {writer.IntAt(call, "num_groups", writer.IntAt(call, "group", 1))});
+  const int64_t groups = writer.IntAt(call, "num_groups", writer.IntAt(call, "group", 1));
+  if (IsCastFirst(writer, call)) return WriteCastFirst(writer, call, op, {groups});
+  writer.Emit(op, writer.Tensors(call), {writer.Result(call)}, {groups});
 }
 
 // In training by the statistics of each sample, else as a batch norm.

@@ -90,6 +90,8 @@ class UnitWriter {
   // A call of an operator without a row.
   void LowerUnknown(const Node& node);
   void EmitUnknown(std::string_view name, std::vector<NameId> inputs, std::vector<NameId> outputs);
+  // Whether calls run under torch.autocast(enabled=False) here.
+  bool LeavesAutocast() const { return WithAutocast().leaves_autocast; }
 
  private:
   void WarnOfFurtherResult(ValueId value);

@@ -14,10 +14,19 @@
 namespace onnxfit {
 namespace {
 
+// Whether the module of `call` casts what its norm is given to the type of the autocast around it,
+// which the norm leaves.
+bool IsInCastNorm(const UnitWriter& unit) {
+  return unit.LeavesAutocast() &&
+         CastsNormToAutocast(unit.program().modules.ClassOf(unit.place().module));
+}
+
 // Whether a line on the way to `call` casts to the type of the autocast around it, if there is one.
 bool IsCastFirst(const UnitWriter& unit, const Rewritten& call) {
-  if (call.aten != "layer_norm" || !call.results.empty()) return false;
+  const bool is_norm = call.aten == "layer_norm" || call.aten == "group_norm";
+  if (!is_norm || !call.results.empty()) return false;
   if (AutocastType(unit.settings().precision) == DType::kUndefined) return false;
+  if (IsInCastNorm(unit)) return true;
   return std::ranges::any_of(
       unit.bound().metadata().LinesOf(call.last).lines,
       [](const FileLine& line) { return CastsToAutocast(line.file, line.text); });
