@@ -338,6 +338,9 @@ std::vector<Flag> LoopFlags() {
        "the loop drops a batch before the next one comes to the device (for x in host's: x = "
        "x.to(device))",
        "", [](const Typed& t, Options& o) { o.request.settings.loop.drop_batch = ParseSwitch(t); }},
+      {"--same-batch", "", "", kGroup,
+       "a benchmark: a function runs one batch in all steps, whose outputs go when it returns", "",
+       [](const Typed& t, Options& o) { o.request.settings.loop.same_batch = ParseSwitch(t); }},
       {"--prefetch", "", "N", kGroup, "batches on the device beyond the current one", "0",
        [](const Typed& t, Options& o) {
          o.request.settings.loop.prefetch = ParseWhole(t, 0, kMostBatches);

@@ -107,6 +107,7 @@ out-of-place = "*/Add"
 zero-grad = "keep"
 hold-outputs = true
 drop-batch = true
+same-batch = true
 prefetch = 2
 accumulate = 4
 freeze = ["layer1.*", "*.bias"]
@@ -143,6 +144,7 @@ message = "Ask the vision team."
   CHECK(request.settings.loop.zero_grad == ZeroGrad::kKeep);
   CHECK(request.settings.loop.hold_outputs);
   CHECK(request.settings.loop.drop_batch);
+  CHECK(request.settings.loop.same_batch);
   CHECK(request.settings.loop.prefetch == 2);
   CHECK(request.settings.loop.accumulate == 4);
   CHECK(request.settings.freeze == std::vector<std::string>{"layer1.*", "*.bias"});

@@ -144,6 +144,7 @@ TEST_CASE("every flag reaches its place") {
                                  "keep",
                                  "--hold-outputs",
                                  "--drop-batch",
+                                 "--same-batch",
                                  "--cublas-conf=:16:8",
                                  "--prefetch",
                                  "2",
@@ -216,6 +217,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.loop.zero_grad == ZeroGrad::kKeep);
   CHECK(options.request.settings.loop.hold_outputs);
   CHECK(options.request.settings.loop.drop_batch);
+  CHECK(options.request.settings.loop.same_batch);
   CHECK(options.request.settings.cublas.text == ":16:8");
   CHECK(options.request.settings.cublas.bytes == 16 * 8 * 1024);
   CHECK(options.request.settings.loop.prefetch == 2);

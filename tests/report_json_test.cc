@@ -149,6 +149,7 @@ TEST_CASE("settings of the loop are there where they are not the default") {
   estimate.settings.loop = {.zero_grad = ZeroGrad::kKeep,
                             .hold_outputs = true,
                             .drop_batch = true,
+                            .same_batch = true,
                             .prefetch = 2,
                             .accumulate = 4};
   estimate.settings.freeze = {"layer1.*", "*.bias"};
@@ -158,6 +159,7 @@ TEST_CASE("settings of the loop are there where they are not the default") {
     "zero_grad": "keep",
     "hold_outputs": true,
     "drop_batch": true,
+    "same_batch": true,
     "prefetch": 2,
     "accumulate": 4,
     "freeze": [

@@ -207,11 +207,12 @@ TEST_CASE("what is not the default stands below the answer") {
   CHECK(lines[4].empty());
   estimate.settings.mode = Mode::kEval;  // what is not trained has no optimizer
   estimate.settings.loop.drop_batch = true;
+  estimate.settings.loop.same_batch = true;
   estimate.settings.cublas = {.text = ":16:8", .bytes = 16 * 8 * kKiB};
   const std::vector<std::string> evaluated = Lines(ToText(estimate, {}));
   CHECK(evaluated[1] ==
-        "with hold-outputs, drop-batch, prefetch 2, out-of-place */Add, cublas-conf");
-  CHECK(evaluated[2] == "     :16:8, alloc-conf expandable_segments:True");
+        "with hold-outputs, drop-batch, same-batch, prefetch 2, out-of-place */Add,");
+  CHECK(evaluated[2] == "     cublas-conf :16:8, alloc-conf expandable_segments:True");
 }
 
 TEST_CASE("how the file was read stands there, too") {

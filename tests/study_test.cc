@@ -141,6 +141,7 @@ const Row kRows[] = {
      [](TrainingSettings& s) { s.loop.zero_grad = ZeroGrad::kKeep; }},
     {"loop.hold_outputs", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.hold_outputs = true; }},
     {"loop.drop_batch", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.drop_batch = true; }},
+    {"loop.same_batch", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.same_batch = true; }},
     {"loop.prefetch", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.prefetch = 1; }},
     {"loop.accumulate", "lenet.onnxtxt", [](TrainingSettings& s) { s.loop.accumulate = 2; }},
     {"freeze", "resnet18.train.onnx", [](TrainingSettings& s) { s.freeze = {"layer1*"}; }},
@@ -264,7 +265,8 @@ TEST_CASE("every field has a row above") {
   const auto& [projected_rank, projected_layers] = galore;
   const auto& [rank, targets, lora_dropout, dora] = lora;
   const auto& [conv_bias, in_place_dropout, tied_head] = assumed;
-  const auto& [library, zero_grad, hold_outputs, drop_batch, prefetch, accumulate] = loop;
+  const auto& [library, zero_grad, hold_outputs, drop_batch, same_batch, prefetch, accumulate] =
+      loop;
   const auto& [strategy, world, views, is_static, no_sync, sharing, sharded, keep, reshard, offload,
                policy, bucket, overlap, on_host, pipeline, parallel, head, tokens, ahead,
                persists] = ranks;

@@ -143,6 +143,12 @@ TEST_CASE("the loop may be written otherwise") {
       {"the old batch is gone before the new one is there",
        {.drop_batch = true},
        "forward   -x -labels +x:256 +labels:128 -w1.grad -w2.grad +h:512"},
+      {"one batch is there before the first step, and stays",
+       {.same_batch = true},
+       "setup     +w1:128 +w2:64 +x:256 +labels:128\nforward   +h:512"},
+      {"no batch comes in a later step",
+       {.same_batch = true},
+       "forward   -w1.grad -w2.grad +h:512"},
       {"batches wait on the device",
        {.prefetch = 2},
        "setup     +w1:128 +w2:64 +x:256 +labels:128 +x:256 +labels:128\n"
@@ -163,6 +169,31 @@ TEST_CASE("the loop may be written otherwise") {
                                                     .steps = 2});
     CHECK_MESSAGE(text.find(row.expected) != std::string::npos, text);
   }
+}
+
+TEST_CASE("what a benchmark's step has made is gone before the next one") {
+  const auto text = [](bool is_benchmark) {
+    return TraceText(kTwoLayers, {.mode = Mode::kEval,
+                                  .loss = Loss::kNone,
+                                  .in_place = InPlaceUse::kNever,
+                                  .loop = {.same_batch = is_benchmark},
+                                  .steps = 2});
+  };
+  CHECK_MESSAGE(text(true).find("-a -y\nforward   +h:512") != std::string::npos, text(true));
+  CHECK_MESSAGE(text(false).find("-a -y\nforward") == std::string::npos, text(false));
+}
+
+TEST_CASE("where no other batch comes nothing is done with the next one") {
+  const auto run = [](const LoopSettings& loop, bool mixup) {
+    return TraceText(kTwoLayers, {.mixup = mixup, .loop = loop});
+  };
+  CHECK_THROWS_WITH(run({.same_batch = true, .prefetch = 1}, false),
+                    "--same-batch: expected no --prefetch beside it");
+  CHECK_THROWS_WITH(run({.drop_batch = true, .same_batch = true}, false),
+                    "--same-batch: expected no --drop-batch beside it");
+  CHECK_THROWS_WITH(run({.library = LoopLibrary::kTrainer, .same_batch = true}, false),
+                    "--same-batch: expected no --loop beside it");
+  CHECK_THROWS_WITH(run({.same_batch = true}, true), "--same-batch: expected no --mixup beside it");
 }
 
 TEST_CASE("what is frozen has no gradient, and a frozen beginning keeps nothing") {

@@ -352,6 +352,7 @@ struct LoopSettings {
   ZeroGrad zero_grad = ZeroGrad::kBeforeForward;
   bool hold_outputs = false;  // out = model(x); loss = f(out, y), instead of f(model(x), y)
   bool drop_batch = false;    // for x, y in batches of the host: x, y = x.to(device), …
+  bool same_batch = false;    // a benchmark: the same x, y in all steps, each a function's
   int64_t prefetch = 0;       // batches on the device beyond the current one
   int64_t accumulate = 1;     // micro-batches of the batch's size for one optimizer step
 };

@@ -119,6 +119,7 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.hold_outputs); }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.library); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.drop_batch); }},
+    {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.loop.same_batch); }},
     // How the program is run.
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.framework.name); }},
     {ReadBy::kRun, [](const TrainingSettings& s, Key& key) { key.Add(s.device); }},

@@ -50,6 +50,7 @@ void PutLoop(Json& object, const TrainingSettings& settings) {
   if (loop.zero_grad != standard.zero_grad) object["zero_grad"] = ToString(loop.zero_grad);
   if (loop.hold_outputs) object["hold_outputs"] = true;
   if (loop.drop_batch) object["drop_batch"] = true;
+  if (loop.same_batch) object["same_batch"] = true;
   if (loop.prefetch != standard.prefetch) object["prefetch"] = loop.prefetch;
   if (loop.accumulate != standard.accumulate) object["accumulate"] = loop.accumulate;
   if (settings.evaluation.batch > 0) object["eval_batch"] = settings.evaluation.batch;

@@ -182,6 +182,7 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
   }
   if (settings.loop.hold_outputs) items.emplace_back("hold-outputs");
   if (settings.loop.drop_batch) items.emplace_back("drop-batch");
+  if (settings.loop.same_batch) items.emplace_back("same-batch");
   if (settings.loop.prefetch > 0)
     items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));
   AddReading(settings, items);

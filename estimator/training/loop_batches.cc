@@ -1,8 +1,11 @@
 #include "estimator/training/loop_batches.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/operators/kernel_scratch.h"
@@ -14,6 +17,17 @@ namespace {
 constexpr StreamId kLoaderStream = 3;  // beside those of FSDP
 
 bool IsImage(const TensorType& type) { return IsFloat(type.dtype) && type.dims.size() == 4; }
+
+// One batch for all steps leaves nothing to do with the next one.
+void CheckSameBatch(const TrainingSettings& settings) {
+  const auto refuse = [](const char* what) {
+    throw Error({.where = "--same-batch", .text = fmt::format("expected no {} beside it", what)});
+  };
+  if (settings.loop.library != LoopLibrary::kPlain) refuse("--loop");
+  if (settings.loop.drop_batch) refuse("--drop-batch");
+  if (settings.loop.prefetch > 0) refuse("--prefetch");
+  if (settings.mixup) refuse("--mixup");
+}
 
 }  // namespace
 
@@ -34,10 +48,18 @@ void LoopBatches::Construct() {
 }
 
 void LoopBatches::Prefetch() {
+  if (settings_.loop.same_batch) {
+    CheckSameBatch(settings_);
+    return Take();
+  }
   for (int64_t i = 0; i < settings_.loop.prefetch; ++i) ahead_.push(New());
 }
 
 void LoopBatches::Next() {
+  if (!settings_.loop.same_batch) Take();
+}
+
+void LoopBatches::Take() {
   const Batch batch = TakeFirst();
   if (unmixed_ != kNoTensor) machine_.Release(std::exchange(unmixed_, kNoTensor));
   Bind(batch);

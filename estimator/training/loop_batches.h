@@ -24,11 +24,12 @@ class LoopBatches {
   // The loop's loaders, which have a mean and a deviation of each color on the device (LoopFact).
   void Construct();
 
-  // ahead = [loop.prefetch batches]
+  // ahead = [loop.prefetch batches]; with same_batch x, y.  Throws Error where the loop has that
+  // and something to do with further ones.
   void Prefetch();
 
   // x, y = next(batches): all of the new batch is there before the names of the old one are bound
-  // again.
+  // again.  With same_batch nothing.
   void Next();
 
   // Those of a whole step, before the first of its micro-batches runs (LoopFact):
@@ -53,6 +54,7 @@ class LoopBatches {
 
   const Program& program() const { return calls_.program(); }
   bool LoadsImages() const;
+  void Take();
   Batch New();
   Batch NewFromBytes();
   TensorId Laid(NameId input, TensorId tensor);

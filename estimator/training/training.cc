@@ -63,6 +63,7 @@ class Training {
       evaluation_.emplace(*program_.evaluation, calls_, forward_, settings_);
     for (int32_t step = 1; step <= settings_.steps; ++step) {
       pipeline_ ? PipelineStep(step) : has_backward() ? TrainingStep(step) : InferenceStep(step);
+      if (settings_.loop.same_batch) ReturnFromStep();
       if (evaluation_) evaluation_->Run(step);
     }
   }
@@ -168,6 +169,14 @@ class Training {
     machine_.EnterPhase(step, Phase::kForward);
     NextBatch();
     RunForward(/*grad=*/false);
+  }
+
+  // Of a benchmark, the names of whose step are a function's.
+  void ReturnFromStep() {
+    std::vector<TensorId> outputs;
+    for (const NameId name : outputs_.names) outputs.push_back(forward_.Take(name));
+    ReleaseAll(outputs);
+    ReleaseIf(loss_);
   }
 
   // Where the host's batch takes the names first, the device's old one is gone before the new one.

@@ -18,6 +18,8 @@ namespace onnxfit {
 // or, in eval, with no_grad(): x = a new batch; out = model(x), the old out alive until then.
 // settings.loop changes it to:
 //   ahead = [prefetch batches on the device]       # copied on the loop's own stream
+//   x, y = a batch on the device                   # same_batch: no other ever comes, and the
+//                                                  # names of a step go when it ends
 //   for step in range(steps):
 //       for i in range(accumulate):
 //           del x, y                               # drop_batch

@@ -67,6 +67,7 @@ class RunFlags(TypedDict, total=False):
     zero_grad: Optional[str]  # before-forward, before-backward, after-step or keep
     hold_outputs: bool
     drop_batch: bool
+    same_batch: bool
     prefetch: Optional[int]
     accumulate: Optional[int]
     eval_batch: Optional[int]  # samples evaluated at once behind each step
@@ -191,7 +192,7 @@ _WRITERS: Dict[str, Write] = {
                      "cudnn_benchmark", "ddp_static_graph", "ddp_views", "dora", "drop_batch",
                      "drop_outputs", "ema", "fsdp_keep", "fsdp_offload", "hold_outputs",
                      "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
-                     "overlap_comm", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
+                     "overlap_comm", "same_batch", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
                      "update", "zero_offload"), _switch),
     "dims": _dims,
     "shapes": _shapes,
