@@ -363,6 +363,19 @@ TEST_CASE("masks of transformers have names while they are made") {
         "labels: pad until 3; ");
 }
 
+TEST_CASE("logits in fp32 and those without the last token are held until the loss is there") {
+  const char* line = "loss = self.loss_function(";
+  const std::vector<const char*> shifted = {"slice",      "contiguous",   "slice",
+                                            "contiguous", "_log_softmax", "nll_loss"};
+  CHECK(Names(line, shifted) ==
+        "shift_labels: contiguous until 5; shift_logits: contiguous until 5; ");
+  std::vector<const char*> in_16_bits = {"to"};
+  in_16_bits.insert(in_16_bits.end(), shifted.begin(), shifted.end());
+  CHECK(Names(line, in_16_bits) ==
+        "logits: to until 6; shift_labels: contiguous until 6; "
+        "shift_logits: contiguous until 6; ");
+}
+
 TEST_CASE("a product in an expression has no name") {
   const std::vector<const char*> limited = {
       "sort",        "index",       "index",       "to",          "histc",     "cumsum",

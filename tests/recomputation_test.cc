@@ -237,8 +237,9 @@ TEST_CASE("what a library asks gradients for keeps its own as long as it lives")
 // Two blocks with adapters behind a frozen embedding of that name, 512 × 64 values; OTHER, if it is
 // given, embeds the same again for the second.
 Prediction Adapted(const std::string& embedding, const std::string& checkpoint, bool reentrant,
-                   const std::string& other = "") {
+                   const std::string& other = "", LoopLibrary library = LoopLibrary::kPlain) {
   EstimateRequest request;
+  request.settings.loop.library = library;
   request.settings.optimizer = Optimizer::kSgd;
   request.settings.checkpoint = {checkpoint};
   request.settings.checkpoint_reentrant = reentrant;
@@ -299,6 +300,14 @@ TEST_CASE("a library that puts checkpoints itself asks for gradients of tokens")
   constexpr int64_t kTokens = 8 * 64 * 64 * 4;
   CHECK(after_backward("embed_tokens", "auto") == plain + 2 * kTokens);  // and their gradient
   CHECK(after_backward("stem", "auto") == plain);
+}
+
+TEST_CASE("the Trainer detaches the loss, and what its graph held goes when backward returns") {
+  const auto after_backward = [](const std::string& embedding) {
+    const Trace trace = Adapted(embedding, "auto", false, "", LoopLibrary::kTrainer).trace;
+    return Replay(trace).steps[1].after_backward.requested_bytes;
+  };
+  CHECK(after_backward("embed_tokens") == after_backward("stem"));  // but for the loss
 }
 
 TEST_CASE("a model in the model has an input embedding of its own") {

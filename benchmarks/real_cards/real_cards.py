@@ -34,7 +34,6 @@ import committed  # noqa: E402
 import contributions  # noqa: E402
 
 UNITS = {"B": 1, "MiB": 2**20, "GiB": 2**30, "GB": 10**9}
-FLOAT_BYTES = 4
 # nvml_delta: NVML's peak less what the process had before, its context.  allocated, reserved:
 # PyTorch's peaks.  allocated+ddp: with DDP's buckets, which hold all gradients.  allocated-first:
 # where the first step has the longest texts, or is the only one.  device: cudaMemGetInfo's count.
@@ -143,7 +142,7 @@ def peak_of(run: Row, said: dict) -> int:
     if run["metric"] == "forward":
         return forward_of(said)
     if run["metric"] == "allocated+ddp":
-        return said["peak"]["allocated_bytes"] + FLOAT_BYTES * said["model"]["parameters"]
+        return said["peak"]["allocated_bytes"] + said["model"]["parameter_bytes"]
     return reserved_on_card(said)
 
 

@@ -518,6 +518,12 @@ constexpr HelperFrame kHelperFrames[] = {
      "bottleneck_output = convolution\n",
      {kTimm, "models/densenet.py", "def bottleneck_fn("}},
     {"self.loss_function(",
+     "logits = cast\n"
+     "shift_logits = contiguous\n"
+     "shift_labels = contiguous\n",
+     {"transformers 4.48.1", "loss/loss_utils.py",
+      "shift_logits = logits[..., :-1, :].contiguous()"}},
+    {"self.loss_function(",
      "labels = pad\n",
      {kTransformers, "loss/loss_utils.py", "def ForCausalLMLoss("}},
     {"self.invert_attention_mask(",

@@ -572,6 +572,7 @@ enum class LoopFact : uint8_t {
   kNamesMean,           // the loss divided by the number of micro-batches, be it 1, is the loss
   kCopiesLoss,          // which is reported, until the next batch comes
   kDropsLoss,           // behind the step
+  kDetachesLoss,        // when backward has returned: its graph goes
   kDropsBatch,          // before the next is taken
   kZeroesInClosure,     // between forward and backward, unless it is told otherwise
   kLoadsImages,         // batches come ahead as bytes, on a stream of their own

@@ -347,6 +347,8 @@ class Training {
       onnxfit::RunBackward(calls_, root, gradients_, hooks_);
       if (zero_) zero_->EndBackward();
     }
+    if (Does(LoopFact::kDetachesLoss))
+      machine_.Release(std::exchange(loss_, machine_.Detach(loss_)));
     for (const TensorId tensor : {scaled, mean, std::exchange(last_loss_, kNoTensor)}) {
       if (tensor != kNoTensor) machine_.Release(tensor);
     }
