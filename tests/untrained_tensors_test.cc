@@ -48,4 +48,10 @@ TEST_CASE("or by the class that reads them") {
   CHECK(Untrained("m.position_embeddings", "m.cls_token") == "00");
 }
 
+TEST_CASE("beside adapters, the others are") {
+  CHECK(Untrained("fc.base_layer.weight", "fc.lora_A.default.weight") == "10");
+  CHECK(Untrained("head.modules_to_save.default.weight", "fc.lora_A.default.weight") == "00");
+  CHECK(Untrained("fc.weight", "fc.bias") == "00");
+}
+
 }  // namespace onnxfit::untrained_tensors_test

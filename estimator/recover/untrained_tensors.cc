@@ -47,14 +47,21 @@ class UntrainedFinder {
   std::set<std::string> names_;
 };
 
+bool IsOfAdapters(const ModuleTensor& parameter) {
+  const std::string& name = parameter.name;
+  return name.find(".lora_") != name.npos || name.find(".modules_to_save.") != name.npos;
+}
+
 }  // namespace
 
 std::vector<bool> FindUntrained(const BoundGraph& bound,
                                 const std::vector<ModuleTensor>& parameters) {
   const UntrainedFinder finder(bound, parameters);
+  const bool has_adapters = std::ranges::any_of(parameters, IsOfAdapters);
   std::vector<bool> untrained;
   for (const ModuleTensor& parameter : parameters) {
-    untrained.push_back(finder.IsUntrained(parameter));
+    const bool is_base = has_adapters && !IsOfAdapters(parameter);
+    untrained.push_back(is_base || finder.IsUntrained(parameter));
   }
   return untrained;
 }

@@ -1,4 +1,4 @@
-// Parameters that a library's class makes with requires_grad=False, which ONNX does not say.
+// Parameters that a library makes, or leaves, with requires_grad=False, which ONNX does not say.
 // Internal to the room recover/.
 #pragma once
 
@@ -9,7 +9,9 @@
 
 namespace onnxfit {
 
-// By parameter: whether a row of UntrainedParameters (libraries.h) names it.
+// By parameter: whether a row of UntrainedParameters (libraries.h) names it; and, where some are
+// those of adapters, as peft calls them ("fc.lora_A.default.weight"), whether it is none of these,
+// nor a copy that is trained beside them ("modules_to_save").
 // O(parameters × rows).
 std::vector<bool> FindUntrained(const BoundGraph& bound,
                                 const std::vector<ModuleTensor>& parameters);
