@@ -154,7 +154,7 @@ void MakeExported(const Graph& file, const TrainingSettings& settings, PreparedR
 
 void Recover(const TrainingSettings& settings, PreparedRun& run) {
   const Findings& found = *run.file->findings;
-  run.roles = FindRoles(found, settings);
+  run.roles = FindRoles(found.bound, found.tensors, settings);
   run.program = BuildProgram(found, run.roles, settings);
   SaySizes(run.file->sizes_of_data, run.program);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),

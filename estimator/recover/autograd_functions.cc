@@ -16,24 +16,6 @@ std::string_view FunctionAround(const ExporterMetadata& metadata, NodeId node) {
   return FunctionOfModule(ChildOf(metadata.PathOf(node)));
 }
 
-// What the nodes read that others made, then what the last one reads.
-std::vector<ValueId> InputsOf(const BoundGraph& bound, const FunctionBody& body) {
-  std::vector<ValueId> inputs;
-  const NodeId last = body.nodes.back();
-  for (const NodeId node : body.nodes) {
-    for (const ValueId value : bound.At(node).inputs) {
-      if (value == kNoValue || node == last) continue;
-      const NodeId maker = bound.graph().values[Index(value)].producer;
-      const bool is_own = std::ranges::find(body.nodes, maker) != body.nodes.end();
-      const bool is_known = std::ranges::find(inputs, value) != inputs.end();
-      if (!is_own && !is_known && !bound.IsNumber(value)) inputs.push_back(value);
-    }
-  }
-  const std::vector<ValueId>& operands = bound.At(last).inputs;
-  inputs.insert(inputs.end(), operands.begin(), operands.end());
-  return inputs;
-}
-
 }  // namespace
 
 std::vector<FunctionBody> FindFunctionBodies(const BoundGraph& bound) {
@@ -51,15 +33,6 @@ std::vector<FunctionBody> FindFunctionBodies(const BoundGraph& bound) {
   std::vector<FunctionBody> found;
   for (auto& [module, body] : bodies) found.push_back(std::move(body));
   return found;
-}
-
-std::vector<Rewritten> FindFunctionCalls(const BoundGraph& bound) {
-  std::vector<Rewritten> calls;
-  for (const FunctionBody& body : FindFunctionBodies(bound)) {
-    const NodeId last = body.nodes.back();
-    calls.push_back({body.op, InputsOf(bound, body), last, {last}});
-  }
-  return calls;
 }
 
 }  // namespace onnxfit

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "estimator/recover/bound_graph.h"
-#include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 
@@ -19,9 +18,5 @@ struct FunctionBody {
 // By the lines of their forwards; in files without lines, by the names of the modules that call
 // them.  O(nodes × log).
 std::vector<FunctionBody> FindFunctionBodies(const BoundGraph& bound);
-
-// The last node of each as the operator that has the backward, of the Function's operand and its
-// own.  O(nodes × log).
-std::vector<Rewritten> FindFunctionCalls(const BoundGraph& bound);
 
 }  // namespace onnxfit

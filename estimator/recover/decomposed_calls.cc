@@ -148,7 +148,8 @@ class DecomposedCallFinder {
     if (!is_whole) return std::nullopt;
     for (const char letter : row.operands) call.inputs.push_back(match.Letter(letter));
     const bool has_all = std::ranges::find(call.inputs, kNoValue) == call.inputs.end();
-    return has_all && groups_.Fits(call) ? std::optional(std::move(call)) : std::nullopt;
+    return has_all && FitsRule(groups_.bound(), call) ? std::optional(std::move(call))
+                                                      : std::nullopt;
   }
 
   // What is more than one call, or has more than one result.

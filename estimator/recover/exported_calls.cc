@@ -335,7 +335,7 @@ class ExportedCallFinder {
                           (row.last.empty() || bound_.At(call.last).op_type == row.last);
     if (!is_whole || !FindOperands(row, index, call) || !Follows(call)) return std::nullopt;
     if (call.aten == "contiguous" && IsOfReshape(call.last)) call.aten = kNoCall;
-    return groups_.Fits(call) ? std::optional(std::move(call)) : std::nullopt;
+    return FitsRule(groups_.bound(), call) ? std::optional(std::move(call)) : std::nullopt;
   }
 
   std::vector<int64_t> Ints(const ExportedRow& row, const FxNode& fx) const {

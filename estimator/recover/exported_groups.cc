@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "estimator/base/index.h"
-#include "estimator/program/call_operands.h"
 
 namespace onnxfit {
 
@@ -78,18 +77,6 @@ NodeId ExportedGroups::ResultOf(int32_t index, const std::vector<NodeId>& nodes)
     result = node;
   }
   return result;
-}
-
-bool ExportedGroups::Fits(const Rewritten& call) const {
-  const auto dims_of = [&](ValueId value) {
-    return value == kNoValue ? nullptr : &bound_.DimsOf(value);
-  };
-  CallOperands operands = {.op = call.aten, .ints = call.ints};
-  std::vector<ValueId> results = call.results;
-  if (results.empty()) results.push_back(bound_.At(call.last).outputs[0]);
-  for (const ValueId value : call.inputs) operands.inputs.push_back(dims_of(value));
-  for (const ValueId value : results) operands.outputs.push_back(dims_of(value));
-  return FitsRule(operands);
 }
 
 }  // namespace onnxfit

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "estimator/recover/bound_graph.h"
-#include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
 
@@ -48,10 +47,6 @@ class ExportedGroups {
   // The only one of `nodes` that others, or the model's caller, read of; kNoNode where there are
   // more.
   NodeId ResultOf(int32_t index, const std::vector<NodeId>& nodes) const;
-
-  // Whether sizes are as the call needs them: where the file says what PyTorch does not do, its
-  // nodes run as they are written.
-  bool Fits(const Rewritten& call) const;
 
  private:
   bool IsHost(NodeId id) const;

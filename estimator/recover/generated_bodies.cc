@@ -11,6 +11,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/recover/autograd_functions.h"
 #include "estimator/recover/call_parts.h"
+#include "estimator/recover/module_casts.h"
 #include "estimator/recover/module_children.h"
 
 namespace onnxfit {

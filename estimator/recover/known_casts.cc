@@ -15,7 +15,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"
-#include "estimator/recover/module_children.h"
+#include "estimator/recover/module_casts.h"
 
 namespace onnxfit {
 namespace {

@@ -17,8 +17,6 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/findings.h"
-#include "estimator/recover/lost_calls.h"
 #include "estimator/recover/roles.h"
 #include "estimator/recover/unread_tensors.h"
 
@@ -27,9 +25,10 @@ namespace {
 
 class LostTensorFinder {
  public:
-  LostTensorFinder(const Findings& found, std::vector<ModuleTensor> in_file)
-      : rotary_(found.rotary),
-        bound_(found.bound),
+  LostTensorFinder(const BoundGraph& bound, const std::optional<LostRotary>& rotary,
+                   std::vector<ModuleTensor> in_file)
+      : rotary_(rotary),
+        bound_(bound),
         graph_(bound_.graph()),
         metadata_(bound_.metadata()),
         shapes_(bound_.shapes()),
@@ -313,8 +312,9 @@ std::optional<FoldedTable> FindFoldedTable(const Graph& graph, const ExporterMet
   return found;
 }
 
-LostTensors FindLostTensors(const Findings& found, std::vector<ModuleTensor> in_file) {
-  return LostTensorFinder(found, std::move(in_file)).Find();
+LostTensors FindLostTensors(const BoundGraph& bound, const std::optional<LostRotary>& rotary,
+                            std::vector<ModuleTensor> in_file) {
+  return LostTensorFinder(bound, rotary, std::move(in_file)).Find();
 }
 
 std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names,

@@ -1,13 +1,14 @@
-// Casts that are known of a module by its children.
-#include "estimator/libraries/module_casts.h"
+#include "estimator/recover/module_casts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "estimator/base/index.h"
-#include "estimator/base/module_names.h"
+#include "estimator/libraries/module_casts.h"
 #include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/module_children.h"
 
@@ -75,28 +76,6 @@ class ModuleCastFinder {
 };
 
 }  // namespace
-
-std::set<std::string> PathsOfModules(const ExporterMetadata& metadata) {
-  std::set<std::string> paths;
-  for (const NodeOrigin& origin : metadata.origins) {
-    paths.insert(metadata.modules.PathOf(origin.module));
-  }
-  return paths;
-}
-
-std::map<std::string_view, std::set<std::string_view>> ChildrenOfModules(const BoundGraph& bound) {
-  std::map<std::string_view, std::set<std::string_view>> children;
-  for (size_t i = 0; i < bound.graph().nodes.size(); ++i) {
-    std::string_view path = bound.metadata().PathOf(static_cast<NodeId>(i));
-    while (!path.empty()) {
-      const bool is_outermost = path.find('.') == std::string_view::npos;
-      const std::string_view parent = is_outermost ? std::string_view() : ParentOf(path);
-      if (!children[parent].insert(ChildOf(path)).second) break;
-      path = parent;
-    }
-  }
-  return children;
-}
 
 std::vector<LostCall> FindModuleCasts(const BoundGraph& bound) {
   return ModuleCastFinder(bound).Find();

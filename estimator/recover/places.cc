@@ -17,7 +17,6 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/modules.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/findings.h"
 
 namespace onnxfit {
 namespace {
@@ -55,10 +54,6 @@ std::set<std::string, std::less<>> ModulesOf(const std::vector<std::string>& pat
     }
   }
   return modules;
-}
-
-std::string Below(std::string_view module, std::string_view child) {
-  return module.empty() ? std::string(child) : fmt::format("{}.{}", module, child);
 }
 
 // The module of which `path` is the child `child`, in which "*" is a name, if it is that.
@@ -313,8 +308,9 @@ std::vector<std::optional<bool>> FindWrittenInPlace(const ExporterMetadata& meta
 
 }  // namespace
 
-Places::Places(const Findings& found, const TrainingSettings& settings)
-    : bound_(found.bound), bodies_(found.bodies), in_place_(found.in_place) {
+Places::Places(const BoundGraph& bound, const GeneratedBodies& bodies, InPlaceNodes in_place,
+               const TrainingSettings& settings)
+    : bound_(bound), bodies_(bodies), in_place_(std::move(in_place)) {
   for (const NodeId node : PickedOutOfPlace(bound_, settings)) in_place_[Index(node)] = false;
   const Graph& graph = bound_.graph();
   if (settings.in_place != InPlaceUse::kAuto || HasConvolution(graph)) return;
@@ -409,7 +405,7 @@ std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetada
   const std::set<std::string, std::less<>> modules = ModulesOf(paths);
   for (const InPlaceChildren& row : InPlaceModules()) {
     for (const std::string_view module : ModulesLike(row, modules)) {
-      const std::string glob = row.glob.empty() ? std::string(module) : Below(module, row.glob);
+      const std::string glob = row.glob.empty() ? std::string(module) : ChildPath(module, row.glob);
       for (size_t i = 0; i < graph.nodes.size(); ++i) {
         if (!IsWhere(row, glob, graph.nodes[i], paths[i])) continue;
         found.emplace(static_cast<NodeId>(i), row.in_place);

@@ -20,13 +20,12 @@ namespace onnxfit {
 // Whether a node works in place, by NodeId; nullopt: neither the file nor a library says it.
 using InPlaceNodes = std::vector<std::optional<bool>>;
 
-struct Findings;
-
 class Places {
  public:
-  // `found` must outlive it.  Throws Error where a glob of settings.out_of_place picks nothing.
-  // O(nodes).
-  Places(const Findings& found, const TrainingSettings& settings);
+  // `bound` and `bodies` must outlive it.  Throws Error where a glob of settings.out_of_place picks
+  // nothing.  O(nodes).
+  Places(const BoundGraph& bound, const GeneratedBodies& bodies, InPlaceNodes in_place,
+         const TrainingSettings& settings);
 
   // Of a call that `node` stands for.
   CallPlace Of(NodeId node) const;

@@ -35,7 +35,7 @@ class PutBackFinder {
         settings_(settings) {}
 
   PutBacks Find() {
-    found_.rotary = file_.rotary;
+    found_.rotary = file_.tensors.rotary;
     if (found_.rotary.has_value()) {
       found_.notes.push_back(found_.rotary->module + " is put back: the export holds its results");
     }

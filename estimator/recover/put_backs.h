@@ -11,6 +11,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/lost_calls.h"
+#include "estimator/recover/lost_rotary.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/places.h"
 #include "estimator/recover/roles.h"
@@ -82,7 +83,7 @@ class PutBackWriter {
       in_module_;  // merged calls, by the reader's module
 };
 
-// A rotary embedding, which `rotary`'s caller runs (lost_rotary.cc).
+// A rotary embedding, which `rotary`'s caller runs (rotary_calls.cc).
 void WriteRotaryCalls(Recovery& recovery, const LostRotary& rotary);
 
 }  // namespace onnxfit

@@ -13,7 +13,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/recover/autograd_functions.h"
+#include "estimator/program/call_operands.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exported_groups.h"
 #include "estimator/recover/exporter_metadata.h"
@@ -356,6 +356,18 @@ void TakeBackRepeatedHeads(const BoundGraph& bound, std::vector<Rewritten>& rewr
     rewritten.inputs[2] = v;
     rewritten.nodes.insert(rewritten.nodes.begin(), nodes.begin(), nodes.end());
   }
+}
+
+bool FitsRule(const BoundGraph& bound, const Rewritten& call) {
+  const auto dims_of = [&](ValueId value) {
+    return value == kNoValue ? nullptr : &bound.DimsOf(value);
+  };
+  CallOperands operands = {.op = call.aten, .ints = call.ints};
+  std::vector<ValueId> results = call.results;
+  if (results.empty()) results.push_back(bound.At(call.last).outputs[0]);
+  for (const ValueId value : call.inputs) operands.inputs.push_back(dims_of(value));
+  for (const ValueId value : results) operands.outputs.push_back(dims_of(value));
+  return FitsRule(operands);
 }
 
 std::vector<Rewritten> FindRewrites(const BoundGraph& bound) {

@@ -60,7 +60,16 @@ struct Rewritten {
 // them; earlier rows win.  O(nodes × rewrites).
 std::vector<Rewritten> FindRewrites(const BoundGraph& bound);
 
+// Whether sizes are as the call needs them: where the file says what PyTorch does not do, its
+// nodes run as they are written.
+bool FitsRule(const BoundGraph& bound, const Rewritten& call);
+
 // --- What the exporter says (exported_calls.cc, recurrent_calls.cc) -------------------------
+
+// Calls of torch.autograd.Functions (autograd_functions.h): the last node of each as the operator
+// that has the backward, of the Function's operand and its own.  O(nodes × log).
+// (function_calls.cc)
+std::vector<Rewritten> FindFunctionCalls(const BoundGraph& bound);
 
 // The groups of nodes whose call has a row in the table and whose operands are all found:
 // by name, or, where the exporter has removed or renamed one, as what the nodes read in its

@@ -19,9 +19,7 @@
 #include "estimator/program/modules.h"
 #include "estimator/program/stored_type.h"
 #include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/findings.h"
 #include "estimator/recover/last_turns.h"
-#include "estimator/recover/places.h"
 
 namespace onnxfit {
 namespace {
@@ -40,9 +38,9 @@ constexpr int64_t kPlaces = 16;
 
 class RoleFinder {
  public:
-  RoleFinder(const Findings& found, const TrainingSettings& settings)
+  RoleFinder(const BoundGraph& bound, const TensorFindings& found, const TrainingSettings& settings)
       : found_(found),
-        bound_(found.bound),
+        bound_(bound),
         graph_(bound_.graph()),
         metadata_(bound_.metadata()),
         shapes_(bound_.shapes()),
@@ -293,7 +291,7 @@ class RoleFinder {
   void AddLostTensors() {
     std::vector<ModuleTensor> in_file;
     for (const Ranked& ranked : tensors_) in_file.push_back(ranked.tensor);
-    LostTensors lost = FindLostTensors(found_, in_file);
+    LostTensors lost = FindLostTensors(bound_, found_.rotary, in_file);
     for (const auto& [role, name, type] : lost.tensors) AddLost(name, kLast, role, type);
     roles_.views = std::move(lost.views);
     std::ranges::move(lost.assumptions, std::back_inserter(roles_.assumptions));
@@ -406,7 +404,7 @@ class RoleFinder {
 
   static constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
 
-  const Findings& found_;
+  const TensorFindings& found_;
   const BoundGraph& bound_;
   const Graph& graph_;
   const ExporterMetadata& metadata_;
@@ -426,8 +424,9 @@ class RoleFinder {
 
 }  // namespace
 
-Roles FindRoles(const Findings& found, const TrainingSettings& settings) {
-  return RoleFinder(found, settings).Find();
+Roles FindRoles(const BoundGraph& bound, const TensorFindings& found,
+                const TrainingSettings& settings) {
+  return RoleFinder(bound, found, settings).Find();
 }
 
 }  // namespace onnxfit

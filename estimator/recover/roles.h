@@ -23,6 +23,7 @@
 #include "estimator/recover/batch_norms.h"
 #include "estimator/recover/bound_graph.h"
 #include "estimator/recover/exporter_metadata.h"
+#include "estimator/recover/lost_rotary.h"
 #include "estimator/recover/rewrites.h"
 
 namespace onnxfit {
@@ -50,8 +51,6 @@ enum class Role : uint8_t {
 // Tensors that belong to a folded batch norm or an affine one: their names in `parameters` and
 // `buffers` are its module's, with .weight, .bias, .running_mean, .running_var and
 // .num_batches_tracked.
-struct Findings;
-
 struct Roles : ModuleTensors {
   std::vector<Role> of_initializer;               // by index into Graph::initializers
   std::vector<FoldedBatchNorm> folded;            // put back
@@ -67,10 +66,13 @@ struct Roles : ModuleTensors {
   Warnings warnings;
 };
 
+struct TensorFindings;
+
 // Signals, surest first: the exporter's graph_signature; the operator that reads the
 // value (statistics of a batch norm); its type and use.
 // O((nodes + initializers) × log initializers).
-Roles FindRoles(const Findings& found, const TrainingSettings& settings);
+Roles FindRoles(const BoundGraph& bound, const TensorFindings& found,
+                const TrainingSettings& settings);
 
 // Throws Error, with the reason, where loss.backward() would raise one for every batch: no
 // output of floats, weights of integers (whatever biases there are), no parameter, all of them
@@ -98,7 +100,8 @@ struct LostTensors {
 // What graph_signature names and is not `in_file`, where the file tells its type: copies that no
 // call reads, position ids as long as their table, a buffer that was sliced, norms whose result
 // is not used.  Empty where there is no signature.  O((signature + initializers) × log).
-LostTensors FindLostTensors(const Findings& found, std::vector<ModuleTensor> in_file);
+LostTensors FindLostTensors(const BoundGraph& bound, const std::optional<LostRotary>& rotary,
+                            std::vector<ModuleTensor> in_file);
 
 // A table of which the file holds the rows that a model took, as a table of positions is read.
 struct FoldedTable {
@@ -225,5 +228,17 @@ struct TensorUses {
 
 // `rewrites`: what their inner nodes alone read is a constant.  O(nodes).
 TensorUses FindUses(const BoundGraph& bound, const std::vector<Rewritten>& rewrites);
+
+// What a file shows of them before any setting is asked.  Those of TorchScript's exporter alone,
+// which writes no signature, are empty for others.
+struct TensorFindings {
+  TensorUses uses;
+  std::map<std::string_view, std::string_view> first_names;  // of tied ones
+  std::map<ValueId, std::string_view> folded_parameters;     // torch.export's
+  std::optional<FoldedTable> folded_table;
+  std::unordered_set<ValueId> float_buffers;  // TorchScript's
+  std::vector<FoldedWeight> folded_weights;   // TorchScript's
+  std::optional<LostRotary> rotary;
+};
 
 }  // namespace onnxfit

@@ -120,7 +120,7 @@ class SliceWriteFinder {
     const ValueId y = groups_.ValueOf(Argument(write, 1));
     call.aten = "copy_slice";
     call.inputs = {x, y};
-    return y != kNoValue && IsFloat(bound_.TypeOf(y).dtype) && groups_.Fits(call);
+    return y != kNoValue && IsFloat(bound_.TypeOf(y).dtype) && FitsRule(groups_.bound(), call);
   }
 
   // x[:, i, :i].clone(), kept as it was before x[:, i, :i] is written: no dropout of an export for

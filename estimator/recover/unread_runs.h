@@ -6,15 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "estimator/libraries/libraries.h"
 #include "estimator/recover/bound_graph.h"
-#include "estimator/recover/lowering.h"
-#include "estimator/recover/places.h"
 
 namespace onnxfit {
 
@@ -56,34 +52,5 @@ struct UnreadHead {
 // classes, where a tensor of the head is lost.  O(nodes × rows).
 std::vector<UnreadHead> FindUnreadHeads(
     const BoundGraph& bound, const IsLostTensor& is_lost = [](const auto&) { return false; });
-
-// Writes all of them, while the units around them are lowered.
-class UnreadRunWriter {
- public:
-  // All must outlive it.
-  UnreadRunWriter(Recovery& recovery, const Places& places);
-
-  // Those in front of `node`, or behind it, whose tensors are known.
-  void WriteBefore(NodeId node);
-  void WriteBehind(NodeId node);
-
- private:
-  void Write(const UnreadRun& run);
-  void Write(const UnreadHead& head);
-  NameId WriteNorm(const UnreadRun& run, NameId states);
-  NameId WriteCopy(const UnreadRun& run, NameId states);
-  NameId WritePooler(const UnreadRun& run, NameId states);
-  NameId TakeFirst(UnitWriter unit, NameId states);
-  CallPlace PlaceOf(NodeId node, size_t level, std::string_view line, int64_t below);
-  // A place in child `path` of the forward at `caller`, whose own forward has `line`.
-  CallPlace Enter(CallPlace caller, const std::string& path, std::string_view line);
-  NameId TensorOf(const std::string& name) const;
-
-  Recovery& recovery_;
-  const Places& places_;
-  std::multimap<NodeId, UnreadRun> runs_;  // by the node in front
-  std::vector<UnreadTensorOfZeros> zeros_;
-  std::vector<UnreadHead> heads_;
-};
 
 }  // namespace onnxfit
