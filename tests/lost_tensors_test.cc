@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 #include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 

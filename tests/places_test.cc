@@ -1,4 +1,4 @@
-#include "estimator/recover/places.h"
+#include "estimator/lost/places.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

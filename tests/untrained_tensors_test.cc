@@ -1,4 +1,4 @@
-#include "estimator/recover/untrained_tensors.h"
+#include "estimator/parameters/untrained_tensors.h"
 
 #include <doctest/doctest.h>
 

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/lost/places.h"
 #include "estimator/names/lifetimes.h"
+#include "estimator/patterns/masks.h"
 #include "estimator/recover/dead_turns.h"
 #include "estimator/recover/lowering.h"
-#include "estimator/recover/masks.h"
 #include "estimator/recover/merged_runs.h"
-#include "estimator/recover/places.h"
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
 #include "estimator/recover/unread_run_calls.h"

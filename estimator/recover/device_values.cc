@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/untrained_tensors.h"
+#include "estimator/exporters/exporter_metadata.h"
+#include "estimator/parameters/untrained_tensors.h"
 
 namespace onnxfit {
 namespace {

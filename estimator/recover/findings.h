@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "estimator/recover/bound_graph.h"
-#include "estimator/recover/generated_bodies.h"
-#include "estimator/recover/lost_calls.h"
-#include "estimator/recover/places.h"
-#include "estimator/recover/rewrites.h"
-#include "estimator/recover/roles.h"
+#include "estimator/exporters/bound_graph.h"
+#include "estimator/lost/generated_bodies.h"
+#include "estimator/lost/lost_calls.h"
+#include "estimator/lost/places.h"
+#include "estimator/parameters/roles.h"
+#include "estimator/patterns/rewrites.h"
 
 namespace onnxfit {
 

@@ -9,8 +9,8 @@
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/lost/lost_calls.h"
 #include "estimator/program/modules.h"
-#include "estimator/recover/lost_calls.h"
 
 namespace onnxfit {
 namespace {

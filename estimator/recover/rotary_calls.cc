@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/exporters/exporter_metadata.h"
 #include "estimator/program/modules.h"
-#include "estimator/recover/exporter_metadata.h"
 #include "estimator/recover/lowering.h"
 #include "estimator/recover/put_backs.h"
 

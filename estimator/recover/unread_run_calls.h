@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/lost/places.h"
+#include "estimator/lost/unread_runs.h"
 #include "estimator/recover/lowering.h"
-#include "estimator/recover/places.h"
-#include "estimator/recover/unread_runs.h"
 
 namespace onnxfit {
 
