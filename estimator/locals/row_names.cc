@@ -1,4 +1,4 @@
-#include "estimator/names/row_names.h"
+#include "estimator/locals/row_names.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,16 +10,16 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/names/attention_names.h"
-#include "estimator/names/forward_steps.h"
-#include "estimator/names/handed_on.h"
-#include "estimator/names/loop_names.h"
-#include "estimator/names/nested_calls.h"
-#include "estimator/names/ordered_names.h"
-#include "estimator/names/own_loops.h"
-#include "estimator/names/read_later.h"
-#include "estimator/names/row_names.h"
-#include "estimator/names/turn_names.h"
+#include "estimator/locals/attention_names.h"
+#include "estimator/locals/forward_steps.h"
+#include "estimator/locals/handed_on.h"
+#include "estimator/locals/loop_names.h"
+#include "estimator/locals/nested_calls.h"
+#include "estimator/locals/ordered_names.h"
+#include "estimator/locals/own_loops.h"
+#include "estimator/locals/read_later.h"
+#include "estimator/locals/row_names.h"
+#include "estimator/locals/turn_names.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 

@@ -1,5 +1,5 @@
 // Names that forwards, and the methods and functions that they call, bind in lines that the file
-// does not show, and that are known all the same.  Internal to the room names/.
+// does not show, and that are known all the same.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a module's forward does in order, of files that show no lines.  Internal to the room names/.
+// What a module's forward does in order, of files that show no lines.  Internal to the room
+// locals/.
 #pragma once
 
 #include <cstddef>

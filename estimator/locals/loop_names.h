@@ -1,13 +1,13 @@
 // What forwards that run layers of lists in loops bind, of files that show no lines.  Internal to
-// the room names/.
+// the room locals/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -1,4 +1,4 @@
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_steps.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "estimator/names/attention_names.h"
+#include "estimator/locals/attention_names.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_steps.h"
 
 namespace onnxfit {
 namespace {

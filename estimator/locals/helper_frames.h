@@ -1,10 +1,10 @@
 // Names that functions of libraries bind, whose lines a file does not show but whose text is known
-// (HelperFrames in libraries.h).  Internal to the room names/.
+// (HelperFrames in libraries.h).
 #pragma once
 
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 #include "estimator/program/statements.h"

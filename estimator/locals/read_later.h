@@ -1,5 +1,5 @@
 // What forwards read after another of their modules has run, of files that show no lines.  Internal
-// to the room names/.
+// to the room locals/.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -1,4 +1,4 @@
-#include "estimator/names/nested_calls.h"
+#include "estimator/locals/nested_calls.h"
 
 #include <algorithm>
 #include <iterator>

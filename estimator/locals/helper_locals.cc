@@ -6,7 +6,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 #include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 

@@ -1,12 +1,12 @@
 // Names that are known of forwards by the children of their modules (KnownNameRow in libraries.h).
-// Internal to the room names/.
+// Internal to the room locals/.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 

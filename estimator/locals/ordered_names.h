@@ -1,12 +1,12 @@
 // What Python's order of evaluation shows to have a name, of files that show no lines.  Internal to
-// the room names/.
+// the room locals/.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {

@@ -1,11 +1,12 @@
-// What turns of a loop over layers bind, of files that show no lines.  Internal to the room names/.
+// What turns of a loop over layers bind, of files that show no lines.  Internal to the room
+// locals/.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 

@@ -1,11 +1,11 @@
 // The names of attention that a forward writes out, in files that show no lines.  Internal to the
-// room program/.
+// room locals/.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 

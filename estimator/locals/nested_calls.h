@@ -1,13 +1,13 @@
 // What forwards write in one line though they call several things for it, in files that show no
-// lines.  Internal to the room names/.
+// lines.  Internal to the room locals/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 
 namespace onnxfit {
 

@@ -1,12 +1,12 @@
 // What loops over layers hand on from turn to turn, of files that show no lines.  Internal to the
-// room names/.
+// room locals/.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 
 namespace onnxfit {
 

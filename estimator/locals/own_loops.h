@@ -1,12 +1,12 @@
 // What loops of a forward's own calls bind, of files that show no lines.  Internal to the room
-// names/.
+// locals/.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
-#include "estimator/names/forward_steps.h"
+#include "estimator/locals/forward_locals.h"
+#include "estimator/locals/forward_steps.h"
 #include "estimator/program/program.h"
 
 namespace onnxfit {
