@@ -1,9 +1,9 @@
 #include "estimator/exporters/call_parts.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "estimator/base/index.h"
+#include "estimator/program/identifiers.h"
 
 namespace onnxfit {
 namespace {
@@ -21,10 +21,6 @@ std::string_view NameInTarget(std::string_view target) {
   return target.substr(0, target.find('.'));
 }
 
-bool IsNameCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
 void PartsMatch::Take(int32_t index) {
   if (std::ranges::find(taken_, index) == taken_.end()) taken_.push_back(index);
 }
@@ -32,7 +28,7 @@ void PartsMatch::Take(int32_t index) {
 bool HasSubscript(std::string_view line) {
   for (size_t at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
     const char before = at == 0 ? ' ' : line[at - 1];
-    if (IsNameCharacter(before) || before == ')' || before == ']') return true;
+    if (IsPartOfIdentifier(before) || before == ')' || before == ']') return true;
   }
   return false;
 }
@@ -84,7 +80,7 @@ bool PartsMatch::Term(const FxArgument& argument) {
     FxArgument whole;
     return TakeSums(argument, whole) && Term(whole);
   }
-  const bool is_letter = rest_.size() > 1 && !IsNameCharacter(rest_[1]);
+  const bool is_letter = rest_.size() > 1 && !IsPartOfIdentifier(rest_[1]);
   if (!is_letter) return IsReference(argument) && Call(groups_.Find(argument.text));
   rest_.remove_prefix(1);
   if (mark == '#') return TakeFilled(argument, /*is_number=*/true);

@@ -13,7 +13,6 @@ namespace onnxfit {
 // "where" of "aten.where.self"
 std::string_view NameInTarget(std::string_view target);
 
-bool IsNameCharacter(char c);
 // Whether a line of the source reads or writes at an index: x[i], f(x)[i].
 bool HasSubscript(std::string_view line);
 

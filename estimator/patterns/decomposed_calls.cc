@@ -13,6 +13,7 @@
 #include "estimator/exporters/call_parts.h"
 #include "estimator/exporters/exported_groups.h"
 #include "estimator/patterns/rewrites.h"
+#include "estimator/program/identifiers.h"
 
 namespace onnxfit {
 namespace {
@@ -248,7 +249,7 @@ class DecomposedCallFinder {
 
   static bool Spells(std::string_view line, std::string_view name) {
     for (size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
-      const bool begins = at == 0 || !IsNameCharacter(line[at - 1]);
+      const bool begins = at == 0 || !IsPartOfIdentifier(line[at - 1]);
       const size_t end = at + name.size();
       if (begins && end < line.size() && line[end] == '(') return true;
     }
@@ -267,7 +268,7 @@ class DecomposedCallFinder {
     if (parts.find('(') == parts.rfind('(')) return true;  // one call, which the line may spell
     for (size_t at = parts.find('('); at != std::string_view::npos; at = parts.find('(', at + 1)) {
       size_t first = at;
-      while (first > 0 && IsNameCharacter(parts[first - 1])) --first;
+      while (first > 0 && IsPartOfIdentifier(parts[first - 1])) --first;
       if (IsWritten(line, parts.substr(first, at - first))) return false;
     }
     return true;
