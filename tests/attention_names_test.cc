@@ -1,4 +1,4 @@
-#include "estimator/names/attention_names.h"
+#include "estimator/locals/attention_names.h"
 
 #include <doctest/doctest.h>
 

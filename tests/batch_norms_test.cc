@@ -1,4 +1,4 @@
-#include "estimator/recover/batch_norms.h"
+#include "estimator/parameters/batch_norms.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/operators/dispatch.h"
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 #include "tests/paths.h"
 #include "tests/trace_helpers.h"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/exporters/exported_groups.h"
 #include "estimator/onnx/loader.h"
-#include "estimator/recover/exported_groups.h"
-#include "estimator/recover/rewrites.h"
+#include "estimator/patterns/rewrites.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 

@@ -1,4 +1,4 @@
-#include "estimator/recover/exporter_metadata.h"
+#include "estimator/exporters/exporter_metadata.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::folded_weights_test {

@@ -1,4 +1,4 @@
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 
 #include <doctest/doctest.h>
 

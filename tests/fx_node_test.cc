@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "estimator/exporters/exporter_metadata.h"
 #include "estimator/onnx/loader.h"
-#include "estimator/recover/exporter_metadata.h"
 #include "tests/paths.h"
 
 namespace onnxfit::fx_node_test {

@@ -1,4 +1,4 @@
-#include "estimator/recover/generated_bodies.h"
+#include "estimator/lost/generated_bodies.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/names/handed_on.h"
+#include "estimator/locals/handed_on.h"
 
 #include <doctest/doctest.h>
 

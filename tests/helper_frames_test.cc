@@ -1,4 +1,4 @@
-#include "estimator/names/helper_frames.h"
+#include "estimator/locals/helper_frames.h"
 
 #include <doctest/doctest.h>
 

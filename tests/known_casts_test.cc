@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimator/recover/lost_calls.h"
+#include "estimator/lost/lost_calls.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit {

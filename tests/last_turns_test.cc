@@ -1,4 +1,4 @@
-#include "estimator/recover/last_turns.h"
+#include "estimator/parameters/last_turns.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/names/loop_names.h"
+#include "estimator/locals/loop_names.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "estimator/recover/lost_calls.h"
+#include "estimator/lost/lost_calls.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/recover/exporter_metadata.h"
+#include "estimator/exporters/exporter_metadata.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/paths.h"

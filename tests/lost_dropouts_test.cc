@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "estimator/libraries/libraries.h"
+#include "estimator/lost/lost_calls.h"
 #include "estimator/recover/findings.h"
-#include "estimator/recover/lost_calls.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"

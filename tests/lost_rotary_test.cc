@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/lost/lost_calls.h"
 #include "estimator/operators/dispatch.h"
-#include "estimator/recover/lost_calls.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::lost_rotary_test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 #include "tests/bound_model.h"
 #include "tests/trace_helpers.h"
 
@@ -81,7 +81,7 @@ TEST_CASE("a clone of a buffer is as large as it") {
                               "o: BUFFER target='m.full_original_inv_freq' persistent=False\n");
   const BoundModel model(std::move(graph));
   const LostTensors lost =
-      FindLostTensors(model.found, {{"m.full_inv_freq", kNoValue, {DType::kFloat32, {8}}}});
+      FindLostTensors(model.bound, {}, {{"m.full_inv_freq", kNoValue, {DType::kFloat32, {8}}}});
   REQUIRE(lost.tensors.size() == 1);
   CHECK(lost.tensors[0].name == "m.full_original_inv_freq");
   CHECK(lost.tensors[0].type.dims == Dims{8});

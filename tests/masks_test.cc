@@ -1,4 +1,4 @@
-#include "estimator/recover/masks.h"
+#include "estimator/patterns/masks.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

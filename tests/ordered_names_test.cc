@@ -1,4 +1,4 @@
-#include "estimator/names/ordered_names.h"
+#include "estimator/locals/ordered_names.h"
 
 #include <doctest/doctest.h>
 

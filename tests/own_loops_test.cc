@@ -1,4 +1,4 @@
-#include "estimator/names/own_loops.h"
+#include "estimator/locals/own_loops.h"
 
 #include <doctest/doctest.h>
 

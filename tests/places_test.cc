@@ -1,4 +1,4 @@
-#include "estimator/recover/places.h"
+#include "estimator/lost/places.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -12,6 +12,10 @@
 
 namespace onnxfit::places_test {
 namespace {
+
+Places PlacesOf(const BoundModel& model, const TrainingSettings& settings) {
+  return {model.bound, model.found.bodies, model.found.in_place, settings};
+}
 
 TEST_CASE("whether a line of source writes over an operand") {
   struct Row {
@@ -260,9 +264,9 @@ TEST_CASE("sums with what was resized and leaky activations work out of place") 
         ["/a/LeakyRelu"] a = LeakyRelu (c) r = Resize (t, , s) ["/Add"] b = Add (a, r)
         ["/e/Conv"] e = Conv (b, w) ["/f/Relu"] f = Relu (e) ["/Add_1"] y = Add (e, f) })");
   const BoundModel model(graph);
-  CHECK(Places(model.found, {}).Of(2).written_in_place == false);
-  CHECK(Places(model.found, {}).Of(4).written_in_place == false);
-  CHECK(!Places(model.found, {}).Of(6).written_in_place.has_value());
+  CHECK(PlacesOf(model, {}).Of(2).written_in_place == false);
+  CHECK(PlacesOf(model, {}).Of(4).written_in_place == false);
+  CHECK(!PlacesOf(model, {}).Of(6).written_in_place.has_value());
 }
 
 TEST_CASE("positions are added in place to what was joined to a token of that name") {
@@ -282,8 +286,8 @@ TEST_CASE("a flag says that such a sum is not written in place") {
   const Graph graph = ParseGraph(R"(n (float[2, 2] x, int64[2, 2] i) => (float[2, 2] y) {
       g = GatherElements (x, i) h = GatherElements (x, i) [sum] y = Add (g, h) })");
   const BoundModel model(graph);
-  CHECK(Places(model.found, {}).Of(2).written_in_place == true);
-  CHECK(Places(model.found, {.out_of_place = {"sum"}}).Of(2).written_in_place == false);
+  CHECK(PlacesOf(model, {}).Of(2).written_in_place == true);
+  CHECK(PlacesOf(model, {.out_of_place = {"sum"}}).Of(2).written_in_place == false);
 }
 
 // F.relu (h) in a forward; nn.ReLU may be told to work in place.

@@ -1,4 +1,4 @@
-#include "estimator/names/read_later.h"
+#include "estimator/locals/read_later.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/exported_groups.h"
-#include "estimator/recover/rewrites.h"
+#include "estimator/exporters/exported_groups.h"
+#include "estimator/patterns/rewrites.h"
 #include "tests/bound_model.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"

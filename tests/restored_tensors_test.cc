@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/exporters/exporter_metadata.h"
 #include "estimator/onnx/loader.h"
-#include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 #include "tests/fx_text.h"
 #include "tests/trace_helpers.h"
 

@@ -1,4 +1,4 @@
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

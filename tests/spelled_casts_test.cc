@@ -45,5 +45,14 @@ TEST_CASE("a type is a tensor's or a variable's") {
   CHECK_FALSE(IsIdentifier(""));
 }
 
+TEST_CASE("a word is neither a part of another nor an attribute") {
+  const std::string line = "x.y = max(y.T, self.y, my, yy, y)";
+  CHECK(FindWord(line, "y") == line.find("y.T"));
+  CHECK(FindWord(line, "y", line.find("y.T") + 1) == line.rfind('y'));
+  CHECK(FindWord(line, "x") == 0);
+  CHECK(FindWord(line, "m") == line.npos);
+  CHECK(FindWord(line, "y", line.npos) == line.npos);
+}
+
 }  // namespace
 }  // namespace onnxfit::spelled_casts_test

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "estimator/recover/rewrites.h"
+#include "estimator/patterns/rewrites.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::token_positions_test {

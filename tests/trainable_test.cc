@@ -3,7 +3,7 @@
 #include <string>
 
 #include "estimator/fit/estimate.h"
-#include "estimator/recover/roles.h"
+#include "estimator/parameters/roles.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::trainable_test {

@@ -1,4 +1,4 @@
-#include "estimator/names/turn_names.h"
+#include "estimator/locals/turn_names.h"
 
 #include <doctest/doctest.h>
 

@@ -31,7 +31,7 @@ const char* KindText(UnitKind kind) {
 Found FindIn(const Findings& findings) {
   const BoundGraph& bound = findings.bound;
   const TrainingSettings settings;
-  const Roles roles = FindRoles(findings, settings);
+  const Roles roles = FindRoles(findings.bound, findings.tensors, settings);
   ProgramWriter writer(settings, "model.onnx");
   const DeviceValues values(bound, roles, writer);
   const Graph& graph = bound.graph();

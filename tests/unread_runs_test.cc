@@ -1,4 +1,4 @@
-#include "estimator/recover/unread_runs.h"
+#include "estimator/lost/unread_runs.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

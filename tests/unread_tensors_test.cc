@@ -1,4 +1,4 @@
-#include "estimator/recover/unread_tensors.h"
+#include "estimator/parameters/unread_tensors.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

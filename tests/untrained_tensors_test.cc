@@ -1,4 +1,4 @@
-#include "estimator/recover/untrained_tensors.h"
+#include "estimator/parameters/untrained_tensors.h"
 
 #include <doctest/doctest.h>
 
@@ -46,6 +46,12 @@ TEST_CASE("or by the class that reads them") {
   constexpr char kClass[] = "transformers.models.vit_mae.modeling_vit_mae.ViTMAEEmbeddings";
   CHECK(Untrained("m.position_embeddings", "m.cls_token", kClass) == "10");
   CHECK(Untrained("m.position_embeddings", "m.cls_token") == "00");
+}
+
+TEST_CASE("beside adapters, the others are") {
+  CHECK(Untrained("fc.base_layer.weight", "fc.lora_A.default.weight") == "10");
+  CHECK(Untrained("head.modules_to_save.default.weight", "fc.lora_A.default.weight") == "00");
+  CHECK(Untrained("fc.weight", "fc.bias") == "00");
 }
 
 }  // namespace onnxfit::untrained_tensors_test

@@ -28,6 +28,10 @@ std::string ModulePath(const std::vector<std::string>& scope) {
   return path;
 }
 
+std::string ChildPath(std::string_view module, std::string_view child) {
+  return module.empty() ? std::string(child) : std::string(module) + "." + std::string(child);
+}
+
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('.')); }
 
 std::string_view ChildOf(std::string_view path) {

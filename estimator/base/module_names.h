@@ -21,6 +21,9 @@ std::string ModulePath(const std::vector<std::string>& scope);
 std::string_view ParentOf(std::string_view path);
 std::string_view ChildOf(std::string_view path);
 
+// "layer1.conv" of "layer1" and its child "conv"; "conv" where that is the outermost module's.
+std::string ChildPath(std::string_view module, std::string_view child);
+
 // Whether a child's name is a number, as lists and Sequentials call theirs.
 bool IsNumbered(std::string_view name);
 

@@ -82,7 +82,7 @@ constexpr bool IsOfClasses(Loss loss) {
 // wherever PyTorch allows it, where the file or a library says so, or never.  Few files say.
 enum class InPlaceUse : uint8_t {
   // Always, which is left open: verdicts take kKnown where that is worse; but for activations of
-  // models without convolutions (HasConvolution in recover/places.h).
+  // models without convolutions (HasConvolution in lost/places.h).
   kAuto,
   kAlways,  // but where the file or a library says that they do not
   kKnown,

@@ -24,6 +24,7 @@
 #include "estimator/onnx/wrong_size.h"
 #include "estimator/operators/dispatch.h"
 #include "estimator/optimizers/projected_matrices.h"
+#include "estimator/parameters/roles.h"
 #include "estimator/program/checkpointed_spans.h"
 #include "estimator/program/ties.h"
 #include "estimator/pt2/call_order.h"
@@ -32,7 +33,6 @@
 #include "estimator/pt2/make_program.h"
 #include "estimator/recover/build_program.h"
 #include "estimator/recover/findings.h"
-#include "estimator/recover/roles.h"
 #include "estimator/training/training.h"
 #include "estimator/transforms/adapters.h"
 #include "estimator/transforms/quantized_layers.h"
@@ -154,7 +154,7 @@ void MakeExported(const Graph& file, const TrainingSettings& settings, PreparedR
 
 void Recover(const TrainingSettings& settings, PreparedRun& run) {
   const Findings& found = *run.file->findings;
-  run.roles = FindRoles(found, settings);
+  run.roles = FindRoles(found.bound, found.tensors, settings);
   run.program = BuildProgram(found, run.roles, settings);
   SaySizes(run.file->sizes_of_data, run.program);
   run.program.doubts.insert(run.program.doubts.end(), run.roles.doubts.begin(),

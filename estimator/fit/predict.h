@@ -9,14 +9,14 @@
 
 #include "estimator/base/error.h"
 #include "estimator/eager/holders.h"
+#include "estimator/exporters/exporter_metadata.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/memory/allocator_conf.h"
 #include "estimator/memory/trace.h"
 #include "estimator/onnx/graph.h"
 #include "estimator/onnx/shapes.h"
+#include "estimator/parameters/roles.h"
 #include "estimator/program/program.h"
-#include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 

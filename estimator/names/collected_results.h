@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 #include "estimator/program/statements.h"

@@ -1,12 +1,12 @@
 #include "estimator/names/passed_results.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/identifiers.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -19,8 +19,7 @@ constexpr int64_t kNever = -1;
 std::string_view CalleeAt(std::string_view text) {
   if (!text.starts_with(kSelf)) return {};
   text.remove_prefix(kSelf.size());
-  const auto* const end = std::ranges::find_if_not(
-      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
+  const auto* const end = std::ranges::find_if_not(text, IsPartOfIdentifier);
   const auto length = static_cast<size_t>(end - text.begin());
   return length < text.size() && text[length] == '(' ? text.substr(0, length) : "";
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "estimator/base/index.h"
-#include "estimator/names/forward_locals.h"
+#include "estimator/locals/forward_locals.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {

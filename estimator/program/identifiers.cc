@@ -14,6 +14,15 @@ bool IsIdentifier(std::string_view text) {
          std::ranges::all_of(text, IsPartOfIdentifier);
 }
 
+size_t FindWord(std::string_view text, std::string_view word, size_t from) {
+  const auto is_part = [&](size_t at) { return at < text.size() && IsPartOfIdentifier(text[at]); };
+  for (size_t at = text.find(word, from); at != text.npos; at = text.find(word, at + 1)) {
+    const bool begins = at == 0 || (!is_part(at - 1) && text[at - 1] != '.');
+    if (begins && !is_part(at + word.size())) return at;
+  }
+  return text.npos;
+}
+
 std::string_view Trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);

@@ -1,7 +1,6 @@
 #include "estimator/program/passed_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <map>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/program/identifiers.h"
 
 namespace onnxfit {
 namespace {
@@ -23,7 +23,7 @@ bool BindsOne(const Program& program, const Statement& bound) {
 // is given the name at `at` of `line`; "" of a name outside of all calls.
 std::string_view TakerOf(std::string_view line, size_t at) {
   const auto is_of_callee = [&](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_.[]", c) != nullptr;
+    return IsPartOfIdentifier(c) || std::strchr(".[]", c) != nullptr;
   };
   int depth = 0;
   for (size_t i = at; i-- > 0;) {
@@ -40,13 +40,10 @@ std::string_view TakerOf(std::string_view line, size_t at) {
 // Whether all that reads `name` in `line` are functions of PyTorch's, whose results are passed.
 bool IsReadByFunctions(std::string_view line, std::string_view name) {
   constexpr std::string_view kOfTorch[] = {"torch.", "F.", "nn.functional."};
-  const auto is_of_word = [&](size_t at) {
-    return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 ||
-                                line[at] == '_' || line[at] == '.');
-  };
   const size_t value = line.find('=');
-  for (size_t at = line.find(name, value); at != line.npos; at = line.find(name, at + 1)) {
-    if (is_of_word(at - 1) || is_of_word(at + name.size())) continue;
+  for (size_t at = FindWord(line, name, value); at != line.npos;
+       at = FindWord(line, name, at + 1)) {
+    if (line.substr(at + name.size()).starts_with('.')) continue;
     const std::string_view taker = TakerOf(line, at);
     const auto is_of = [&](std::string_view module) { return taker.starts_with(module); };
     if (std::ranges::none_of(kOfTorch, is_of)) return false;

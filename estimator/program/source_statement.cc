@@ -357,15 +357,7 @@ bool SourceStatement::Mentions(std::string_view word) const {
 
 bool SourceStatement::MayPassOn(std::string_view name) const {
   const std::string_view value = ValueOf(BodyOf(text));
-  if (LeavesCallOpen(value)) return true;
-  const auto is_part_of_word = [&](size_t at) {
-    return at < value.size() && IsPartOfIdentifier(value[at]);
-  };
-  for (size_t at = value.find(name); at != value.npos; at = value.find(name, at + 1)) {
-    const bool begins = at == 0 || (!is_part_of_word(at - 1) && value[at - 1] != '.');
-    if (begins && !is_part_of_word(at + name.size())) return true;
-  }
-  return false;
+  return LeavesCallOpen(value) || FindWord(value, name) != value.npos;
 }
 
 std::string SourceStatement::ArgumentTo(std::string_view module) const {

@@ -36,11 +36,8 @@ bool IsInForwardOf(const Call& call, const Call& within) {
 
 // Whether a line reads the variable, and not its type alone.
 bool HasWord(std::string_view line, std::string_view word) {
-  const auto is_part = [&](size_t at) { return at < line.size() && IsPartOfIdentifier(line[at]); };
-  for (size_t at = line.find(word); at != line.npos; at = line.find(word, at + 1)) {
-    const size_t end = at + word.size();
-    const bool begins = at == 0 || (!is_part(at - 1) && line[at - 1] != '.');
-    if (begins && !is_part(end) && !line.substr(end).starts_with(".dtype")) return true;
+  for (size_t at = FindWord(line, word); at != line.npos; at = FindWord(line, word, at + 1)) {
+    if (!line.substr(at + word.size()).starts_with(".dtype")) return true;
   }
   return false;
 }

@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/lost/places.h"
 #include "estimator/names/lifetimes.h"
+#include "estimator/patterns/masks.h"
 #include "estimator/recover/dead_turns.h"
 #include "estimator/recover/lowering.h"
-#include "estimator/recover/masks.h"
 #include "estimator/recover/merged_runs.h"
-#include "estimator/recover/places.h"
 #include "estimator/recover/put_backs.h"
 #include "estimator/recover/units.h"
-#include "estimator/recover/unread_runs.h"
+#include "estimator/recover/unread_run_calls.h"
 #include "estimator/writer/loss.h"
 
 namespace onnxfit {
@@ -111,17 +111,17 @@ Findings::Findings(const Graph& graph, const ExporterMetadata& metadata, const S
   rewrites = FindRewrites(bound);
 
   // 2. The module's tensors, as they are used and named.
-  uses = FindUses(bound, rewrites);
-  first_names = FindFirstNames(graph, metadata);
-  folded_parameters = FindFoldedParameters(bound, uses);
-  folded_table = FindFoldedTable(graph, metadata);
+  tensors.uses = FindUses(bound, rewrites);
+  tensors.first_names = FindFirstNames(graph, metadata);
+  tensors.folded_parameters = FindFoldedParameters(bound, tensors.uses);
+  tensors.folded_table = FindFoldedTable(graph, metadata);
   if (metadata.signature.empty()) {
-    float_buffers = FindFloatBuffers(graph);
-    folded_weights = FindFoldedWeights(graph, metadata);
+    tensors.float_buffers = FindFloatBuffers(graph);
+    tensors.folded_weights = FindFoldedWeights(graph, metadata);
   }
+  tensors.rotary = FindLostRotary(bound);
 
   // 3. What the export has lost, or may have.
-  rotary = FindLostRotary(bound);
   operands = FindLostOperands(graph, metadata);
   casts = FindLostCasts(bound);
   dropouts = FindLostDropouts(bound, rewrites);
@@ -155,7 +155,7 @@ Program BuildProgram(const Findings& found, const Roles& roles, const TrainingSe
   const std::vector<NodeId> of_rotary =
       put_backs.rotary.has_value() ? put_backs.rotary->nodes : std::vector<NodeId>();
   const std::vector<Unit> units = FindUnits(bound, roles, recovery.values, calls, of_rotary);
-  const Places places(found, settings);
+  const Places places(bound, found.bodies, found.in_place, settings);
   Append(program.notes, NotesOf(bound.graph(), calls));
   Append(program.notes, put_backs.notes);
   Append(program.assumptions, put_backs.assumptions);

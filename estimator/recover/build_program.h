@@ -2,9 +2,9 @@
 #pragma once
 
 #include "estimator/base/settings.h"
+#include "estimator/parameters/roles.h"
 #include "estimator/program/program.h"
 #include "estimator/recover/findings.h"
-#include "estimator/recover/roles.h"
 
 namespace onnxfit {
 

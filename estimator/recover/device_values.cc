@@ -6,9 +6,8 @@
 #include <string_view>
 
 #include "estimator/base/index.h"
-#include "estimator/recover/exporter_metadata.h"
-#include "estimator/recover/untrained_tensors.h"
-#include "estimator/transforms/adapters.h"
+#include "estimator/exporters/exporter_metadata.h"
+#include "estimator/parameters/untrained_tensors.h"
 
 namespace onnxfit {
 namespace {
@@ -177,10 +176,7 @@ void DeviceValues::AddModuleTensors(const Roles& roles, ProgramWriter& writer) {
     parameters.push_back(AddTensor(parameter, writer));
     if (parameter.value != kNoValue) is_parameter_[Index(parameter.value)] = true;
   }
-  std::vector<bool> frozen = FindUntrained(bound_, roles.parameters);
-  const std::vector<bool> bases = FrozenBesideAdapters(writer.program(), parameters);
-  for (size_t i = 0; i < bases.size(); ++i) frozen[i] = frozen[i] || bases[i];
-  writer.ListParameters(parameters, frozen);
+  writer.ListParameters(parameters, FindUntrained(bound_, roles.parameters));
   for (const ModuleTensor& buffer : roles.buffers) {
     writer.program().buffers.push_back(AddTensor(buffer, writer));
   }

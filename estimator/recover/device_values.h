@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/recover/bound_graph.h"
-#include "estimator/recover/roles.h"
+#include "estimator/exporters/bound_graph.h"
+#include "estimator/parameters/roles.h"
 #include "estimator/writer/program_writer.h"
 
 namespace onnxfit {

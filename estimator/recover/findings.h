@@ -2,20 +2,15 @@
 // Internal to the room recover/, but for `rewrites`.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <unordered_set>
 #include <vector>
 
-#include "estimator/recover/bound_graph.h"
-#include "estimator/recover/generated_bodies.h"
-#include "estimator/recover/lost_calls.h"
-#include "estimator/recover/places.h"
-#include "estimator/recover/rewrites.h"
-#include "estimator/recover/roles.h"
+#include "estimator/exporters/bound_graph.h"
+#include "estimator/lost/generated_bodies.h"
+#include "estimator/lost/lost_calls.h"
+#include "estimator/lost/places.h"
+#include "estimator/parameters/roles.h"
+#include "estimator/patterns/rewrites.h"
 
 namespace onnxfit {
 
@@ -30,17 +25,10 @@ struct Findings {
   // Calls that several nodes are (rewrites.h).
   std::vector<Rewritten> rewrites;
 
-  // The module's tensors (roles.h).  Those of TorchScript's exporter alone, which writes no
-  // signature, are empty for others.
-  TensorUses uses;
-  std::map<std::string_view, std::string_view> first_names;  // of tied ones
-  std::map<ValueId, std::string_view> folded_parameters;     // torch.export's
-  std::optional<FoldedTable> folded_table;
-  std::unordered_set<ValueId> float_buffers;  // TorchScript's
-  std::vector<FoldedWeight> folded_weights;   // TorchScript's
+  // The module's tensors (roles.h).
+  TensorFindings tensors;
 
   // What the export has lost, or may have (lost_calls.h).
-  std::optional<LostRotary> rotary;
   LostOperands operands;
   std::vector<LostCall> casts;
   LostDropouts dropouts;

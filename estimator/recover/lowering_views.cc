@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/lost/places.h"
 #include "estimator/recover/lowering.h"
-#include "estimator/recover/places.h"
 
 namespace onnxfit {
 namespace {

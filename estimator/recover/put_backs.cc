@@ -9,8 +9,8 @@
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/libraries/libraries.h"
+#include "estimator/lost/lost_calls.h"
 #include "estimator/program/modules.h"
-#include "estimator/recover/lost_calls.h"
 
 namespace onnxfit {
 namespace {
@@ -35,7 +35,7 @@ class PutBackFinder {
         settings_(settings) {}
 
   PutBacks Find() {
-    found_.rotary = file_.rotary;
+    found_.rotary = file_.tensors.rotary;
     if (found_.rotary.has_value()) {
       found_.notes.push_back(found_.rotary->module + " is put back: the export holds its results");
     }

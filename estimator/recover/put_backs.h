@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "estimator/base/settings.h"
-#include "estimator/recover/bound_graph.h"
-#include "estimator/recover/lost_calls.h"
+#include "estimator/exporters/bound_graph.h"
+#include "estimator/lost/lost_calls.h"
+#include "estimator/lost/places.h"
+#include "estimator/parameters/lost_rotary.h"
+#include "estimator/parameters/roles.h"
 #include "estimator/recover/lowering.h"
-#include "estimator/recover/places.h"
-#include "estimator/recover/roles.h"
 #include "estimator/recover/units.h"
 
 namespace onnxfit {
@@ -82,7 +83,7 @@ class PutBackWriter {
       in_module_;  // merged calls, by the reader's module
 };
 
-// A rotary embedding, which `rotary`'s caller runs (lost_rotary.cc).
+// A rotary embedding, which `rotary`'s caller runs (rotary_calls.cc).
 void WriteRotaryCalls(Recovery& recovery, const LostRotary& rotary);
 
 }  // namespace onnxfit

@@ -216,19 +216,6 @@ std::string_view ModelTypeOf(std::string_view class_name) {
   return class_name.substr(0, class_name.find('.'));
 }
 
-std::vector<bool> FrozenBesideAdapters(const Program& program,
-                                       const std::vector<NameId>& parameters) {
-  std::vector<bool> is_frozen;
-  for (const NameId name : parameters) {
-    const std::string& path = program.values[Index(name)].name;
-    const bool is_trained =
-        path.find(".lora_") != path.npos || path.find(".modules_to_save.") != path.npos;
-    is_frozen.push_back(!is_trained);
-  }
-  const bool has_adapters = std::ranges::find(is_frozen, false) != is_frozen.end();
-  return has_adapters ? is_frozen : std::vector<bool>();
-}
-
 std::vector<ModuleTensor> AddAdapters(Program& program, const TrainingSettings& settings,
                                       std::string_view model_type, const std::string& path) {
   CheckAdapted(program, settings.lora, path);

@@ -24,13 +24,6 @@ inline constexpr char kAllLinear[] = "all-linear";
 std::vector<ModuleTensor> AddAdapters(Program& program, const TrainingSettings& settings,
                                       std::string_view model_type, const std::string& path);
 
-// Where some of `parameters` are those of adapters, as peft calls them
-// ("fc.lora_A.default.weight"), which of them are not, nor copies that are trained beside
-// ("modules_to_save"): by index; empty where there are none.  For files that do not say what asks
-// for a gradient.
-std::vector<bool> FrozenBesideAdapters(const Program& program,
-                                       const std::vector<NameId>& parameters);
-
 // "gpt2" of classes such as transformers.models.gpt2.modeling_gpt2.GPT2Model; "" of others.
 std::string_view ModelTypeOf(std::string_view class_name);
 
