@@ -30,6 +30,9 @@ struct LostCall {
   std::string module = {};
   ValueId like = kNoValue;      // its second operand, if it has one
   std::string tensors_of = {};  // the module whose a repeated call reads, if not the same
+  size_t frames = 0;            // of its reader's, as many as are around it; 0: as the caller says
+  bool is_open = false;         // a cast that there may have been, of which the file has no trace
+  bool is_type_held = false;    // `like` gives its type alone, which a variable holds
   bool is_rare = false;         // a dropout that is put back only where a flag says so
 };
 
@@ -91,15 +94,31 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound);
 // order of calls.  O(calls × rows).  (known_casts.cc)
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound);
 
-// "sincos = gather(table, 1, at).to(key.dtype)": what a line makes, to the type of what another
-// line of its forward has bound to that name.  In the order of calls.  O(nodes of such lines ×
-// nodes). (named_casts.cc)
-std::vector<LostCall> FindNamedCasts(const BoundGraph& bound);
+// Whether what the node makes has the name of a type_as that did nothing, "type_as_1" of "%mul_3":
+// x.type_as(y) returned x then, which the tracer calls so from there on (torch 2.11).  The same of
+// x.to(y.dtype) and x.float() leaves no name: their file is that of a model without them.
+bool IsNamedForTypeAs(const BoundGraph& bound, NodeId node);
+
+// Adds to `calls`, behind, those that a line spells beside calls that left nodes, and that are not
+// among them: "g.to(u.dtype) * u", "out = F.normalize(q.float(), dim=-1).to(v.dtype)".  Whose type
+// it is, as in a .pt2 (program/forward_variables.h).  O(nodes + lines that cast × nodes of their
+// forwards).  (line_casts.cc)
+void AddLineCasts(const BoundGraph& bound, std::vector<LostCall>& calls);
 
 // Adds to `calls`, behind, "-torch.exp(self.A_log.float())": what a line reads of a parameter of
 // its own module's, to fp32, unless it is among them.  O(operands × calls of such lines).
 // (named_casts.cc)
 void AddParameterCasts(const BoundGraph& bound, std::vector<LostCall>& calls);
+
+// Adds to `calls`, behind, as open those of RMS norms by hand of which none is told, where a line
+// that made no node may have been one: "x = x.float()" in front, and behind the last line that is
+// known "return out.to(dtype)", which a file does not tell from "return out".  O(nodes).
+// (open_norms.cc)
+void AddOpenNorms(const BoundGraph& bound, std::vector<LostCall>& calls);
+
+// Whether a product of a layer made it, or what views make of one: under autocast it has that type.
+// O(views).  (open_norms.cc)
+bool IsOfLayer(const BoundGraph& bound, ValueId value);
 
 // --- Dropouts (lost_dropouts.cc) ------------------------------------------------------------
 

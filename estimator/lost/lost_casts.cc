@@ -199,8 +199,10 @@ class LostCastFinder {
         Has(squaring, ".to(torch.float32)") || (is_helped && IsWeightFirst(norm));
     const bool takes_float = Has(LinesOf(bound_, norm.pow), ".float()");
     const bool casts_result = CastsProduct(scaling);
-    const bool returns_cast =
-        is_helped || Has(scaling, ".to(") || Has(LinesOf(bound_, norm.pow), "type_as");
+    const bool is_behind = IsNamedForTypeAs(bound_, norm.scaled);
+    const bool returns_cast = is_helped || is_behind || Has(scaling, ".to(") ||
+                              Has(LinesOf(bound_, norm.pow), "type_as") ||
+                              IsNamedForTypeAs(bound_, norm.product);
     if (!squares_cast && !takes_float && !returns_cast) return;
     const ValueId x = bound_.At(norm.pow).inputs[0];
     AddToFloat(norm.pow, x);
@@ -211,7 +213,9 @@ class LostCastFinder {
     const ValueId product = ResultOf(norm.product);
     if (squares_cast) {
       AddBack(norm.scaled, product, WeightOf(norm));
-    } else if (returns_cast && !casts_result) {
+    } else if (casts_result) {
+      AddBackInLine(norm.scaled, x);
+    } else if (returns_cast && !is_behind) {
       AddBack(norm.scaled, product, x);
     } else {
       for (const NodeId reader : bound_.ReadersOf(ResultOf(norm.scaled))) {
@@ -448,9 +452,10 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);
   }
-  for (LostCall& call : FindNamedCasts(bound)) calls.push_back(std::move(call));
   for (LostCall& call : FindKnownCasts(bound)) calls.push_back(std::move(call));
   AddParameterCasts(bound, calls);
+  AddLineCasts(bound, calls);
+  AddOpenNorms(bound, calls);
   return calls;
 }
 

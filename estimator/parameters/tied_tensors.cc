@@ -113,8 +113,11 @@ class Placer {
 // How TorchScript's exporter calls the transpose of a weight that it computed: "onnx::MatMul_123".
 constexpr std::string_view kFactor = "onnx::MatMul_";
 
-// Of pairs, which ONNX has both before and behind it.
-constexpr std::string_view kComplexView = "aten.view_as_complex.default";
+// Views that ONNX has as an Identity: of pairs, which it has both before and behind it, and of all,
+// "self.table[:, :n]" (torch 2.11).
+bool IsView(std::string_view target) {
+  return target == "aten.view_as_complex.default" || target == "aten.alias.default";
+}
 
 // `b = Identity (a)`, `a` an initializer.
 class CopySplitter {
@@ -125,7 +128,7 @@ class CopySplitter {
   // The exporter writes them in reverse.
   void Split() {
     for (auto id = static_cast<NodeId>(graph_.nodes.size()) - 1; id >= 0; --id) {
-      if (metadata_.TargetOf(id) != kComplexView) SplitIdentity(graph_.nodes[Index(id)]);
+      if (!IsView(metadata_.TargetOf(id))) SplitIdentity(graph_.nodes[Index(id)]);
     }
     if (graph_.initializers.size() > kept_) PlaceMerged(graph_, kept_);
     if (!sources_.empty()) FindLayers();

@@ -22,9 +22,15 @@ constexpr CastMethod kCastMethods[] = {{"to", ""},
                                        {"bfloat16", "torch.bfloat16"},
                                        {"double", "torch.float64"}};
 
-// The arguments of a call whose bracket is open before `text`, which may go on in lines below.
-std::vector<std::string_view> ArgumentsIn(std::string_view text) {
-  std::vector<std::string_view> arguments;
+// Of a call whose bracket is open before `text`.
+struct Arguments {
+  std::vector<std::string_view> all;
+  std::string_view behind;  // what the line has behind them
+  bool is_closed = false;   // or they go on in lines below
+};
+
+Arguments ArgumentsIn(std::string_view text) {
+  Arguments arguments;
   int depth = 0;
   size_t begin = 0;
   size_t at = 0;
@@ -33,10 +39,12 @@ std::vector<std::string_view> ArgumentsIn(std::string_view text) {
     depth -= std::string_view(")]}").find(text[at]) != text.npos ? 1 : 0;
     const bool ends = depth < 0 || (depth == 0 && text[at] == ',');
     if (!ends) continue;
-    arguments.push_back(Trimmed(text.substr(begin, at - begin)));
+    arguments.all.push_back(Trimmed(text.substr(begin, at - begin)));
     begin = at + 1;
   }
-  if (depth >= 0) arguments.push_back(Trimmed(text.substr(std::min(begin, at))));
+  arguments.is_closed = depth < 0;
+  if (depth >= 0) arguments.all.push_back(Trimmed(text.substr(std::min(begin, at))));
+  arguments.behind = Trimmed(text.substr(at));
   return arguments;
 }
 
@@ -62,6 +70,42 @@ std::string_view ReceiverBefore(std::string_view line) {
   return is_name ? name : "";
 }
 
+// Where the bracket that ends `line` is opened; npos where it is not.
+size_t OpeningOfLast(std::string_view line) {
+  int depth = 0;
+  for (size_t at = line.size(); at-- > 0;) {
+    depth += std::string_view(")]}").find(line[at]) != line.npos ? 1 : 0;
+    depth -= std::string_view("([{").find(line[at]) != line.npos ? 1 : 0;
+    if (depth == 0) return at;
+  }
+  return line.npos;
+}
+
+// Where "F.norm(q, dim=-1)[0]" begins, which stands before a method's dot.
+size_t BeginOfOperand(std::string_view line) {
+  size_t begin = line.size();
+  while (begin > 0) {
+    const char c = line[begin - 1];
+    if (c == ')' || c == ']') {
+      const size_t open = OpeningOfLast(line.substr(0, begin));
+      if (open == line.npos) return begin;
+      begin = open;
+    } else if (IsPartOfIdentifier(c) || c == '.') {
+      --begin;
+    } else {
+      break;
+    }
+  }
+  return begin;
+}
+
+// Whether `before`, the line in front of a value, returns or assigns that.
+bool EndsBeforeValue(std::string_view before) {
+  before = Trimmed(before);
+  if (before == "return") return true;
+  return before.ends_with('=') && before.find_first_of("([{=") == before.size() - 1;
+}
+
 }  // namespace
 
 std::vector<SpelledCast> SpelledCastsOf(std::string_view line) {
@@ -72,12 +116,16 @@ std::vector<SpelledCast> SpelledCastsOf(std::string_view line) {
         static_cast<size_t>(std::ranges::find_if_not(rest, IsPartOfIdentifier) - rest.begin());
     const auto method = std::ranges::find(kCastMethods, rest.substr(0, end), &CastMethod::name);
     if (method == std::end(kCastMethods) || !rest.substr(end).starts_with('(')) continue;
-    const std::string_view type =
-        method->type.empty() ? TypeAmong(ArgumentsIn(rest.substr(end + 1))) : method->type;
+    const Arguments arguments = ArgumentsIn(rest.substr(end + 1));
+    const std::string_view type = method->type.empty() ? TypeAmong(arguments.all) : method->type;
     if (type.empty()) continue;
+    const size_t begin = BeginOfOperand(line.substr(0, dot));
     casts.push_back({.method = std::string(method->name),
                      .receiver = std::string(ReceiverBefore(line.substr(0, dot))),
-                     .type = std::string(type)});
+                     .type = std::string(type),
+                     .operand = std::string(line.substr(begin, dot - begin)),
+                     .is_whole = arguments.is_closed && arguments.behind.empty() &&
+                                 EndsBeforeValue(line.substr(0, begin))});
   }
   return casts;
 }

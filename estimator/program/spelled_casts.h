@@ -12,6 +12,8 @@ struct SpelledCast {
   std::string method;         // "to", "float", "type", "type_as"
   std::string receiver = {};  // "x" of "x.to(y.dtype)", "self.w"; "" of one of more than names
   std::string type;           // "y.dtype", "torch.float32", "in_dtype"; "y" of x.type_as(y)
+  std::string operand = {};   // what is cast: "F.normalize(x.float(), dim=-1)", "x"
+  bool is_whole = false;      // it is all that the line assigns or returns
   bool operator==(const SpelledCast&) const = default;
 };
 

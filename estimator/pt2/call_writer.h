@@ -274,12 +274,8 @@ class CallWriter : public ProgramWriter {
   std::optional<SpelledCast> SpellingOf(const Call& cast) const;
   // The calls of the forward that runs `call`, and of what it calls; none of a helper's.
   std::span<const Call> ForwardAround(const Call& call) const;
-  void NoteReceiver(const Call& cast, const SpelledCast& spelled);
-  std::vector<std::string> TargetsAround(const Call& call, size_t level);
-  const Call* LastBinding(const Call& call, std::string_view variable);
-  NameId PartBoundTo(const Call& call, const Call& last, std::string_view variable);
-  NameId PassedAs(const Call& call, std::string_view variable);
-  std::vector<NameId> PassedFloats(const Call& call, const std::set<std::string_view>& made);
+  class CallsOfForward;
+  void NoteReceiver(const Call& cast, const SpelledCast& spelled, const CallsOfForward& forward);
   bool WidensFloats(const Call& call) const;
   // By module and Python's name: what a forward was passed that casts it by that name.
   std::map<std::pair<std::string_view, std::string>, NameId> passed_;

@@ -2,15 +2,14 @@
 // "out.to(in_dtype)".
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/program/forward_variables.h"
 #include "estimator/program/identifiers.h"
 #include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_writer.h"
@@ -34,20 +33,65 @@ bool IsInForwardOf(const Call& call, const Call& within) {
          call.modules[depth - 1].path == within.modules[depth - 1].path;
 }
 
-// Whether a line reads the variable, and not its type alone.
-bool HasWord(std::string_view line, std::string_view word) {
-  for (size_t at = FindWord(line, word); at != line.npos; at = FindWord(line, word, at + 1)) {
-    if (!line.substr(at + word.size()).starts_with(".dtype")) return true;
-  }
-  return false;
-}
-
 bool IsOnLineOf(const Call& call, const Call& within) {
   return IsInForwardOf(call, within) &&
          call.lines[within.lines.size() - 1].line == within.lines.back().line;
 }
 
 }  // namespace
+
+// The calls of a forward, as the exporter wrote them; of tensors those that are written so far.
+class CallWriter::CallsOfForward final : public LinedCalls {
+ public:
+  // Around `call`.
+  CallsOfForward(CallWriter& writer, const Call& call)
+      : writer_(writer), calls_(writer.ForwardAround(call)), level_(call.modules.size() - 1) {}
+
+  size_t IndexOf(const Call& call) const { return static_cast<size_t>(&call - calls_.data()); }
+  const Call& At(size_t call) const { return calls_[call]; }
+
+  size_t size() const override { return calls_.size(); }
+  int64_t StatementAt(size_t call) const override { return LineAt(call).line; }
+  std::string_view TextAt(size_t call) const override { return LineAt(call).text; }
+  std::vector<std::string> TargetsAt(size_t call) const override {
+    SourceLines& source = writer_.program_.source;
+    const SourceLine& line = LineAt(call);
+    return source.At(source.Read(line.line, line.text, line.file)).targets;
+  }
+  std::vector<std::string_view> ReadsAt(size_t call) const override {
+    return OperandsOf(calls_[call]);
+  }
+  std::vector<std::string_view> MakesAt(size_t call) const override {
+    std::vector<std::string_view> made;
+    const auto add = [&](std::string_view name) {
+      if (writer_.names_.contains(name)) made.push_back(name);
+    };
+    for (const Argument& result : calls_[call].results) {
+      add(result.text);
+      for (const Argument& item : result.items) add(item.text);
+    }
+    return made;
+  }
+  TensorIndex FindPassed(std::string_view tensor) const override {
+    const bool is_own = std::ranges::any_of(writer_.exported_.inputs, [&](const InputSpec& spec) {
+      return spec.name == tensor && spec.kind != InputSpec::Kind::kUser;
+    });
+    const bool is_there =
+        writer_.names_.contains(tensor) || writer_.spelled_casts_.contains(tensor);
+    if (is_own || !is_there) return kNoName;
+    const NameId name = writer_.TensorOf(Argument{.kind = Argument::Kind::kTensor, .text = tensor});
+    const bool is_float =
+        name != kNoName && IsFloat(writer_.program_.values[Index(name)].type.dtype);
+    return is_float ? name : kNoName;
+  }
+
+ private:
+  const SourceLine& LineAt(size_t call) const { return calls_[call].lines[level_]; }
+
+  CallWriter& writer_;
+  std::span<const Call> calls_;
+  size_t level_;
+};
 
 std::optional<SpelledCast> CallWriter::SpellingOf(const Call& cast) const {
   const std::span<const Call> forward = ForwardAround(cast);
@@ -82,13 +126,19 @@ std::span<const Call> CallWriter::ForwardAround(const Call& call) const {
 NameId CallWriter::TypeGiverOf(const Call& cast) {
   const std::optional<SpelledCast> spelled = SpellingOf(cast);
   if (!spelled.has_value()) return kNoName;
-  NoteReceiver(cast, *spelled);
+  const CallsOfForward forward(*this, cast);
+  NoteReceiver(cast, *spelled, forward);
   if (const NameId other = BoundTo(cast, spelled->type); other != kNoName) return other;  // x.to(y)
   const std::string_view tensor = TypedTensor(spelled->type);
   if (!IsIdentifier(tensor)) return kNoName;
   if (const NameId bound = BoundTo(cast, tensor); bound != kNoName) return bound;
-  const Call* binding = LastBinding(cast, tensor);
-  return binding == nullptr ? PassedAs(cast, tensor) : PartBoundTo(cast, *binding, tensor);
+  const size_t binding = LastBinding(forward, forward.IndexOf(cast), tensor);
+  if (binding == forward.size()) {
+    const auto known = passed_.find({cast.modules.back().path, std::string(tensor)});
+    return known == passed_.end() ? PassedAs(forward, tensor) : known->second;
+  }
+  const auto part = names_.find(PartBoundTo(forward, binding, tensor));
+  return part == names_.end() ? kNoName : part->second;
 }
 
 void CallWriter::EmitTypedLike(NameId like, NameId self, NameId result) {
@@ -97,10 +147,13 @@ void CallWriter::EmitTypedLike(NameId like, NameId self, NameId result) {
 }
 
 // What a forward casts by a name that no statement of its has bound was passed to it.
-void CallWriter::NoteReceiver(const Call& cast, const SpelledCast& spelled) {
-  if (!IsIdentifier(spelled.receiver) || LastBinding(cast, spelled.receiver) != nullptr) return;
+void CallWriter::NoteReceiver(const Call& cast, const SpelledCast& spelled,
+                              const CallsOfForward& forward) {
+  const std::string& name = spelled.receiver;
+  if (!IsIdentifier(name)) return;
+  if (LastBinding(forward, forward.IndexOf(cast), name) != forward.size()) return;
   const NameId self = TensorAt(cast, "self");
-  if (self != kNoName) passed_.try_emplace({cast.modules.back().path, spelled.receiver}, self);
+  if (self != kNoName) passed_.try_emplace({cast.modules.back().path, name}, self);
 }
 
 // A variable holds a type to go back to: that of what was cast to fp32 first, of all that has
@@ -108,18 +161,10 @@ void CallWriter::NoteReceiver(const Call& cast, const SpelledCast& spelled) {
 NameId CallWriter::HeldTypeOf(const Call& cast) {
   const std::optional<SpelledCast> back = SpellingOf(cast);
   if (!back.has_value() || !IsIdentifier(back->type)) return kNoName;
-  const Call* const begin = ForwardAround(cast).data();
-  const Call* first = nullptr;
-  std::set<std::string_view> on_the_way;
-  AddNames(cast.arguments[0].second, on_the_way);
-  for (const Call* call = &cast; call != begin;) {
-    --call;
-    const auto leads = [&](const Argument& result) { return on_the_way.contains(result.text); };
-    if (std::ranges::none_of(call->results, leads)) continue;
-    for (const auto& [name, argument] : call->arguments) AddNames(argument, on_the_way);
-    if (WidensFloats(*call)) first = call;
-  }
-  return first == nullptr ? kNoName : UncastAt(*first, "self");
+  const CallsOfForward forward(*this, cast);
+  const auto widens = [&](size_t call) { return WidensFloats(forward.At(call)); };
+  const size_t first = FirstWidened(forward, forward.IndexOf(cast), OperandsOf(cast), widens);
+  return first == forward.size() ? kNoName : UncastAt(forward.At(first), "self");
 }
 
 // "x = x.float()" of what is no whole number.
@@ -129,84 +174,6 @@ bool CallWriter::WidensFloats(const Call& call) const {
   const std::optional<SpelledCast> spelled = SpellingOf(call);
   return given != nullptr && IsFloat(given->dtype) && spelled.has_value() &&
          spelled->type == "torch.float32";
-}
-
-std::vector<std::string> CallWriter::TargetsAround(const Call& call, size_t level) {
-  const SourceLine& line = call.lines[level];
-  return program_.source.At(program_.source.Read(line.line, line.text, line.file)).targets;
-}
-
-// The last call of a statement before that of `call`, in its forward, that binds the variable, be
-// it beside others; null without one.
-const Call* CallWriter::LastBinding(const Call& call, std::string_view variable) {
-  const std::span<const Call> forward = ForwardAround(call);
-  const Call* other = &call;
-  while (other != forward.data() && IsOnLineOf(*(other - 1), call)) --other;
-  const size_t level = call.modules.size() - 1;
-  while (other != forward.data()) {
-    --other;
-    if (other->lines[level].text.find(variable) == std::string_view::npos) continue;
-    const std::vector<std::string> targets = TargetsAround(*other, level);
-    if (std::ranges::find(targets, variable) != targets.end()) return other;
-  }
-  return nullptr;
-}
-
-// What "q, k, v = self.q(x), self.k(x), self.v(x)", whose last call is `last`, binds to one of them
-// in the forward of `call`: the line makes as many tensors that itself reads no more.
-NameId CallWriter::PartBoundTo(const Call& call, const Call& last, std::string_view variable) {
-  const size_t level = call.modules.size() - 1;
-  const Call* const begin = ForwardAround(call).data();
-  std::set<std::string_view> read;
-  std::vector<std::string_view> parts;
-  for (const Call* other = &last; other->lines[level].line == last.lines[level].line; --other) {
-    for (const Argument& result : other->results) {
-      const bool is_part = !read.contains(result.text) && names_.contains(result.text);
-      if (is_part) parts.push_back(result.text);
-    }
-    for (const auto& [name, argument] : other->arguments) AddNames(argument, read);
-    if (other == begin) break;
-  }
-  std::ranges::reverse(parts);
-  const std::vector<std::string> targets = TargetsAround(last, level);
-  const auto at = static_cast<size_t>(std::ranges::find(targets, variable) - targets.begin());
-  return parts.size() == targets.size() && at < parts.size() ? names_[parts[at]] : kNoName;
-}
-
-// The tensor of floats that the forward was passed by that name: as it casts it by it, the only
-// one, or the only one of those that lines read which name it.
-NameId CallWriter::PassedAs(const Call& call, std::string_view variable) {
-  const auto known = passed_.find({call.modules.back().path, std::string(variable)});
-  if (known != passed_.end()) return known->second;
-  std::set<std::string_view> made;
-  std::map<NameId, bool> passed;  // whether all lines that read it name the variable
-  for (const Call& reader : ForwardAround(call)) {
-    const bool is_named = HasWord(reader.lines[call.modules.size() - 1].text, variable);
-    for (const NameId tensor : PassedFloats(reader, made)) {
-      const bool has_been = passed.try_emplace(tensor, true).first->second;
-      passed[tensor] = has_been && is_named;
-    }
-    for (const Argument& result : reader.results) AddNames(result, made);
-  }
-  if (passed.size() > 1) std::erase_if(passed, [](const auto& read) { return !read.second; });
-  return passed.size() == 1 ? passed.begin()->first : kNoName;
-}
-
-// The tensors of floats that `call` reads and that neither are the module's nor among `made`.
-std::vector<NameId> CallWriter::PassedFloats(const Call& call,
-                                             const std::set<std::string_view>& made) {
-  std::vector<NameId> floats;
-  for (const std::string_view name : OperandsOf(call)) {
-    const bool is_own = std::ranges::any_of(exported_.inputs, [&](const InputSpec& spec) {
-      return spec.name == name && spec.kind != InputSpec::Kind::kUser;
-    });
-    const bool is_there = names_.contains(name) || spelled_casts_.contains(name);
-    if (is_own || !is_there || made.contains(name)) continue;
-    const NameId tensor = TensorOf(Argument{.kind = Argument::Kind::kTensor, .text = name});
-    if (tensor != kNoName && IsFloat(program_.values[Index(tensor)].type.dtype))
-      floats.push_back(tensor);
-  }
-  return floats;
 }
 
 }  // namespace onnxfit::pt2

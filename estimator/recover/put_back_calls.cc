@@ -81,8 +81,10 @@ NameId PutBackWriter::Write(UnitWriter& unit, const LostCall& lost) {
   if (OpOf(unit, lost) == "to" && BitsOf(type.dtype) < 32) type.dtype = DType::kFloat32;
   const NameId made = unit.NewName(lost.name, type);
   std::vector<NameId> inputs = {input};
-  if (lost.like != kNoValue) inputs.push_back(there.TensorOf(lost.like));
+  const NameId like = lost.like == kNoValue ? kNoName : there.TensorOf(lost.like);
+  if (like != kNoName && !lost.is_type_held) inputs.push_back(like);
   there.Emit(OpOf(unit, lost), std::move(inputs), {made});
+  if (lost.is_type_held) unit.program().calls.back().typed_like = like;
   return made;
 }
 
@@ -128,8 +130,9 @@ CallPlace PutBackWriter::PlaceOf(const UnitWriter& unit, const LostCall& lost) c
 CallPlace PutBackWriter::PlaceInLine(const UnitWriter& unit, const LostCall& lost) {
   CallPlace place = unit.place();
   const bool is_outer = lost.caller != kOutside && lost.caller != place.module;
+  if (is_outer && lost.frames == 0 && !place.frames.empty()) place.frames.pop_back();
+  if (lost.frames > 0) place.frames.resize(std::min(lost.frames, place.frames.size()));
   if (is_outer) place.module = lost.caller;
-  if (is_outer && !place.frames.empty()) place.frames.pop_back();
   return place;
 }
 

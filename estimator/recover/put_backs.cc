@@ -41,13 +41,14 @@ class PutBackFinder {
     }
     std::vector<LostCall> dropouts;
     for (LostCall& lost : LostCalls()) {
-      if (IsOfRotary(lost) || IsAutocasts(lost)) continue;
+      if (IsOfRotary(lost) || IsAutocasts(lost) || (lost.is_open && !RunsInHalf())) continue;
       Note(lost);
       if (IsDropout(lost)) dropouts.push_back(lost);
       if (lost.behind != kNoNode) found_.behind.emplace(lost.behind, lost);
       if (lost.before != kNoNode) found_.before.emplace(lost.before, std::move(lost));
     }
     if (!dropouts.empty()) AssumeDropouts(dropouts);
+    AssumeOpenCasts();
     if (trains() && settings_.dropout != 0.0) PlanStochasticDepths();
     return std::move(found_);
   }
@@ -71,6 +72,29 @@ class PutBackFinder {
     return metadata_.lines.size() > 1 && lost.op == "to.inline" && lost.before != kNoNode &&
            AutocastType(settings_.precision) != DType::kUndefined &&
            bound_.At(lost.before).op_type == "Softmax";
+  }
+
+  bool RunsInHalf() const {
+    return settings_.precision == Precision::kBf16 || settings_.precision == Precision::kFp16;
+  }
+
+  // A norm that may compute in fp32 takes more if it does, but under autocast, which runs its
+  // square in fp32 anyway: there its result takes more if it is not cast back.
+  void AssumeOpenCasts() {
+    const bool is_autocast = AutocastType(settings_.precision) != DType::kUndefined;
+    if (!RunsInHalf() && !is_autocast) return;
+    std::vector<NodeId> norms;
+    for (const LostCall& cast : file_.casts) {
+      const bool matters = !is_autocast || IsOfLayer(bound_, cast.like);
+      if (cast.is_open && cast.op == "type_as" && matters)
+        norms.push_back(graph_.values[Index(cast.input)].producer);
+    }
+    if (norms.empty()) return;
+    found_.assumptions.push_back(fmt::format(
+        "{} norm{} by hand, the first at {}, may cast to fp32 and back in lines of which an ONNX "
+        "file has no trace: {} taken, which is more (a .pt2 has such casts)",
+        norms.size(), norms.size() == 1 ? "" : "s", DisplayName(graph_, norms[0]),
+        is_autocast ? "neither is" : "both are"));
   }
 
   // cos * 1.0, which is put back with cos.
