@@ -204,11 +204,27 @@ std::string CastsOfNorm(const std::vector<const char*>& lines, const char* reade
 
 TEST_CASE("a norm by hand may have casts of which a file has no trace") {
   constexpr char kUp[] = "to x before s, n; ";
-  CHECK(CastsOfNorm({"9: r = f(x * x)", "10: x = x / r", "11: out = x * self.w"}) ==
+  CHECK(CastsOfNorm({"9: r = mean(x * x)", "10: x = x / r", "11: out = x * self.w"}) ==
         std::string(kUp) + "type_as v like x behind v; ");
-  CHECK(CastsOfNorm({"9: r = f(x * x)", "10: n = x / r", "12: return n * self.w"}) ==
+  CHECK(CastsOfNorm({"9: r = mean(x * x)", "10: n = x / r", "12: return n * self.w"}) ==
         std::string(kUp) + "type_as n like x before v; ");
-  CHECK(CastsOfNorm({"9: r = f(x * x)", "10: n = x / r", "11: return n * self.w"}).empty());
+  CHECK(CastsOfNorm({"9: r = mean(x * x)", "10: n = x / r", "11: return n * self.w"}).empty());
+  CHECK(CastsOfNorm({"9: r = f(x * x)", "10: x = x / r", "11: out = x * self.w"}).empty());
+}
+
+// aten/src/ATen/native/layer_norm.cpp: "return result.type_as(input)".
+TEST_CASE("the cast of PyTorch's own norm is not the line's") {
+  const auto casts = [](const char* line) {
+    return Exported(R"(n (float[2, 4] x) => (float[2, 4] y) {
+               h = Sqrt (x) type_as_1 = Abs (h) y = Neg (type_as_1) })")
+        .Of("sqrt.default", {{line}})
+        .Of("abs.default", {{line}}, "abs_1")
+        .Of("neg.default", {{"6: return torch.neg(h)"}})
+        .Casts();
+  };
+  CHECK(casts("4: h = g(x.float())") == "to.inline x before h; ");
+  CHECK(casts("4: h = torch.sqrt(x.float()).abs()") ==
+        "to.inline x before h; type_as type_as_1 like x behind type_as_1; ");
 }
 
 }  // namespace

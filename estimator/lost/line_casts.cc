@@ -25,6 +25,9 @@ namespace {
 
 constexpr std::string_view kFloat32 = "torch.float32";
 
+// A node's first, kNoValue where nobody wants that.
+ValueId ResultOf(const Node& node) { return node.outputs.empty() ? kNoValue : node.outputs[0]; }
+
 // "return super().forward(x).to(x.dtype)": the next frame is of the same module.
 bool CallsBase(const BoundGraph& bound, StatementId statement) {
   return statement != kNoStatement &&
@@ -251,8 +254,8 @@ class LineCastFinder {
   void AddReturned(NodeId last, const ForwardRun& run) {
     const SourceStatement& line =
         bound_.metadata().source.At(bound_.metadata().LinesOf(last).frames[run.level]);
-    if (line.returns || line.targets.empty() || !HasResult(bound_.At(last))) return;
-    const ValueId made = bound_.At(last).outputs[0];
+    const ValueId made = ResultOf(bound_.At(last));
+    if (line.returns || line.targets.empty() || made == kNoValue) return;
     const NodesOfForward forward(bound_, last, run);
     const auto is_within = [&](NodeId reader) {
       return std::ranges::binary_search(forward.nodes(), reader);
@@ -353,8 +356,8 @@ class LineCastFinder {
   // What the line makes and itself reads no more.
   CastOperand WholeOf(const Line& line) const {
     const NodeId last = line.nodes.back();
-    if (!HasResult(bound_.At(last)) || bound_.At(last).op_type == "Cast") return {};
-    const ValueId made = bound_.At(last).outputs[0];
+    const ValueId made = ResultOf(bound_.At(last));
+    if (made == kNoValue || bound_.At(last).op_type == "Cast") return {};
     const auto is_in_line = [&](NodeId node) {
       return std::ranges::find(line.nodes, node) != line.nodes.end();
     };
@@ -405,8 +408,8 @@ class LineCastFinder {
     for (const NodeId node : line.nodes) {
       if (ChildAround(line, node) == called.substr(kSelf.size())) last = node;
     }
-    if (last == kNoNode || !HasResult(bound_.At(last))) return {};
-    const ValueId made = bound_.At(last).outputs[0];
+    const ValueId made = last == kNoNode ? kNoValue : ResultOf(bound_.At(last));
+    if (made == kNoValue) return {};
     return {.value = made, .readers = ReadersIn(line, made)};
   }
 
@@ -475,8 +478,7 @@ class LineCastFinder {
     if (binding == forward.size()) return PassedAs(forward, variable);
     if (forward.TargetsAt(binding).size() != 1)
       return forward.FindValue(PartBoundTo(forward, binding, variable));
-    const Node& node = bound_.At(forward.nodes()[binding]);
-    return HasResult(node) ? node.outputs[0] : kNoValue;
+    return ResultOf(bound_.At(forward.nodes()[binding]));
   }
 
   const BoundGraph& bound_;
@@ -489,14 +491,30 @@ class LineCastFinder {
 
 }  // namespace
 
+namespace {
+
+// Whether the line calls PyTorch's own norm, which has such a cast and is taken apart here
+// (aten/src/ATen/native/layer_norm.cpp): a root that the line does not spell.
+bool IsOfOwnNorm(const BoundGraph& bound, NodeId node) {
+  const ExporterMetadata& metadata = bound.metadata();
+  const NodeLines& lines = metadata.LinesOf(node);
+  if (lines.innermost.find("sqrt(") != std::string_view::npos || lines.frames.empty()) return false;
+  for (NodeId other = node; other >= 0; --other) {
+    if (metadata.LinesOf(other).frames != lines.frames) return false;
+    if (bound.At(other).op_type == "Sqrt") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool IsNamedForTypeAs(const BoundGraph& bound, NodeId node) {
   constexpr std::string_view kMethod = "type_as";
   const FxNode* call = bound.metadata().CallOf(node);
-  if (call == nullptr || !HasResult(bound.At(node))) return false;
-  // PyTorch's own has one, where it is taken apart (aten/src/ATen/native/layer_norm.cpp).
-  const std::string_view line = bound.metadata().LinesOf(node).innermost;
-  if (line.find("rms_norm(") != line.npos) return false;
-  std::string_view name = bound.NameOf(bound.At(node).outputs[0]);
+  const ValueId made = ResultOf(bound.At(node));
+  if (call == nullptr || made == kNoValue) return false;
+  if (IsOfOwnNorm(bound, node)) return false;
+  std::string_view name = bound.NameOf(made);
   if (!name.starts_with(kMethod) || name == call->name) return false;
   name.remove_prefix(kMethod.size());
   return name.empty() || name.starts_with('_');

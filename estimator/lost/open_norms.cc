@@ -35,7 +35,7 @@ class OpenNormFinder {
 
   void Add() {
     for (NodeId node = 0; node < static_cast<NodeId>(bound_.graph().nodes.size()); ++node) {
-      if (bound_.At(node).op_type != "ReduceMean" || StatementOf(node) == kNoStatement) continue;
+      if (bound_.At(node).op_type != "ReduceMean" || !IsSpelled(node)) continue;
       const SpelledNorm norm = FindNormOf(node);
       if (norm.last != kNoNode && !IsKnown(norm)) AddNorm(norm);
     }
@@ -51,6 +51,11 @@ class OpenNormFinder {
   StatementId StatementOf(NodeId node) const {
     const std::vector<StatementId>& frames = bound_.metadata().LinesOf(node).frames;
     return frames.empty() ? kNoStatement : frames.back();
+  }
+  // PyTorch's own norm, taken apart, is not.
+  bool IsSpelled(NodeId mean) const {
+    return StatementOf(mean) != kNoStatement &&
+           LineOfNode(mean).text.find("mean(") != std::string::npos;
   }
   const SourceStatement& LineOfNode(NodeId node) const {
     return bound_.metadata().source.At(StatementOf(node));
