@@ -118,6 +118,8 @@ TEST_CASE("a variable holds the type of what its forward has cast to fp32 first"
   };
   CHECK(casts("s = torch.abs(h.float())", "return s.to(dtype) + h") ==
         "to.inline h before s; to.inline s held h before y; ");
+  CHECK(casts("s=torch.abs(h.float())", "return s.to(dtype)+h") ==
+        "to.inline h before s; to.inline s held h before y; ");
   CHECK(casts("s = torch.abs(h)", "return s.to(dtype) + h").empty());
 }
 

@@ -74,7 +74,8 @@ TEST_CASE("a forward that is called by its name is a module, too") {
 // "file:line function: text" a line.
 std::string TraceText(std::string_view text) {
   std::string lines;
-  for (const pt2::SourceLine& line : pt2::ParseStackTrace(text)) {
+  pt2::TextPool pool;
+  for (const pt2::SourceLine& line : pt2::ParseStackTrace(text, pool)) {
     lines += std::string(line.file) + ":" + std::to_string(line.line) + " " +
              std::string(line.function) + ": " + std::string(line.text) + "\n";
   }
@@ -95,6 +96,8 @@ TEST_CASE("the lines of Python that a call is of") {
       {"File \"a.py\", line 2, in f\n    x = x.float()  # [N, C], as F.pad(\"#\") has it\n",
        "a.py:2 f: x = x.float()\n"},
       {"File \"a.py\", line 2, in f\n    x = g(x, \"# of\")\n", "a.py:2 f: x = g(x, \"# of\")\n"},
+      // With blanks around what assigns.
+      {"File \"a.py\", line 2, in f\n    x=g(x, d=1)\n", "a.py:2 f: x = g(x, d=1)\n"},
       // Without text, as of code that is nowhere; with marks, as of Python 3.11; of several lines.
       {"  File \"<eval>\", line 1, in <lambda>\n  File \"a.py\", line 2, in f\n    x = g(\n      "
        "1)\n",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include "estimator/base/index.h"
 #include "estimator/program/forward_calls.h"
+#include "estimator/program/line_spacing.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -106,7 +108,7 @@ std::string_view ScopeIn(std::string_view name) {
 // --- Lines ----------------------------------------------------------------------------------
 
 // Frames are two lines each: File "x.py", line 3, in forward; then the source.
-NodeLines LinesIn(std::string_view text, SourceLines& source) {
+NodeLines LinesIn(std::string_view text, SourceLines& source, std::deque<std::string>& spaced) {
   constexpr std::string_view kFrame = "File \"";
   constexpr std::string_view kLine = ", line ";
   NodeLines lines = {.text = text};
@@ -121,6 +123,8 @@ NodeLines LinesIn(std::string_view text, SourceLines& source) {
     }
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
     lines.innermost = rest.starts_with(kFrame) ? std::string_view() : TakeLine(rest);
+    std::string with_blanks = WithSpacing(lines.innermost);
+    if (!with_blanks.empty()) lines.innermost = spaced.emplace_back(std::move(with_blanks));
     const std::string_view file = head.substr(0, head.find('"'));
     lines.lines.push_back({file, lines.innermost});
     lines.frames.push_back(number == 0 ? kNoStatement : source.Read(number, lines.innermost, file));
@@ -210,7 +214,7 @@ class MetadataReader {
   int32_t ReadLines(const Node& node) {
     const std::string_view text = FindMetadata(node.metadata, kLinesKey);
     const auto [place, is_new] = lines_.try_emplace(text, SizeOf(metadata_.lines));
-    if (is_new) metadata_.lines.push_back(LinesIn(text, metadata_.source));
+    if (is_new) metadata_.lines.push_back(LinesIn(text, metadata_.source, *metadata_.spaced));
     return place->second;
   }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -102,6 +104,8 @@ struct ExporterMetadata {
   std::vector<std::vector<std::string>> classes = {{}};  // of modules; the first: none
   std::vector<NodeLines> lines = {{}};                   // the first: none
   std::vector<NodeOrigin> origins;                       // by NodeId
+  // Of `lines`, those that the file has without blanks around "=" (line_spacing.h).
+  std::shared_ptr<std::deque<std::string>> spaced = std::make_shared<std::deque<std::string>>();
 
   // The group of nodes that `node` is in, -1: the file says nothing.
   int32_t GroupOf(NodeId node) const { return At(node).group; }

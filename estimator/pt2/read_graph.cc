@@ -3,8 +3,10 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "estimator/program/forward_calls.h"
+#include "estimator/program/line_spacing.h"
 #include "estimator/pt2/read_program.h"
 #include "estimator/pt2/schema.h"
 
@@ -135,7 +137,7 @@ std::vector<ModuleFrame> ParseModuleStack(std::string_view text, TextPool& pool)
   return frames;
 }
 
-std::vector<SourceLine> ParseStackTrace(std::string_view text) {
+std::vector<SourceLine> ParseStackTrace(std::string_view text, TextPool& pool) {
   std::vector<SourceLine> lines;
   bool is_text_next = false;
   while (!text.empty()) {
@@ -144,7 +146,9 @@ std::vector<SourceLine> ParseStackTrace(std::string_view text) {
       lines.push_back(*source);
       is_text_next = true;
     } else if (is_text_next && !IsUnderline(line)) {
-      lines.back().text = WithoutComment(line);
+      const std::string_view statement = WithoutComment(line);
+      std::string spaced = WithSpacing(statement);
+      lines.back().text = spaced.empty() ? statement : pool.Keep(std::move(spaced));
       is_text_next = false;
     }
   }
@@ -223,7 +227,7 @@ Call ReadCall(const Json& node, ReadState& state) {
   call.name = name == nullptr ? FirstName(call.results) : Text(*name);
   const Json* const metadata = OptionalMemberOf(node, "metadata");
   call.modules = ParseModuleStack(MetadataOf(metadata, "nn_module_stack"), state.pool);
-  call.lines = ParseStackTrace(MetadataOf(metadata, "stack_trace"));
+  call.lines = ParseStackTrace(MetadataOf(metadata, "stack_trace"), state.pool);
   call.method = ReadMethod(MetadataOf(metadata, "torch_fn"));
   AddForwardsOfNoStack(call.modules, call.lines, state.pool);
   return call;

@@ -87,8 +87,8 @@ std::vector<ModuleFrame> ParseModuleStack(std::string_view text, TextPool& pool)
 // "stack_trace", as Python's traceback writes it, outermost first:
 //   File "net.py", line 11, in forward
 //     return self.act(x)
-// What is no frame is left out.
-std::vector<SourceLine> ParseStackTrace(std::string_view text);
+// What is no frame is left out; statements have blanks around "=" (line_spacing.h).
+std::vector<SourceLine> ParseStackTrace(std::string_view text, TextPool& pool);
 
 // "y = layer.forward(x)" enters a module that no stack names, but a line: puts in the parent of the
 // module that is called there, "m.layers.0" between "m" and "m.layers.0.attn".  Where there are
