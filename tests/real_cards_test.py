@@ -22,7 +22,7 @@ PEAK = {"allocated_bytes": 50, "reserved_bytes": 90, "device_bytes": 95}
 
 def said(verdict, used, retries=0):
     target = {"verdict": verdict, "used_bytes": used, "retries": retries}
-    return {"peak": PEAK, "targets": [target], "model": {"parameters": 5},
+    return {"peak": PEAK, "targets": [target], "model": {"parameter_bytes": 20},
             "steps": [{"peak_allocated": 45}, {"peak_allocated": 50}]}
 
 
