@@ -13,23 +13,24 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from language_models import put_on_card, write_all
 
-MODELS = {
-    "convnext_nano_384": 384,
-    "convnext_small_384": 384,
-    "convnext_base_320": 320,
-    "convnext_large_mlp_256": 256,
-    "convnext_xlarge_224": 224,
-    "swin_large_patch4_window7_224_224": 224,
-    "vit_large_patch14_dinov2_518": 518,
-    "xception41_299": 299,
-    "xception65_299": 299,
+SIDES = {
+    "convnext_nano": 384,
+    "convnext_small": 384,
+    "convnext_base": 320,
+    "convnext_large_mlp": 256,
+    "convnext_xlarge": 224,
+    "swin_large_patch4_window7_224": 224,
+    "vit_large_patch14_dinov2": 518,
+    "xception41": 299,
+    "xception65": 299,
 }
+MODELS = {f"{model}_{side}": (model, side) for model, side in SIDES.items()}
 
 
 def program_of(name: str) -> torch.export.ExportedProgram:
-    side = MODELS[name]
+    model_name, side = MODELS[name]
     with torch.device("meta"):
-        model = timm.create_model(name.rpartition("_")[0]).eval()
+        model = timm.create_model(model_name).eval()
     with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
         put_on_card(model)
         images = torch.empty(2, 3, side, side, device="cuda")

@@ -9,12 +9,10 @@
 namespace onnxfit {
 
 size_t CountReads(std::string_view line, std::string_view variable) {
-  const auto is_part = [&](size_t at) { return at < line.size() && IsPartOfIdentifier(line[at]); };
   size_t reads = 0;
-  for (size_t at = line.find(variable); at != line.npos; at = line.find(variable, at + 1)) {
-    const size_t end = at + variable.size();
-    const bool begins = at == 0 || (!is_part(at - 1) && line[at - 1] != '.');
-    if (begins && !is_part(end) && !line.substr(end).starts_with(".dtype")) ++reads;
+  for (size_t at = FindWord(line, variable); at != line.npos;
+       at = FindWord(line, variable, at + 1)) {
+    if (!line.substr(at + variable.size()).starts_with(".dtype")) ++reads;
   }
   return reads;
 }

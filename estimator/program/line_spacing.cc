@@ -1,5 +1,6 @@
 #include "estimator/program/line_spacing.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -47,11 +48,20 @@ std::vector<Span> AssignmentsIn(std::string_view line) {
   return found;
 }
 
+// Whether it has one blank before and one behind.
+bool IsSpaced(std::string_view line, const Span& assignment) {
+  const std::string_view before = line.substr(0, assignment.begin);
+  const std::string_view behind = line.substr(assignment.end);
+  return before.ends_with(' ') && !before.ends_with("  ") && behind.starts_with(' ') &&
+         !behind.starts_with("  ");
+}
+
 }  // namespace
 
 std::string WithSpacing(std::string_view line) {
   const std::vector<Span> assignments = AssignmentsIn(line);
-  if (assignments.empty() || line.ends_with(',')) return "";
+  const auto is_spaced = [&](const Span& assignment) { return IsSpaced(line, assignment); };
+  if (line.ends_with(',') || std::ranges::all_of(assignments, is_spaced)) return "";
   std::string spaced;
   size_t done = 0;
   for (const Span& assignment : assignments) {
@@ -62,7 +72,7 @@ std::string WithSpacing(std::string_view line) {
     done = assignment.end;
   }
   spaced += Trimmed(line.substr(done));
-  return spaced == line ? "" : spaced;
+  return spaced;
 }
 
 }  // namespace onnxfit
