@@ -14,6 +14,7 @@
 #include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/closed_form.h"
+#include "estimator/fit/file_types.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/fit/worlds.h"
@@ -126,7 +127,7 @@ int RunEstimate(const Options& options, std::ostream& out, std::ostream& err) {
     return ExitCodeOf(TargetsOf(answer), options);
   }
   const Study study(graph);
-  EstimateRequest request = WithPictures(options);
+  EstimateRequest request = WithTypesOf(graph, WithPictures(options));
   std::vector<WorldOutcome> worlds = WorldsOf(study, request, options, progress);
   if (!worlds.empty()) request.settings.ranks.world = WorldToTake(worlds);
   Estimate estimate = EstimateOf(study, request, options, progress);

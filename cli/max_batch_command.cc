@@ -13,6 +13,7 @@
 #include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
+#include "estimator/fit/file_types.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
@@ -69,7 +70,8 @@ MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& 
   limits.progress = [&](const std::string& text) { progress.Show("max-batch: " + text); };
   const Graph graph = LoadModel(options.model);
   const Study study(graph);
-  const std::vector<EstimateRequest> requests = Combinations(options.request, options.sweep);
+  const std::vector<EstimateRequest> requests =
+      Combinations(WithTypesOf(graph, options.request), options.sweep);
   MaxBatchAnswer answer = AnswerMaxBatch(study, requests, limits);
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
   if (shows_advice) AddAdvice(study, requests[0], limits, answer);

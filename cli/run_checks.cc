@@ -375,6 +375,14 @@ void ApplyPolicy(Options& options) {
   settings.precision = Precision::kBf16;
 }
 
+// Where nobody names a precision, types are the file's; autocast is around them.
+void KeepTypes(Options& options) {
+  TrainingSettings& settings = options.request.settings;
+  const bool is_named = IsGiven("--precision", options) || settings.precision != Precision::kFp32;
+  if (!is_named) settings.keeps_types = !settings.ranks.fsdp_policy;
+  if (AutocastType(settings.precision) != DType::kUndefined) settings.keeps_types = true;
+}
+
 }  // namespace
 
 void CheckRun(Options& options) {
@@ -398,6 +406,7 @@ void CheckRun(Options& options) {
   CheckBenchmark(options.request.settings);
   CheckEvaluated(options.request.settings);
   CheckTensorParallel(options.request.settings);
+  KeepTypes(options);
   ApplyPolicy(options);
 }
 

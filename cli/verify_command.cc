@@ -13,6 +13,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/cuda/find_gpus.h"
+#include "estimator/fit/file_types.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
@@ -108,7 +109,7 @@ int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
   CheckSave(options);
   const Graph graph = LoadModel(options.model);
   const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
-  const EstimateRequest request = RequestFor(options, gpu);
+  const EstimateRequest request = WithTypesOf(graph, RequestFor(options, gpu));
   const int code = options.verify.wants_max_batch
                        ? RunSearch(graph, request, gpu, options, out, err)
                        : RunProof(graph, request, gpu, options, out, err);

@@ -291,6 +291,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"bloom_gelu", In(0), In(0)},
       {"yoso_cumulation", In(0), In(0) | In(1) | In(2) | In(3) | In(4)},
       {"yoso_cumulation", In(3), {}},
+      {"hada_weight", In(2), In(0) | In(1) | In(2) | In(3)},
       {"sum.dtype", In(0), {}},
       {"mm", In(0) | In(1), In(0) | In(1)},
       {"mse_loss", In(0), In(0) | In(1)},

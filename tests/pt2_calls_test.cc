@@ -852,6 +852,25 @@ TEST_CASE("a Function keeps what its calls read of others") {
   CHECK_MESSAGE(calls.ends_with("matmul(q,k) mul(e,h) yoso_cumulation(q,k,h,m,v) cos(y)"), calls);
 }
 
+// HadaWeight, of one line: the scale is a number of the host's.
+TEST_CASE("a Function of one line keeps the factors of its products") {
+  ExportedBuilder builder;
+  builder.Parameter("p_a", "a", {8, 8}).Parameter("p_b", "b", {8, 8});
+  builder.Parameter("p_c", "c", {8, 8}).Parameter("p_d", "d", {8, 8});
+  builder.Input("h", {8}).In("layer").At("peft/tuners/loha/layer.py", 370,
+                                         "diff_weight = ((w1a @ w1b) * (w2a @ w2b)) * scale");
+  const auto make = [&](const char* op, const char* name, const char* self, const char* other) {
+    builder.MakeFixed(op, name, {{"self", Ref(self)}, {"other", Ref(other)}}, {8, 8});
+  };
+  make("torch.ops.aten.matmul.default", "e", "p_a", "p_b");
+  make("torch.ops.aten.matmul.default", "f", "p_c", "p_d");
+  make("torch.ops.aten.mul.Tensor", "g", "e", "f");
+  builder.MakeFixed("torch.ops.aten.mul.Tensor", "y", {{"self", Ref("g")}, {"other", Real(2)}},
+                    {8, 8});
+  const std::string calls = CallsOf(Made(builder.Return("y"), {.loss = Loss::kNone}).program);
+  CHECK_MESSAGE(calls.ends_with("mul(e,f) hada_weight(a,b,c,d,g)"), calls);
+}
+
 // encoding = F.one_hot(places).to(flat.dtype): the file has fp32 for both.
 TEST_CASE("a cast under autocast has the type that the variable's value has") {
   const auto calls = [](const char* line, Precision precision) {

@@ -41,8 +41,8 @@ class ExportedBuilder {
   ExportedBuilder() { program_.path = "net.pt2"; }
 
   ExportedBuilder& Parameter(std::string_view name, std::string_view target,
-                             const std::vector<int64_t>& sizes) {
-    return AddInput(InputSpec::Kind::kParameter, name, target, Fixed(sizes), DType::kFloat32);
+                             const std::vector<int64_t>& sizes, DType dtype = DType::kFloat32) {
+    return AddInput(InputSpec::Kind::kParameter, name, target, Fixed(sizes), dtype);
   }
   ExportedBuilder& Buffer(std::string_view name, std::string_view target,
                           const std::vector<int64_t>& sizes) {

@@ -480,6 +480,10 @@ struct TrainingSettings {
   DeviceProfile device = DefaultDevice();
   CublasConf cublas = {};
   Precision precision = Precision::kFp32;
+  // Parameters, buffers and values have the types that the file gives them: `precision` names that
+  // of most parameters, or the autocast around all of them.  Else the model was cast as a whole,
+  // model.to(dtype).
+  bool keeps_types = false;
   Optimizer optimizer = Optimizer::kAdamW;
   std::optional<OptimizerImpl> optimizer_impl = {};  // what PyTorch takes when it is not told
   uint8_t optimizer_args = 0;  // OptimizerArg bits: those that are given, and neither 0 nor False
@@ -521,6 +525,12 @@ struct TrainingSettings {
   bool is_evaluation = false;  // the run of kEval behind a step of training, with its loss
   int steps = 3;               // peaks settle with the third step
 };
+
+// -p P: autocast leaves the model's types as they are, another precision casts the model.
+inline void TakePrecision(TrainingSettings& settings, Precision precision) {
+  settings.precision = precision;
+  settings.keeps_types = AutocastType(precision) != DType::kUndefined;
+}
 
 constexpr bool TakesLoss(const TrainingSettings& settings) {
   return settings.mode == Mode::kTrain || settings.is_evaluation;

@@ -80,6 +80,7 @@ struct SettingRow {
 constexpr SettingRow kSettingRows[] = {
     // Parameters have that type, and what a dropout or a norm does depends on the mode.
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.precision); }},
+    {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.keeps_types); }},
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.mode); }},
     // What the file has lost.
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.batch_norm); }},

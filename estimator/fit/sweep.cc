@@ -62,7 +62,7 @@ std::vector<EstimateRequest> Combinations(const EstimateRequest& request, const 
                [&dim](EstimateRequest& r, int64_t size) { r.binding.dims[dim.name] = size; });
   }
   all = Vary(all, sweep.precisions,
-             [](EstimateRequest& r, Precision p) { r.settings.precision = p; });
+             [](EstimateRequest& r, Precision p) { TakePrecision(r.settings, p); });
   return Vary(all, sweep.optimizers,
               [](EstimateRequest& r, Optimizer o) { r.settings.optimizer = o; });
 }

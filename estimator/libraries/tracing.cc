@@ -250,6 +250,10 @@ constexpr TracedFunction kFunctions[] = {
       "cumulation_value = torch.matmul(expectation, value)",
       {kTransformers, kYoso, "cumulation_value = torch.matmul(expectation, value)"}},
      "yoso_cumulation"},
+    {{"peft/tuners/loha/layer.py",
+      "diff_weight = ((w1a @ w1b) * (w2a @ w2b)) * scale",
+      {kPeft, "tuners/loha/layer.py", "class HadaWeight(torch.autograd.Function)"}},
+     "hada_weight"},
 };
 
 // Modules that call such a Function alone, by their names.

@@ -98,6 +98,7 @@ void TransformBackward(Kernel& kernel) {
 
 // What YosoCumulation keeps: all that it reads.
 constexpr Slots kCumulated = In(0) | In(1) | In(2) | In(3) | In(4);
+constexpr Slots kFactors = In(0) | In(1) | In(2) | In(3);
 TensorType LikeSecondInput(const CallTypes& call) { return call.in(1); }
 TensorType LikeFourth(const CallTypes& call) { return call.in(3); }
 
@@ -141,6 +142,16 @@ constexpr OpRule kMathRules[] = {
      .backward = {Scratch(LikeFourth), Uses(Workspace::kCublas), Scratch(LikeFourth),
                   DropScratch(0, 1), Scratch(LikeInput), MakeGrad(1), DropScratch(2, 1),
                   Scratch(LikeSecondInput), MakeGrad(0), DropScratch(3, 1), MakeGrad(4)}},
+    // HadaWeight of peft, tuners/loha/layer.py, which keeps its four factors: the last product of
+    // ((w1a @ w1b) * (w2a @ w2b)) * scale, behind the factors.  Its backward makes grad * scale,
+    // then for each pair of factors the other's product and what the gradient is of it, "temp",
+    // whose first one lives until the name is bound anew.
+    {.name = "hada_weight",
+     .gradients = {Reads(kFactors), Reads(kFactors), Reads(kFactors), Reads(kFactors), kNoGradient},
+     .backward = {Scratch(LikeOutput), Uses(Workspace::kCublas), Scratch(LikeOutput),
+                  Scratch(LikeOutput), DropScratch(1, 1), MakeGrad(0), MakeGrad(1),
+                  Scratch(LikeOutput), Scratch(LikeOutput), DropScratch(2, 2), MakeGrad(2),
+                  MakeGrad(3)}},
     // x ** exponent: grad * where (x == 0 & exponent >= 0, 0, result * log (x));
     // where (exponent == 0, 0, grad * (exponent * x ** (exponent - 1)))
     {.name = "pow",

@@ -133,6 +133,13 @@ bool IsCumulation(const CallOperands& call) {
          Out(call).size() == 3;
 }
 
+// Four factors, their product and the result.
+bool AreFactors(const CallOperands& call) {
+  return std::ranges::all_of(std::array<size_t, 5>{0, 1, 2, 3, 4},
+                             [&](size_t i) { return In(call, i).size() == 2; }) &&
+         Out(call).size() == 2;
+}
+
 // q [..., H, S, D], k and v with as many dimensions, and heads that q's are a multiple of.
 bool IsAttention(const CallOperands& call) {
   const Dims& q = In(call, 0);
@@ -216,6 +223,7 @@ constexpr OperandsRow kRows[] = {
     {"mish", 1, AllBroadcast},
     {"bloom_gelu", 3, AllBroadcast},
     {"yoso_cumulation", 5, IsCumulation},
+    {"hada_weight", 5, AreFactors},
     {"gelu", 1, AllBroadcast},
     {"silu", 1, AllBroadcast},
     {"log_sigmoid", 1, AllBroadcast},

@@ -15,4 +15,14 @@ namespace onnxfit {
 std::optional<std::string> TellStoredType(const std::vector<TensorType>& parameters,
                                           Precision precision);
 
+// "parameters have the file's types: 302.0 MiB bfloat16, 8.9 MiB float32", where that is not what
+// the precision's name says.
+std::optional<std::string> TellKeptTypes(const std::vector<TensorType>& parameters,
+                                         Precision precision);
+
+// "the file has 302.0 MiB bfloat16, 8.9 MiB float32 of parameters, all counted in fp32 (…)", where
+// some are of another type than that of the precision.
+std::optional<std::string> TellCastTypes(const std::vector<TensorType>& parameters,
+                                         Precision precision);
+
 }  // namespace onnxfit

@@ -8,6 +8,7 @@
 #include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/libraries.h"
+#include "estimator/pt2/own_types.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -52,7 +53,8 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
             return tensor == nullptr ? std::optional<Dims>() : TypeOf(*tensor).dims;
           }) {
   AddReads(exported.graph, read_);
-  if (BitsOf(ParameterType(settings.precision)) == 16) {
+  keeps_types_ = keeps_types_ || HasTypesOf(settings.precision, exported);
+  if (!keeps_types_ && BitsOf(ParameterType(settings.precision)) == 16) {
     cast_ways_ = FindCastWays(exported.graph);
   }
   for (const Call& call : exported.graph.calls) {

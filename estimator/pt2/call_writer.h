@@ -138,6 +138,10 @@ class CallWriter : public ProgramWriter {
   void ReturnSame(const Call& call, NameId name);
   // The call's results are copies of those that it has so far.
   void CopyResults(const Call& call);
+  // Whether every value has the type that the file gives it: casts are those of the file.
+  bool RunsAsExported() const {
+    return keeps_types_ && AutocastType(settings_.precision) == DType::kUndefined;
+  }
   // The type that the file gives the call's first result, in this run's precision.
   TensorType TypeOfResult(const Call& call) const;
   // The type of floats that the file gives the call's first result, where nothing that goes into

@@ -245,9 +245,14 @@ void WriteMeanOfNumbers(CallWriter& writer, const Call& call, std::string_view o
 // sum(x, dtype=torch.float32), whose kernel reads 16 bits.
 void WriteSum(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
-  const bool is_wide = FindArgument(call, "dtype") != nullptr && SpellsFloat32(call);
   const std::vector<NameId> tensors = writer.Tensors(call);
-  if (!is_wide || tensors.empty() || !IsFloat(type.dtype) || BitsOf(type.dtype) != 16)
+  const bool is_given = FindArgument(call, "dtype") != nullptr && !tensors.empty();
+  if (is_given && writer.RunsAsExported() && IsFloat(type.dtype)) {
+    const DType from = writer.program().values[Index(tensors[0])].type.dtype;
+    const bool is_same = from == type.dtype || !IsFloat(from);
+    return writer.Emit(is_same ? op : "sum.dtype", {tensors[0]}, {writer.Result(call)});
+  }
+  if (!is_given || !SpellsFloat32(call) || !IsFloat(type.dtype) || BitsOf(type.dtype) != 16)
     return WriteUnary(writer, call, op);
   type.dtype = DType::kFloat32;
   writer.Emit("sum.dtype", {tensors[0]}, {writer.Result(call, type)});

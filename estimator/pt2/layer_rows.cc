@@ -281,12 +281,22 @@ void WriteSoftmaxLike(CallWriter& writer, const Call& call, std::string_view op,
   writer.EmitOutsideAutocast(op, {x}, {writer.Result(call)});
 }
 
+// The type that the call is told, where its input has another; kUndefined of others.
+DType GivenType(CallWriter& writer, const Call& call) {
+  const NameId x = writer.TensorAt(call, "self");
+  const DType made = writer.TypeOfResult(call).dtype;
+  const bool is_given = x != kNoName && FindArgument(call, "dtype") != nullptr;
+  const bool is_same = is_given && writer.program().values[Index(x)].type.dtype == made;
+  return is_given && !is_same ? made : DType::kUndefined;
+}
+
 // softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:
 // there this is the cast too much, for a moment.
 // Source: softmax of aten/src/ATen/native/SoftMax.cpp, pytorch v2.11.0.
 void WriteSoftmax(CallWriter& writer, const Call& call, std::string_view op) {
   DType own = writer.OwnTypeOfResult(call);
-  const bool is_narrow = BitsOf(writer.TypeOfResult(call).dtype) < 32;
+  if (writer.RunsAsExported()) own = GivenType(writer, call);
+  const bool is_narrow = !writer.RunsAsExported() && BitsOf(writer.TypeOfResult(call).dtype) < 32;
   if (is_narrow && FindArgument(call, "dtype") != nullptr &&
       (SpellsFloat32(call) || writer.WayOf(call) == CastWay::kToFloat32)) {
     own = DType::kFloat32;

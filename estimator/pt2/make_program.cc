@@ -16,6 +16,7 @@
 #include "estimator/program/ties.h"
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
+#include "estimator/pt2/own_types.h"
 #include "estimator/pt2/sizes_of_data.h"
 #include "estimator/pt2/ties_apart.h"
 #include "estimator/writer/loss.h"
@@ -177,17 +178,11 @@ void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& setting
                    trains ? "train" : "eval")});
 }
 
-void TellStored(const ExportedProgram& exported, const TrainingSettings& settings,
-                Program& program) {
-  std::vector<TensorType> parameters;
-  for (const InputSpec& spec : exported.inputs) {
-    const auto tensor = exported.graph.tensors.find(spec.name);
-    if (spec.kind != InputSpec::Kind::kParameter || tensor == exported.graph.tensors.end())
-      continue;
-    TensorType& type = parameters.emplace_back(TensorType{tensor->second.dtype, {}});
-    for (const Size& size : tensor->second.sizes) type.dims.push_back(size.number);
-  }
-  const auto told = TellStoredType(parameters, settings.precision);
+void TellTypes(const ExportedProgram& exported, const TrainingSettings& settings,
+               Program& program) {
+  const std::vector<TensorType> floats = FloatsOf(exported);
+  const auto told = settings.keeps_types ? TellKeptTypes(floats, settings.precision)
+                                         : TellCastTypes(floats, settings.precision);
   if (told.has_value()) program.assumptions.push_back(*told);
 }
 
@@ -290,7 +285,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {
     made.program.name_of[Index(file.inputs[i])] = inputs[i];
   }
-  TellStored(exported, settings, made.program);
+  TellTypes(exported, settings, made.program);
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);
   return made;

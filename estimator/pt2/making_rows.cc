@@ -34,8 +34,8 @@ bool IsMadeInFp32(const Call& call) {
 // A tensor that is made from numbers alone, in fp32 where no type is given, or that one.
 void WriteNumbers(CallWriter& writer, const Call& call, std::string_view op) {
   TensorType type = writer.TypeOfResult(call);
-  const bool is_wide =
-      FindArgument(call, "dtype") == nullptr || SpellsFloat32(call) || IsMadeInFp32(call);
+  const bool is_wide = !writer.RunsAsExported() && (FindArgument(call, "dtype") == nullptr ||
+                                                    SpellsFloat32(call) || IsMadeInFp32(call));
   if (is_wide && IsFloat(type.dtype) && BitsOf(type.dtype) == 16) type.dtype = DType::kFloat32;
   writer.Emit(op, {}, {writer.Result(call, type)});
 }
@@ -43,6 +43,7 @@ void WriteNumbers(CallWriter& writer, const Call& call, std::string_view op) {
 // The same in a type that is given, most likely as that of what it will be joined with:
 // torch.zeros(sizes, dtype=query.dtype).
 void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
+  if (writer.RunsAsExported()) return WriteNumbers(writer, call, op);
   const bool is_float = IsFloat(writer.TypeOfResult(call).dtype);
   const bool is_given = FindArgument(call, "dtype") != nullptr && !SpellsFloat32(call);
   NameId partner = is_float ? GiverUnderAutocast(writer, call) : kNoName;
@@ -217,7 +218,16 @@ NameId HeldUnderAutocast(CallWriter& writer, const Call& call) {
   return is_autocast ? writer.HeldTypeOf(call) : kNoName;
 }
 
+// In the type that the file says.
+void WriteOwnCast(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  if (self == kNoName) return WriteConstant(writer, call, "constant");
+  if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
+  writer.Emit(op, {self}, {writer.Result(call)});
+}
+
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {
+  if (writer.RunsAsExported()) return WriteOwnCast(writer, call, op);
   TensorType type = writer.TypeOfResult(call);
   const std::optional<CastWay> way = writer.WayOf(call);
   const bool is_to_float32 = SpellsFloat32(call) && way != CastWay::kBack;

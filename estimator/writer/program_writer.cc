@@ -23,7 +23,7 @@
 namespace onnxfit {
 
 ProgramWriter::ProgramWriter(const TrainingSettings& settings, std::string path)
-    : settings_(settings), path_(std::move(path)) {}
+    : settings_(settings), keeps_types_(settings.keeps_types), path_(std::move(path)) {}
 
 NameId ProgramWriter::NewName(std::string name, const TensorType& type) {
   (void)BytesOf(type);  // refuses what 64 bits do not hold
@@ -101,7 +101,7 @@ void ProgramWriter::EmitUnknown(const CallPlace& place, std::string_view op,
 }
 
 TensorType ProgramWriter::WithPrecision(TensorType type) const {
-  if (IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
+  if (!keeps_types_ && IsFloat(type.dtype) && BitsOf(type.dtype) >= 16)
     type.dtype = ParameterType(settings_.precision);
   return type;
 }

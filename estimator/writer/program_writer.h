@@ -59,7 +59,8 @@ class ProgramWriter {
   void EmitUnknown(const CallPlace& place, std::string_view op, std::vector<NameId> inputs,
                    std::vector<NameId> outputs);
 
-  // The type that parameters and activations have in this run: floats of 16 bits and more.
+  // The type that parameters and activations have in this run: floats of 16 bits and more have that
+  // of the settings, unless all types are the file's.
   TensorType WithPrecision(TensorType type) const;
   // A buffer of the model's: FSDP's policy leaves it.
   TensorType BufferType(const TensorType& type) const {
@@ -74,6 +75,7 @@ class ProgramWriter {
  protected:
   const TrainingSettings& settings_;
   Program program_;
+  bool keeps_types_;  // of the file
 
  private:
   std::string_view Checked(const CallPlace& place, std::string_view op,

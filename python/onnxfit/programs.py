@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Tuple, Union)
 
-from onnxfit import archive, plain_values, recording
+from onnxfit import _command, archive, plain_values, recording
 from onnxfit.errors import OnnxfitError, warn
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ def _with_free_batch(model: torch.nn.Module, example: Inputs,
 
 _BECAUSE = {"mean": "random numbers at their mean", "unknown": "a guess",
             "inputs": "by the values of inputs and weights"}
+_OF_BRANCHES = ("  guesses of True and False are those that take more memory; inputs with values, of "
+                "65536 elements or fewer, say which are right")
 
 
 class _OpenSizes(Exception):
@@ -237,7 +239,31 @@ def _told(model: torch.nn.Module, program: ExportedProgram, answers: List[record
         shown = list(dict.fromkeys(values))
         more = ", …" if len(shown) > 4 else ""
         told.append(f"  {place} → {', '.join(shown[:4])}{more} ({because})")
+    if any(answer.by == "unknown" and isinstance(answer.value, bool) for answer in answers):
+        told.append(_OF_BRANCHES)
     return "\n".join(told)
+
+
+def _peak_of(program: ExportedProgram, mode: str, batch: Optional[int]) -> int:
+    """The exact peak in bytes of a loop without a loss of its own; 0 where the command has none."""
+    with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        path = os.path.join(folder, "program.pt2")
+        _save_for_command(program, path)
+        sizes = ["-b", str(batch)] if batch else []
+        try:
+            answer = _command.ask(["estimate", path, *sizes, "--mode", mode, "--loss", "none"])
+        except OnnxfitError:
+            return 0
+        return int(answer.data["peak"]["exact_bytes"])
+
+
+def _largest(recorded: recording.Recorded, way: Callable[[], ExportedProgram], mode: str,
+             batch: Optional[int]) -> recording.Recorded:
+    """Of runs that differ in what was guessed, the one that takes most."""
+    ways = [recorded, *recording.other_ways(way, recorded[1])]
+    if len(ways) == 1:
+        return recorded
+    return max(ways, key=lambda each: _peak_of(each[0], mode, batch))
 
 
 def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], shapes: Any,
@@ -251,9 +277,11 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
         lambda: _exported(model, fixed, None)]
     for way in ways:
         try:
-            program, answers = recording.record(way)
+            recorded = recording.record(way)
         except Exception:
             continue
+        mode = "train" if model.training else "eval"
+        program, answers = _largest(recorded, way, mode, wanted)
         warn(_told(model, program, answers, refusal))
         return program
     raise _refused(model, refusal) from refusal
@@ -353,7 +381,7 @@ def _records_graphs(compiled: object) -> bool:
 
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
     flags = {"mode": mode or ("train" if model.training else "eval"),
-             "precision": _precision_of(model), "framework": _framework()}
+             "framework": _framework()}
     return {name: value for name, value in flags.items() if value is not None}
 
 
