@@ -6,6 +6,7 @@ mean.  What nobody knows is False, or 1.  What was asked, and what was answered,
 from __future__ import annotations
 
 import linecache
+import math
 import os
 import sys
 from collections import Counter
@@ -26,6 +27,8 @@ _MOST_ELEMENTS = 1 << 16
 _MOST_QUESTIONS = 500
 # How many times a run that fails by its answers is run again with another.
 _MOST_RUNS = 8
+# How many lines that were told False for a guess are each tried with True.
+_MOST_BRANCHES = 3
 # Uniform and normal random numbers, at their mean.
 _MEANS = {"rand": 0.5, "rand_like": 0.5, "randn": 0.0, "randn_like": 0.0}
 _QUESTIONS = ("item", "_local_scalar_dense")
@@ -139,7 +142,9 @@ class _Values:
             elif isinstance(leaf, torch.device):
                 leaves[index] = torch.device("cpu")
             elif isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                return None
+                leaves[index] = _of_example(leaf)
+                if leaves[index] is None:
+                    return None
         real_args, real_kwargs = pytree.tree_unflatten(leaves, spec)
         try:
             return _for_real(func, real_args, real_kwargs), _worst(operands)
@@ -147,13 +152,25 @@ class _Values:
             return None
 
 
-def _is_small(tensor: torch.Tensor) -> bool:
-    """False where the size depends on a symbol."""
+def _of_example(symbol: Any) -> Optional[Number]:
+    """What a number that depends on a free size is for the example inputs; None for one that
+    follows from values."""
+    node = symbol.node
+    return node.hint if node.has_hint() else None  # type: ignore[no-any-return]
+
+
+def _example_sizes(tensor: torch.Tensor) -> Optional[List[int]]:
+    """Its shape for the example inputs."""
     import torch
-    sizes = tensor.shape
-    if any(isinstance(size, torch.SymInt) for size in sizes):
-        return False
-    return tensor.numel() <= _MOST_ELEMENTS
+    sizes = [_of_example(size) if isinstance(size, torch.SymInt) else size
+             for size in tensor.shape]
+    return None if None in sizes else sizes  # type: ignore[return-value]
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    """Also of a free size, as the example inputs have it."""
+    sizes = _example_sizes(tensor)
+    return sizes is not None and math.prod(sizes) <= _MOST_ELEMENTS
 
 
 def _mean(func: Any, made: torch.Tensor) -> Optional[Tuple[Any, str]]:
@@ -161,7 +178,7 @@ def _mean(func: Any, made: torch.Tensor) -> Optional[Tuple[Any, str]]:
     mean = _MEANS.get(func.overloadpacket.__name__)
     if mean is None:
         return None
-    return _for_real(torch.ops.aten.full.default, (list(made.shape), mean),
+    return _for_real(torch.ops.aten.full.default, (_example_sizes(made), mean),
                      {"dtype": made.dtype}), "mean"
 
 
@@ -311,10 +328,14 @@ def _erase_questions(program: ExportedProgram) -> None:
             _erase(node)
 
 
-def record(export: Callable[[], ExportedProgram]) -> Tuple[ExportedProgram, List[Answer]]:
-    """What `export` makes, while values that it asks for are answered.  Where it fails, the last
-    guess was perhaps wrong: it runs again with the other one.  Raises what the last run raises."""
-    other: Set[Line] = set()
+Recorded = Tuple["ExportedProgram", List[Answer]]
+
+
+def record(export: Callable[[], ExportedProgram], told_true: Iterable[Line] = ()) -> Recorded:
+    """What `export` makes, while values that it asks for are answered; lines of `told_true` get
+    True where nobody knows.  Where it fails, the last guess was perhaps wrong: it runs again with
+    the other one.  Raises what the last run raises."""
+    other: Set[Line] = set(told_true)
     while True:
         recording = Recording(other)
         try:
@@ -324,6 +345,21 @@ def record(export: Callable[[], ExportedProgram]) -> Tuple[ExportedProgram, List
             return program, recording.answers
         except Exception:
             guess = recording.last_guess()
-            if guess is None or len(other) == _MOST_RUNS:
+            if guess is None or len(other) >= _MOST_RUNS:
                 raise
             other.add(guess)
+
+
+def other_ways(export: Callable[[], ExportedProgram], answers: List[Answer]) -> Iterator[Recorded]:
+    """The runs in which lines that were told False for a guess get True: each of the first few
+    alone, then all of them.  What the code cannot do is left out."""
+    guessed = list(dict.fromkeys(answer.line for answer in answers
+                                 if answer.by == "unknown" and answer.value is False))
+    choices = [[line] for line in guessed[:_MOST_BRANCHES]]
+    if len(guessed) > 1:
+        choices.append(guessed[:_MOST_RUNS])
+    for told_true in choices:
+        try:
+            yield record(export, told_true)
+        except Exception:
+            continue

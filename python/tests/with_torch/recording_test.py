@@ -40,10 +40,33 @@ def kept(layer, x):
     return layer(x) if torch.rand([], device=x.device) > 0.4 else x
 
 
+def large(layer, x):
+    return (layer(x)[..., None] * torch.arange(64.0, device=x.device)).relu().sum(-1)
+
+
 def branch(layer, x):
     if x.sum() > 0:
-        return layer(x).relu()
+        return large(layer, x)
     return layer(x)
+
+
+def shortcut(layer, x):
+    if x.sum() > 0:
+        return layer(x)
+    return large(layer, x)
+
+
+class Means(torch.nn.Module):
+    """Asks for a value of its input, in code that a free batch reaches."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        if x.abs().mean() > 1:
+            x = self.layer(x).relu()
+        return self.layer(x)
 
 
 def asserting(layer, x):
@@ -113,7 +136,27 @@ class Branches(unittest.TestCase):
 
     def test_values_of_large_tensors_are_a_guess(self):
         answer, said = answered(self, branch, model=Net(branch).to("meta"))
+        self.assertIn("if x.sum() > 0: → True (a guess)", said)
+        self.assertIn("guesses of True and False are those that take more memory", said)
+        larger, _ = answered(self, large)
+        self.assertEqual(answer.peak.exact_bytes, larger.peak.exact_bytes)
+
+    def test_a_guess_of_false_stays_where_it_takes_more(self):
+        answer, said = answered(self, shortcut, model=Net(shortcut).to("meta"))
         self.assertIn("if x.sum() > 0: → False (a guess)", said)
+        larger, _ = answered(self, large)
+        self.assertEqual(answer.peak.exact_bytes, larger.peak.exact_bytes)
+
+    def test_values_are_computed_with_a_free_batch(self):
+        x = torch.full((8, 64, 64), 3.0)
+        for value, way in ((3.0, "True"), (0.5, "False")):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", onnxfit.OnnxfitWarning)
+                onnxfit.estimate(Means(), x.fill_(value), loss="mse", batch=16)
+            told = "\n".join(str(warning.message) for warning in said)
+            self.assertIn(f"if x.abs().mean() > 1: → {way} (by the values of inputs and weights)",
+                          told)
+            self.assertIn("its batch is free", told)
 
     def test_a_guess_that_fails_is_changed(self):
         _, said = answered(self, asserting, model=Net(asserting).to("meta"))
