@@ -216,8 +216,10 @@ std::vector<Flag> LoopFlags() {
        "makes a table; repeatable",
        "", SetDim, true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
-      {"--precision", "-p", "P", kGroup, Choices(kPrecisions) + ", or a list of them",
-       ToString(settings.precision), SetPrecision},
+      {"--precision", "-p", "P", kGroup,
+       Choices(kPrecisions) + ", or a list of them: autocast around the types that a .pt2 has, or "
+                              "the whole model cast",
+       "those types; of ONNX fp32", SetPrecision},
       {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers) + ", or a list of them",
        ToString(settings.optimizer), SetOptimizer},
       {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",

@@ -42,6 +42,13 @@ constexpr const char* kBenchmarkedLayer = R"(
       y = Conv <pads = [1, 1, 1, 1]> (r, w)
     })";
 
+constexpr const char* kInHalf = R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    net (float16[N, 4] x) => (float16[N, 8] y)
+    < float16[4, 8] w = ["location": "none"] > {
+      y = MatMul(x, w)
+    })";
+
 // What a study can answer wrongly: the program, and what its run asks for.
 std::string TextOf(const Prediction& prediction) {
   return ToString(prediction.program) + ToString(prediction.trace);
@@ -67,6 +74,7 @@ const Row kRows[] = {
     {"device.multiprocessors", "gpt2.dynamo.onnx",
      [](TrainingSettings& s) { s.device.multiprocessors = 8; }},
     {"precision", "lenet.onnxtxt", [](TrainingSettings& s) { s.precision = Precision::kAmpBf16; }},
+    {"keeps_types", kInHalf, [](TrainingSettings& s) { s.keeps_types = true; }},
     {"optimizer", "lenet.onnxtxt", [](TrainingSettings& s) { s.optimizer = Optimizer::kSgd; }},
     {"optimizer_impl", "lenet.onnxtxt",
      [](TrainingSettings& s) { s.optimizer_impl = OptimizerImpl::kFused; }},
@@ -255,11 +263,11 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, device, cublas, precision, optimizer, impl, args, groups, clip, ema,
-               in_backward, mode, loss, smoothing, mixup, output, labels, channels_last, benchmarks,
-               trial_room, in_place, out_of_place, batch_norm, dropout, placed, assumed, attention,
-               loop, freeze, checkpoint, reentrant, compile, graphs, lora, quantize, galore, ranks,
-               evaluation, is_evaluation, steps] = settings;
+  const auto& [framework, device, cublas, precision, keeps_types, optimizer, impl, args, groups,
+               clip, ema, in_backward, mode, loss, smoothing, mixup, output, labels, channels_last,
+               benchmarks, trial_room, in_place, out_of_place, batch_norm, dropout, placed, assumed,
+               attention, loop, freeze, checkpoint, reentrant, compile, graphs, lora, quantize,
+               galore, ranks, evaluation, is_evaluation, steps] = settings;
   const auto& [config, workspace_bytes] = cublas;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [projected_rank, projected_layers] = galore;
@@ -275,6 +283,7 @@ TEST_CASE("every field has a row above") {
   CHECK(workspace_bytes == rank);
   CHECK(projected_rank > rank);
   CHECK_FALSE(is_evaluation);
+  CHECK_FALSE(keeps_types);
   CHECK(steps > accumulate);
   CHECK(world > steps);
   CHECK(parallel == 1);

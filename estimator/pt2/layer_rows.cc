@@ -285,9 +285,8 @@ void WriteSoftmaxLike(CallWriter& writer, const Call& call, std::string_view op,
 DType GivenType(CallWriter& writer, const Call& call) {
   const NameId x = writer.TensorAt(call, "self");
   const DType made = writer.TypeOfResult(call).dtype;
-  const bool is_given = x != kNoName && FindArgument(call, "dtype") != nullptr;
-  const bool is_same = is_given && writer.program().values[Index(x)].type.dtype == made;
-  return is_given && !is_same ? made : DType::kUndefined;
+  const bool is_same = x == kNoName || writer.program().values[Index(x)].type.dtype == made;
+  return is_same ? DType::kUndefined : made;
 }
 
 // softmax(x, dim, dtype=torch.float32) of 16 bits casts first.  Of fp16 its kernel does without:

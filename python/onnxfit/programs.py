@@ -355,14 +355,6 @@ def _save_for_command(program: ExportedProgram, path: str) -> None:
         save(program, path)
 
 
-def _precision_of(model: torch.nn.Module) -> Optional[str]:
-    """What model.to(dtype) has made of it; None for fp32, which autocast takes, too."""
-    types = {str(parameter.dtype) for parameter in model.parameters()
-             if parameter.is_floating_point()}
-    names = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float64": "fp64"}
-    return names.get(types.pop()) if len(types) == 1 else None
-
-
 def _framework() -> Optional[str]:
     """The PyTorch that is installed, where the command knows it."""
     import torch
@@ -380,8 +372,7 @@ def _records_graphs(compiled: object) -> bool:
 
 
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
-    flags = {"mode": mode or ("train" if model.training else "eval"),
-             "framework": _framework()}
+    flags = {"mode": mode or ("train" if model.training else "eval"), "framework": _framework()}
     return {name: value for name, value in flags.items() if value is not None}
 
 

@@ -30,6 +30,30 @@ class Fixed(torch.nn.Module):
         return self.linear(x) + torch.zeros(len(list(range(x.shape[0]))), 4)
 
 
+class Adapted(torch.nn.Module):
+    """A frozen layer in 16 bits and an adapter beside it in 32, as peft makes them."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = torch.nn.Linear(64, 64).bfloat16().requires_grad_(False)
+        self.adapter = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.base(x) + self.adapter(x.float()).to(x.dtype)
+
+
+class Wide(torch.nn.Module):
+    """Casts its logits to fp32 before it takes their logarithms."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(64, 4096)
+
+    def forward(self, x):
+        logits = self.head(x)
+        return torch.nn.functional.log_softmax(logits.float(), -1)
+
+
 class Tied(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -76,6 +100,25 @@ class Modules(unittest.TestCase):
     def test_the_type_is_the_module_s(self):
         model = resnet18().to(torch.bfloat16)
         self.assertEqual(onnxfit.estimate(model, IMAGES.bfloat16()).settings.precision, "bf16")
+
+    def test_parameters_of_several_types(self):
+        model = Adapted()
+        bytes_of = sum(p.numel() * p.element_size() for p in model.parameters())
+        answer = onnxfit.estimate(model, torch.empty(4, 64, dtype=torch.bfloat16), loss="mse")
+        self.assertEqual(answer.bytes_of("parameters"), bytes_of)
+        self.assertIn("parameters have the types of the file", "\n".join(answer.assumptions))
+        cast = onnxfit.estimate(model, torch.empty(4, 64, dtype=torch.bfloat16), loss="mse",
+                                precision="bf16")
+        self.assertEqual(cast.bytes_of("parameters"), 2 * sum(p.numel() for p in
+                                                              model.parameters()))
+        self.assertIn("all counted in bf16 as -p says", "\n".join(cast.assumptions))
+
+    def test_casts_that_a_program_spells_stay(self):
+        model = Wide().to(torch.bfloat16).eval()
+        x = torch.empty(4, 64, dtype=torch.bfloat16)
+        answer = onnxfit.estimate(model, x, loss="none")
+        head = 4 * 4096  # elements of the logits, in 16 bits and, cast, in 32, twice
+        self.assertGreaterEqual(answer.peak.exact_bytes, head * (2 + 4 + 4))
 
     def test_frozen_parameters_are_read_off(self):
         model = resnet18()
