@@ -31,6 +31,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <compare>
+#include <iterator>
+#include <optional>
 
 #include "estimator/base/bytes.h"
 
@@ -289,6 +293,65 @@ constexpr int64_t kLargeCublasBytes = 8 * 4096 * kKiB;             // ":4096:8"
 
 std::span<const FrameworkProfile> Frameworks() { return kFrameworks; }
 const FrameworkProfile& DefaultFramework() { return kDefault; }
+const FrameworkProfile& NewestFramework() { return *std::prev(std::end(kFrameworks)); }
+
+std::string_view ToString(FrameworkBasis basis) {
+  constexpr std::string_view kWords[] = {"", "given", "file", "nearest", "newest"};
+  return kWords[static_cast<size_t>(basis)];
+}
+
+// What follows finds the version that a file's text means.
+namespace {
+
+struct Release {
+  int major = 0;
+  int minor = 0;
+
+  auto operator<=>(const Release&) const = default;
+};
+
+// Of "2.11.0+cu130", "2.16.0.dev20261101", "2.7.0a0+git5228986" and "<=2.4", which
+// torch.export.load calls what was saved before programs said who wrote them (torch/_export/serde/
+// schema.py, 2.11.0: ExportedProgram.torch_version).
+std::optional<Release> ReadRelease(std::string_view text) {
+  if (text.starts_with("<=")) text.remove_prefix(2);
+  Release release;
+  const char* const end = text.data() + text.size();
+  const auto major = std::from_chars(text.data(), end, release.major);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, release.minor);
+  if (minor.ec != std::errc() || release.major < 0 || release.minor < 0) return std::nullopt;
+  return release;
+}
+
+// Rows are called "pytorch-2.11".
+Release ReleaseOf(const FrameworkProfile& framework) {
+  return *ReadRelease(framework.name.substr(framework.name.find('-') + 1));
+}
+
+}  // namespace
+
+const FrameworkProfile* FindFramework(std::string_view version) {
+  const std::optional<Release> release = ReadRelease(version);
+  if (!release.has_value()) return nullptr;
+  for (const FrameworkProfile& framework : kFrameworks) {
+    if (ReleaseOf(framework) >= *release) return &framework;
+  }
+  return &NewestFramework();
+}
+
+bool IsOf(const FrameworkProfile& framework, std::string_view version) {
+  return ReadRelease(version) == ReleaseOf(framework);
+}
+
+bool IsNewerThanKnown(std::string_view version) {
+  const std::optional<Release> release = ReadRelease(version);
+  return release.has_value() && *release > ReleaseOf(NewestFramework());
+}
+
+std::string_view ReleaseOf(std::string_view version) {
+  return version.substr(0, version.find('+'));
+}
 
 int64_t CublasWorkspaceBytes(const FrameworkProfile& framework, const DeviceProfile& device) {
   const std::span<const int> large = framework.large_workspaces;
