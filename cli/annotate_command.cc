@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "cli/targets.h"
 #include "estimator/base/error.h"
@@ -54,9 +55,10 @@ int RunAnnotate(const Options& options, std::ostream& out) {
   if (options.model == "-") throw Error({.text = "expected a file, which is read twice, found -"});
   const Graph graph = LoadModel(options.model);
   const Study study(graph);
-  const Estimate estimate = MakeEstimate(study, options.request);
+  const EstimateRequest request = AskedOf(graph, options.request);
+  const Estimate estimate = MakeEstimate(study, request);
   const AnnotatedCopy copy =
-      Annotate(options.model, AnnotationsOf(*study.Predicted(options.request), estimate));
+      Annotate(options.model, AnnotationsOf(*study.Predicted(request), estimate));
   CheckFolder(options, copy);
   WriteReport(copy.bytes, options, out);
   return ExitCodeOf(estimate.targets, options);

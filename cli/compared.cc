@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/framework_of_file.h"
 #include "cli/git.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
@@ -65,7 +66,7 @@ Loaded ReadFromGit(const std::string& text) {
 }  // namespace
 
 Side SideOf(const Graph& graph, const EstimateRequest& request) {
-  Estimate estimate = MakeEstimate(graph, request);
+  Estimate estimate = MakeEstimate(graph, AskedOf(graph, request));
   Snapshot snapshot = SnapshotOf(estimate, ONNXFIT_VERSION);
   return {.snapshot = std::move(snapshot), .estimate = std::move(estimate)};
 }

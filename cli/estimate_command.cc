@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
@@ -114,12 +115,13 @@ std::vector<JudgedTarget> TargetsOf(const SweepAnswer& answer) {
 
 }  // namespace
 
-int RunEstimate(const Options& options, std::ostream& out, std::ostream& err) {
-  if (options.numbers.any()) return RunClosedForm(options, out);
-  CheckOutput(options, options.model, "the model");
+int RunEstimate(const Options& given, std::ostream& out, std::ostream& err) {
+  if (given.numbers.any()) return RunClosedForm(given, out);
+  CheckOutput(given, given.model, "the model");
   Progress progress(err, std::chrono::seconds(1));
   progress.Show("estimate: reading the model");
-  const Graph graph = LoadModel(options.model);
+  const Graph graph = LoadModel(given.model);
+  const Options options = AskedOf(graph, given);
   if (!options.sweep.empty()) {
     const SweepAnswer answer = TableOf(graph, options, progress);
     progress.End();

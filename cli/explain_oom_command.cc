@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "cli/snapshots.h"
 #include "estimator/base/error.h"
@@ -95,7 +96,8 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
     CheckOutput(options, options.model, "the model");
     if (options.request.settings.mode == Mode::kEval) DropTraining(processes);
     const std::string log_name = std::exchange(reading, options.model);
-    replay = ReplayOom(LoadModel(options.model), options.request, processes[0]);
+    const Graph graph = LoadModel(options.model);
+    replay = ReplayOom(graph, AskedOf(graph, options.request), processes[0]);
     reading = log_name;
   }
   const std::string report = ReportOf(reading, processes, replay, options, out);

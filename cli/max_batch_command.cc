@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/recipe.h"
@@ -65,10 +66,11 @@ Error WithEstimate(const Error& error, const std::string& model) {
 }
 
 // What takes longer than people wait without a word shows a line on a terminal.
-MaxBatchAnswer Answer(const Options& options, BatchLimits limits, std::ostream& err) {
+MaxBatchAnswer Answer(const Options& given, BatchLimits limits, std::ostream& err) {
   Progress progress(err, std::chrono::seconds(1));
   limits.progress = [&](const std::string& text) { progress.Show("max-batch: " + text); };
-  const Graph graph = LoadModel(options.model);
+  const Graph graph = LoadModel(given.model);
+  const Options options = AskedOf(graph, given);
   const Study study(graph);
   const std::vector<EstimateRequest> requests =
       Combinations(WithTypesOf(graph, options.request), options.sweep);

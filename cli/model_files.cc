@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/framework_of_file.h"
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/base/text.h"
@@ -109,7 +110,7 @@ std::optional<std::string> Try(const Graph& graph, int64_t size, FoundModel& mod
   const std::vector<std::string> free = FreeDims(graph);
   for (size_t i = 1; i < free.size(); ++i) request.binding.dims[free[i]] = size;
   try {
-    model.batch = MakeEstimate(graph, request).batch;
+    model.batch = MakeEstimate(graph, AskedOf(graph, request)).batch;
     model.dims = request.binding.dims;
     return std::nullopt;
   } catch (const Error& error) {

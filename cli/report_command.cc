@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare_sides.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
@@ -60,7 +61,7 @@ int RunReport(const Options& options, std::ostream& out, std::ostream& err, std:
   progress.Show("report: reading the model");
   const Graph graph = LoadModel(options.model);
   const Study study(graph);
-  const PageContent content = ContentOf(study, options, progress);
+  const PageContent content = ContentOf(study, AskedOf(graph, options), progress);
   progress.End();
   WriteReport(ToHtml(content), options, out);
   return ExitCodeOf(content.estimate.targets, options);

@@ -41,9 +41,9 @@ Error WithDetail(const Error& error) {
 std::string VersionText() {
   const std::span<const FrameworkProfile> frameworks = Frameworks();
   return fmt::format(
-      "onnxfit {}\n  rules of {} to {} ({} unless --framework says another)\n  {} cards\n",
-      ONNXFIT_VERSION, frameworks.front().name, frameworks.back().name, DefaultFramework().name,
-      Cards().size());
+      "onnxfit {}\n  rules of {} to {} (of that which wrote the file, unless --framework says "
+      "another)\n  {} cards\n",
+      ONNXFIT_VERSION, frameworks.front().name, frameworks.back().name, Cards().size());
 }
 
 // CUDA's first card, which is the one that PyTorch takes.

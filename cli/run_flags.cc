@@ -187,7 +187,8 @@ std::vector<std::string_view> FrameworkNames() {
 void SetFramework(const Typed& typed, Options& options) {
   TrainingSettings& settings = options.request.settings;
   settings.framework = Frameworks()[ParseName(typed, FrameworkNames())];
-  const bool is_told = std::ranges::find(options.given, "--zero-grad") != options.given.end();
+  settings.framework_choice = {.basis = FrameworkBasis::kGiven};
+  const bool is_told = options.request.zero_grad_is_given;
   if (settings.framework.keeps_zeroed_grads && !is_told) settings.loop.zero_grad = ZeroGrad::kKeep;
 }
 
@@ -333,6 +334,7 @@ std::vector<Flag> LoopFlags() {
        ToString(settings.loop.zero_grad),
        [](const Typed& t, Options& o) {
          o.request.settings.loop.zero_grad = ParseChoice(t, kZeroGrads);
+         o.request.zero_grad_is_given = true;
        }},
       {"--hold-outputs", "", "", kGroup, "the loop keeps the model's outputs in a name", "",
        [](const Typed& t, Options& o) { o.request.settings.loop.hold_outputs = ParseSwitch(t); }},
@@ -410,7 +412,7 @@ std::vector<Flag> AllocatorFlags() {
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),
-       DefaultFramework().name, SetFramework},
+       "that which wrote the file, else the newest", SetFramework},
       {"--alloc-conf", "", "CONF", kGroup,
        "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
        [](const Typed& t, Options& o) {

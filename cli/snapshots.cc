@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/compared.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
@@ -49,10 +50,12 @@ int Answer(SnapshotSide side, const Graph* model, const Options& options, std::o
                         .story = TellStory(std::move(side.snapshot)),
                         .is_diff = options.command == Command::kDiff};
   if (model != nullptr) {
-    const Prediction prediction = Predict(*model, options.request);
+    const EstimateRequest request = AskedOf(*model, options.request);
+    const Prediction prediction = Predict(*model, request);
     answer.model = options.model == "-" ? "<stdin>" : options.model;
     answer.leftovers = FindLeftovers(answer.story, prediction);
     answer.warnings = prediction.warnings;
+    answer.warnings.insert(answer.warnings.end(), request.warnings.begin(), request.warnings.end());
     if (options.fail_above) Judge(*options.fail_above, answer);
   }
   WriteReport(ReportOf(answer, options, out), options, out);

@@ -7,6 +7,7 @@
 #include "benchmarks/cuda/open_gpu.h"
 #include "cli/calibration_file.h"
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
@@ -104,10 +105,11 @@ int RunSearch(const Graph& graph, const EstimateRequest& request, const Detected
 
 }  // namespace
 
-int RunVerify(const Options& options, std::ostream& out, std::ostream& err) {
-  CheckOutput(options, options.model, "the model");
-  CheckSave(options);
-  const Graph graph = LoadModel(options.model);
+int RunVerify(const Options& given, std::ostream& out, std::ostream& err) {
+  CheckOutput(given, given.model, "the model");
+  CheckSave(given);
+  const Graph graph = LoadModel(given.model);
+  const Options options = AskedOf(graph, given);
   const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
   const EstimateRequest request = WithTypesOf(graph, RequestFor(options, gpu));
   const int code = options.verify.wants_max_batch

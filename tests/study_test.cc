@@ -263,7 +263,7 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, device, cublas, precision, keeps_types, optimizer, impl, args, groups,
+  const auto& [framework, choice, device, cublas, precision, keeps_types, optimizer, impl, args, groups,
                clip, ema, in_backward, mode, loss, smoothing, mixup, output, labels, channels_last,
                benchmarks, trial_room, in_place, out_of_place, batch_norm, dropout, placed, assumed,
                attention, loop, freeze, checkpoint, reentrant, compile, graphs, lora, quantize,
@@ -282,6 +282,7 @@ TEST_CASE("every field has a row above") {
   CHECK(evaluated == kept);
   CHECK(workspace_bytes == rank);
   CHECK(projected_rank > rank);
+  CHECK(choice.basis == FrameworkBasis::kUnasked);  // nothing is made otherwise by it
   CHECK_FALSE(is_evaluation);
   CHECK_FALSE(keeps_types);
   CHECK(steps > accumulate);

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from card_table import find_models
-from runs import ROOT, given_flags
+from runs import ROOT, by_version, given_flags
 
 PRECISIONS = ["fp32", "amp-bf16"]
 SHARES = [0, .02, .05, .1, .2]  # beyond what was said
@@ -24,7 +24,7 @@ SHARES = [0, .02, .05, .1, .2]  # beyond what was said
 def said(binary, gpu, model, kind, path, precision):
     """The largest batch that does not end in out of memory, and the verdict on it."""
     command = [binary, "max-batch", str(path), "--gpu", gpu, "-p", precision, "-o", "adamw",
-               *given_flags(model, kind), "--format", "json"]
+               *given_flags(model, kind), *by_version([]), "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode not in (0, 1):
         return {"error": (done.stderr or done.stdout)[-200:]}

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 import committed
-from runs import HERE, ROOT, given_flags, unpack_models
+from runs import HERE, ROOT, by_version, given_flags, unpack_models
 
 DATA = ROOT / "tests/data"
 # `runs` is how many PyTorch made, `verdicts`, `same` and `reserved` how many of them are judged as
@@ -167,7 +167,7 @@ def call(args, command, path, kind, run, more):
     result = subprocess.run(
         [args.binary, command, path, "-p", run.precision, "-o", run.optimizer, "--mode", run.mode,
          "--memory", str(run.memory), "--overhead", "0", "--exit-zero", "--format", "json", "-q", "-n",
-         "0", *flags, *more],
+         "0", *flags, *more, *by_version(more)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
     if result.returncode != 0:
         sys.exit(f"{path.name}: exit {result.returncode}: {result.stderr}")

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import committed
 import events
-from runs import HERE, ROOT
+from runs import HERE, ROOT, by_version
 
 ENDINGS = {"pt2": "train.pt2", "dynamo-raw": "dynamo-raw.onnx", "train": "train.onnx"}
 RANKS = ["right", "off", "refused"]
@@ -108,7 +108,7 @@ def until_allocation(found, count=None):
 def answer(binary, printer, run, kind, path):
     row = {"operator": run["operator"], "kind": kind, "precision": run["precision"],
            "answer": "refused", "most": "", "warned": "", "first": ""}
-    flags = ["-p", run["precision"], "-o", "adamw", "--loss", "mse"]
+    flags = ["-p", run["precision"], "-o", "adamw", "--loss", "mse", *by_version([])]
     command = [binary, str(path), *flags, "--format", "json", "-n", "0"]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=120)

@@ -15,6 +15,7 @@
 
 #include "benchmarks/accuracy/printer.h"
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/predict.h"
@@ -73,8 +74,10 @@ class CallPrinter {
 };
 
 int PrintCalls(const Options& options) {
-  const Program program = Predict(LoadModel(options.model), options.request).program;
-  const std::vector<bool> in_place = FindInPlaceCalls(program, options.request.settings);
+  const Graph graph = LoadModel(options.model);
+  const EstimateRequest request = AskedOf(graph, options.request);
+  const Program program = Predict(graph, request).program;
+  const std::vector<bool> in_place = FindInPlaceCalls(program, request.settings);
   CallPrinter(program, in_place).Print(std::cout);
   return kExitDone;
 }

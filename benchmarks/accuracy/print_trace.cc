@@ -12,6 +12,7 @@
 
 #include "benchmarks/accuracy/printer.h"
 #include "cli/commands.h"
+#include "cli/framework_of_file.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/layout.h"
@@ -42,7 +43,8 @@ std::string Line(const Trace& trace, const Event& event) {
 }
 
 int PrintTrace(const Options& options) {
-  const Trace trace = Predict(LoadModel(options.model), options.request).trace;
+  const Graph graph = LoadModel(options.model);
+  const Trace trace = Predict(graph, AskedOf(graph, options.request)).trace;
   for (const Event& event : trace.events) std::cout << Line(trace, event);
   return kExitDone;
 }

@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+TRUTHS_ARE_OF = "pytorch-2.11"
 PEAKS = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 # Of a truth's model: the figure's name, and where a report has it.
 OF_MODEL = {"params": ("parameters", lambda report: report["model"]["parameters"]),
@@ -97,12 +98,18 @@ def given_flags(model, kind):
             if fnmatch.fnmatchcase(model, name) and is_of(only) for flag in flags]
 
 
+def by_version(flags):
+    """Those of the PyTorch that the truths are of, unless `flags` name another."""
+    return [] if "--framework" in flags else ["--framework", TRUTHS_ARE_OF]
+
+
 def estimate(binary, path, truth, flags):
     """What `binary`, a path or a list with a command, prints of a run, as JSON."""
     program = binary if isinstance(binary, list) else [binary]
+    asked = [*shlex.split(truth["flags"]), *flags]
     command = [*program, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
                "-o", truth["optimizer"], "--mode", truth["mode"], "--format", "json", "-n", "0",
-               *shlex.split(truth["flags"]), *flags]
+               *asked, *by_version(asked)]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=120)
     if result.returncode != 0:

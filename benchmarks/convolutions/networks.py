@@ -10,6 +10,7 @@ import argparse
 import json
 import lzma
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections import defaultdict
@@ -17,6 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "accuracy"))
+from runs import by_version  # noqa: E402
+
 PEAKS = {"requested": "exact_bytes", "reserved": "reserved_bytes"}
 
 
@@ -33,7 +37,8 @@ def measured(run):
 def estimate(binary, folder, run, flags):
     command = [binary, "estimate", f"{folder}/{run['model']}.train.pt2", "-b", str(run["batch"]),
                "-p", run["precision"], "-o", run["optimizer"], "--gpu", "h200", "--calibration",
-               "none", "--format", "json", *run["flags"].split(), *flags]
+               "none", "--format", "json", *run["flags"].split(), *flags,
+               *by_version(run["flags"].split())]
     found = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return json.loads(found.stdout)["peak"]
 

@@ -32,6 +32,7 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
 import contributions  # noqa: E402
+from runs import by_version  # noqa: E402
 
 UNITS = {"B": 1, "MiB": 2**20, "GiB": 2**30, "GB": 10**9}
 # nvml_delta: NVML's peak less what the process had before, its context.  allocated, reserved:
@@ -91,9 +92,9 @@ def ran_out(run: Row) -> bool:
 
 def ask(binary: str, command: str, run: Row, folder: str, flags: list[str]) -> tuple[dict, str]:
     """(what it answers, "") or ({}, why it does not)."""
-    target = shlex.split(run["target"])
-    done = subprocess.run([binary, command, f"{folder}/{run['export']}",
-                           *shlex.split(run["flags"]), *target, *flags,
+    asked = [*shlex.split(run["flags"]), *shlex.split(run["target"]), *flags]
+    done = subprocess.run([binary, command, f"{folder}/{run['export']}", *asked,
+                           *by_version(asked),
                            "--format", "json", "--calibration", "none"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     if done.returncode in (0, 1):

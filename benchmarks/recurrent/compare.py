@@ -19,6 +19,9 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "accuracy"))
+from runs import by_version  # noqa: E402
+
 KINDS = ["train.pt2", "eval.pt2", "dynamo.onnx", "dynamo-raw.onnx", "train.onnx"]
 OF_MODE = {"train.pt2": "train", "eval.pt2": "eval"}  # the others are asked for both
 COUNTED = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
@@ -28,7 +31,7 @@ FIELDS = ["model", "kind", "batch", "precision", "optimizer", "mode", *COUNTED]
 def estimate(binary, file, truth):
     command = [binary, str(file), "-b", str(truth["batch"]), "-p", truth["precision"],
                "-o", truth["optimizer"], "--mode", truth["mode"], "--format", "json", "-n", "0",
-               *truth["flags"].split()]
+               *truth["flags"].split(), *by_version(truth["flags"].split())]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode not in (0, 1):  # 1: it does not fit, which is an answer
         sys.exit(f"{file.name}: {run.stderr}")

@@ -7,7 +7,7 @@
     compare.py --exports FOLDER --truths FILE.jsonl...   # of others than data/
     compare.py --card h200                               # beside what a card took; card_h200.csv
 
-data/truth.json.xz holds what truths.py wrote, data/models*.tar.xz what exports.py wrote.
+data/truth*.json.xz hold what truths.py wrote, data/models*.tar.xz what exports.py wrote.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
 from registry import FILES  # noqa: E402
-from runs import PYTORCH, ROOT  # noqa: E402
+from runs import PYTORCH, ROOT, TRUTHS_ARE_OF  # noqa: E402
 
 FIGURES = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 OFF = 0.005  # of a figure: what -v shows
@@ -119,8 +119,8 @@ def shown(percent):
 def estimate(binary, truth, kind, path):
     row = {**key_of(truth, kind), **dict.fromkeys(FIGURES, ""), "refused": ""}
     command = [binary, str(path), "-b", str(truth["batch"]), "-p", truth["precision"],
-               "-o", truth["optimizer"], "--mode", truth["mode"], "--framework", "pytorch-2.11",
-               "--format", "json", "-n", "0", *truth["flags"].split()]
+               "-o", truth["optimizer"], "--mode", truth["mode"], "--framework",
+               truth.get("framework", TRUTHS_ARE_OF), "--format", "json", "-n", "0", *truth["flags"].split()]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=120)
     if result.returncode == 0:
@@ -136,7 +136,7 @@ def measure(args):
         if not args.exports:
             unpack(scratch)
         truths = card_truths(args.card) if args.card else \
-            read_truths(args.truths or [HERE / "data/truth.json.xz"])
+            read_truths(args.truths or sorted(HERE.glob("data/truth*.json.xz")))
         kinds = PROGRAMS if args.card else tuple(FILES)
         keys = [tuple(key_of(truth, kind).values())
                 for truth, kind, _ in jobs_of(truths, folder, [], kinds)]

@@ -24,13 +24,20 @@
 // shows: softmax's backward takes the input before 1.11, and its type since (softmax_backward_data
 // of src/transformers/pytorch_utils.py, transformers 4.17); its build for CUDA 11.3 is for cards of
 // 3.7 and more.  Nobody looked at 1.11 and 1.12: 1.13 is the nearest to them.
-// Of the rest of the allocator nothing differs in what these versions were run with, but that
-// 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
+// is_exporting(): transformers 5.24.0 says so of 2.14 (pytorch#176499) beside the check of it
+// (_ignore_causal_mask_sdpa of masking_utils.py); that ViT compiled by 2.15.0 has no mask, its
+// events. Of the rest of the allocator nothing differs in what these versions were run with, but
+// that 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a
+// segment.
 #include "estimator/base/framework.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <compare>
+#include <iterator>
+#include <optional>
 
 #include "estimator/base/bytes.h"
 
@@ -262,6 +269,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .fused_adagrad = true,
      .has_muon = true,
      .missing_alloc_options = Youngest(2),
+     .tells_export_from_compile = true,
      .min_compute_capability = 75},
     {.name = "pytorch-2.15",
      .cublas = WorkspaceLife::kPerCall,
@@ -277,6 +285,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .norms_with_offsets = true,
      .fused_adagrad = true,
      .has_muon = true,
+     .tells_export_from_compile = true,
      .min_compute_capability = 75},
 };
 constexpr const FrameworkProfile& kDefault = kFrameworks[13];
@@ -289,6 +298,65 @@ constexpr int64_t kLargeCublasBytes = 8 * 4096 * kKiB;             // ":4096:8"
 
 std::span<const FrameworkProfile> Frameworks() { return kFrameworks; }
 const FrameworkProfile& DefaultFramework() { return kDefault; }
+const FrameworkProfile& NewestFramework() { return *std::prev(std::end(kFrameworks)); }
+
+std::string_view ToString(FrameworkBasis basis) {
+  constexpr std::string_view kWords[] = {"", "given", "file", "nearest", "newest"};
+  return kWords[static_cast<size_t>(basis)];
+}
+
+// What follows finds the version that a file's text means.
+namespace {
+
+struct Release {
+  int major = 0;
+  int minor = 0;
+
+  auto operator<=>(const Release&) const = default;
+};
+
+// Of "2.11.0+cu130", "2.16.0.dev20261101", "2.7.0a0+git5228986" and "<=2.4", which
+// torch.export.load calls what was saved before programs said who wrote them (torch/_export/serde/
+// schema.py, 2.11.0: ExportedProgram.torch_version).
+std::optional<Release> ReadRelease(std::string_view text) {
+  if (text.starts_with("<=")) text.remove_prefix(2);
+  Release release;
+  const char* const end = text.data() + text.size();
+  const auto major = std::from_chars(text.data(), end, release.major);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, release.minor);
+  if (minor.ec != std::errc() || release.major < 0 || release.minor < 0) return std::nullopt;
+  return release;
+}
+
+// Rows are called "pytorch-2.11".
+Release ReleaseOf(const FrameworkProfile& framework) {
+  return *ReadRelease(framework.name.substr(framework.name.find('-') + 1));
+}
+
+}  // namespace
+
+const FrameworkProfile* FindFramework(std::string_view version) {
+  const std::optional<Release> release = ReadRelease(version);
+  if (!release.has_value()) return nullptr;
+  for (const FrameworkProfile& framework : kFrameworks) {
+    if (ReleaseOf(framework) >= *release) return &framework;
+  }
+  return &NewestFramework();
+}
+
+bool IsOf(const FrameworkProfile& framework, std::string_view version) {
+  return ReadRelease(version) == ReleaseOf(framework);
+}
+
+bool IsNewerThanKnown(std::string_view version) {
+  const std::optional<Release> release = ReadRelease(version);
+  return release.has_value() && *release > ReleaseOf(NewestFramework());
+}
+
+std::string_view ReleaseOf(std::string_view version) {
+  return version.substr(0, version.find('+'));
+}
 
 int64_t CublasWorkspaceBytes(const FrameworkProfile& framework, const DeviceProfile& device) {
   const std::span<const int> large = framework.large_workspaces;

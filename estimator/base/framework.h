@@ -84,14 +84,50 @@ struct FrameworkProfile {
   bool has_muon = false;            // torch.optim.Muon
   std::span<const std::string_view> missing_alloc_options = {};  // of PYTORCH_ALLOC_CONF
 
+  // torch.compiler.is_exporting() is False where torch.compile traces, and not True there, too.
+  bool tells_export_from_compile = false;
+
   int min_compute_capability = 0;  // times ten: 75 for 7.5
 };
 
 // Every version that we know, oldest first.
 std::span<const FrameworkProfile> Frameworks();
 
-// What answers assume where none is named: pytorch-2.11.
+// What settings begin with: pytorch-2.11.  Commands ask the file (cli/framework_of_file.h).
 const FrameworkProfile& DefaultFramework();
+
+const FrameworkProfile& NewestFramework();
+
+// Why a run goes by that version.
+enum class FrameworkBasis : uint8_t {
+  kUnasked,  // settings began with it
+  kGiven,    // somebody named it
+  kFile,     // it wrote the file
+  kNearest,  // it is the nearest to what wrote the file, or to that and what flags ask for
+  kNewest,   // the newest that is known: the file does not say what wrote it
+};
+
+struct FrameworkChoice {
+  FrameworkBasis basis = FrameworkBasis::kUnasked;
+  std::string written_by = {};  // "2.11.0+cu130", the PyTorch that wrote the file; "" if unknown
+};
+
+// "given", "file", "nearest", "newest"; "" where nobody asked.
+std::string_view ToString(FrameworkBasis basis);
+
+// The row of PyTorch `version`, such as "2.11.0+cu130" or "1.13.1"; of one that has none, the next
+// later one, since what is new in a release is told from what came before; of those to come, the
+// newest.  Null for what is no version.
+const FrameworkProfile* FindFramework(std::string_view version);
+
+// Whether `framework` is of PyTorch `version`, and not only the nearest to it.
+bool IsOf(const FrameworkProfile& framework, std::string_view version);
+
+// Whether PyTorch `version` came after all that are known.
+bool IsNewerThanKnown(std::string_view version);
+
+// "2.11.0" of "2.11.0+cu130".
+std::string_view ReleaseOf(std::string_view version);
 
 // Of one thread and handle, on that card.
 int64_t CublasWorkspaceBytes(const FrameworkProfile& framework, const DeviceProfile& device);

@@ -477,6 +477,7 @@ struct CublasConf {
 // One training (or inference) run to be estimated.
 struct TrainingSettings {
   FrameworkProfile framework = DefaultFramework();
+  FrameworkChoice framework_choice = {};  // why it is that
   DeviceProfile device = DefaultDevice();
   CublasConf cublas = {};
   Precision precision = Precision::kFp32;

@@ -132,6 +132,12 @@ constexpr WarningText kTexts[] = {
      "lack what it is elsewhere.",
      "Nothing for the run itself. Leave other programs on the card the room that they need: while "
      "the first step runs, all that is free may be taken."},
+    {warning::kNewerFramework, "a newer PyTorch wrote the file",
+     "The file was written by a release of PyTorch that came after all whose allocator, workspaces "
+     "and kernels are known here. The answer is by the rules of the newest that is known. What a "
+     "release changes is mostly small, and has been some MiB of workspaces or a kernel that keeps "
+     "more or less.",
+     "--framework with the release that runs it, if that is another; a newer onnxfit."},
 };
 
 }  // namespace

@@ -165,6 +165,26 @@ std::string RanksAssumption(const EstimateRequest& request) {
                      communicators == 1 ? "it" : fmt::format("{} of them", communicators));
 }
 
+// "" where the flag or nobody says it.
+std::string FrameworkText(const TrainingSettings& settings) {
+  const auto& [basis, version] = settings.framework_choice;
+  const std::string_view name = settings.framework.name;
+  if (basis == FrameworkBasis::kFile) {
+    return fmt::format("PyTorch is {}, which exported the model (--framework)", name);
+  }
+  if (basis == FrameworkBasis::kNewest) {
+    return fmt::format(
+        "PyTorch is {}, the newest that is known: the file does not say which exported it "
+        "(--framework)",
+        name);
+  }
+  if (basis != FrameworkBasis::kNearest || IsNewerThanKnown(version)) return "";
+  const bool lacks = FindFramework(version)->name != name;
+  return fmt::format("PyTorch is {}, the {} {}, which exported the model{} (--framework)", name,
+                     lacks ? "first behind" : "next known to", ReleaseOf(version),
+                     lacks ? ", with what the flags ask for" : "");
+}
+
 // What the version does by default and later ones do not.
 std::vector<std::string> DefaultsOfVersion(const TrainingSettings& settings) {
   const FrameworkProfile& framework = settings.framework;
@@ -192,6 +212,8 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
                                       is_named ? "" : "an ", request.settings.device.name,
                                       WorkspaceText(request.settings.framework)));
   }
+  const std::string framework = FrameworkText(request.settings);
+  if (!framework.empty()) assumptions.push_back(framework);
   for (std::string& text : DefaultsOfVersion(request.settings)) {
     assumptions.push_back(std::move(text));
   }
@@ -387,6 +409,8 @@ FileRemarks RemarksOnFile(const Study& study, const EstimateRequest& request) {
   const std::shared_ptr<const PreparedRun> prepared = study.Prepared(request);
   const PreparedRun& run = *prepared;
   FileRemarks remarks;
+  const std::string framework = FrameworkText(request.settings);
+  if (!framework.empty()) remarks.assumptions.push_back(framework);
   const std::string_view in_place = InPlaceText(run.program, request.settings);
   if (!in_place.empty()) remarks.assumptions.emplace_back(in_place);
   Append(remarks.assumptions, FileAssumptions(run, run.program, request.settings));

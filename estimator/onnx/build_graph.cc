@@ -39,6 +39,12 @@ void AppendMetadata(const google::protobuf::RepeatedPtrField<onnx::StringStringE
   }
 }
 
+// Both exporters of PyTorch name themselves and their version.  Tools that rewrite a file leave
+// both in place or put their own names.
+std::string TorchOf(const onnx::ModelProto& model) {
+  return model.producer_name() == "pytorch" ? model.producer_version() : "";
+}
+
 std::string_view NormalDomain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 
 class GraphBuilder {
@@ -62,6 +68,7 @@ class GraphBuilder {
     CheckSignatures();
     AppendMetadata(model_->proto.metadata_props(), graph_.metadata);
     AppendMetadata(proto_.metadata_props(), graph_.metadata);
+    graph_.torch = TorchOf(model_->proto);
     graph_.model = std::move(model_);
     return std::move(graph_);
   }

@@ -91,6 +91,7 @@ struct Graph {
   Diagonals diagonals;                    // of matrices that may be one another (AreTransposes)
   std::vector<std::string> notes;         // what loading did, for -v
   Warnings warnings = {};                 // of loading, for every answer
+  std::string torch = {};  // the PyTorch that wrote it: "2.11.0+cu130"; "" where it does not say
   std::shared_ptr<const OnnxModel> model;
   // What a .pt2 holds, of which this says the inputs alone (pt2/make_program.h); null otherwise.
   std::shared_ptr<const pt2::ExportedProgram> exported = {};

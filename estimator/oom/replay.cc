@@ -18,6 +18,7 @@
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/predict.h"
+#include "estimator/fit/remarks.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/card_run.h"
 #include "estimator/memory/endless_card.h"
@@ -290,6 +291,7 @@ OomReplay ReplayOom(const Study& study, const EstimateRequest& request, const Oo
                       .batch = p->shapes().batch,
                       .asks = oom.facts.tried.has_value(),
                       .warnings = p->warnings};
+  Append(replay.warnings, request.warnings);
   if (replay.asks) replay.candidates = Candidates(*p, oom.message);
   const auto card = CardOf(oom.facts, request);
   if (!card) return replay;

@@ -125,6 +125,7 @@ onnxfit::Graph WithEmbeddedProgram(onnxfit::Graph file) {
   if (FindMetadata(file.metadata, kVersionKey).empty()) return file;
   try {
     file.embedded = std::make_shared<const onnxfit::Graph>(ReadEmbedded(file));
+    if (file.torch.empty()) file.torch = file.embedded->torch;
   } catch (const Error& error) {
     file.warnings.push_back(UnusedProgram(error));
   }

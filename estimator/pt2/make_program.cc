@@ -17,6 +17,7 @@
 #include "estimator/pt2/call_writer.h"
 #include "estimator/pt2/expression.h"
 #include "estimator/pt2/own_types.h"
+#include "estimator/pt2/schema.h"
 #include "estimator/pt2/sizes_of_data.h"
 #include "estimator/pt2/ties_apart.h"
 #include "estimator/writer/loss.h"
@@ -258,6 +259,9 @@ onnxfit::Graph InputGraph(ExportedProgram exported) {
   onnxfit::Graph graph = GraphOfInputs(exported.path, inputs);
   graph.digest = exported.digest;
   graph.notes = exported.notes;
+  graph.torch = exported.torch.empty()
+                    ? TorchOfSchema({exported.schema_major, exported.schema_minor})
+                    : exported.torch;
   for (const std::string_view symbol : SizesOfData(exported)) {
     graph.metadata.emplace_back(kSizeOfData, symbol);
   }

@@ -15,12 +15,20 @@ namespace onnxfit::pt2 {
 
 namespace {
 
-// PyTorch 2.6 writes 8.2, 2.8 8.8, 2.11 8.17, 2.13 to 2.15 8.20; 8.1 is of October 2024, 7.3 came
-// before it.  Of what is read here they differ in `as_none`, which held [] and holds true, and in
-// kinds of arguments and element types that were added.  torch.export.load reads 8 and no other.
-constexpr int64_t kOldestMajor = 7;
-constexpr SchemaVersion kNewest = {8, 20};
-constexpr std::string_view kNewestTorch = "2.15";
+// Of what is read here they differ in `as_none`, which held [] and holds true, and in kinds of
+// arguments and element types that were added.  torch.export.load reads 8 and no other.  8.1 is of
+// October 2024, 7.3 came before it.
+struct SchemaRow {
+  SchemaVersion version;
+  std::string_view torch;  // the last that writes it
+};
+
+constexpr SchemaRow kSchemas[] = {
+    {{7, 3}, "2.5"}, {{8, 2}, "2.6"}, {{8, 8}, "2.8"}, {{8, 17}, "2.11"}, {{8, 20}, "2.15"},
+};
+constexpr int64_t kOldestMajor = std::begin(kSchemas)->version.major;
+constexpr SchemaVersion kNewest = std::prev(std::end(kSchemas))->version;
+constexpr std::string_view kNewestTorch = std::prev(std::end(kSchemas))->torch;
 
 struct ScalarTypeRow {
   int64_t number;
@@ -62,6 +70,12 @@ const ScalarTypeRow* FindScalarType(int64_t number) {
 }
 
 }  // namespace
+
+std::string_view TorchOfSchema(const SchemaVersion& version) {
+  const auto* const row = std::ranges::find_if(
+      kSchemas, [&](const SchemaRow& known) { return known.version >= version; });
+  return row == std::end(kSchemas) ? kNewestTorch : row->torch;
+}
 
 void CheckSchema(const SchemaVersion& version, std::vector<std::string>& notes) {
   const auto [major, minor] = version;

@@ -2,6 +2,7 @@
 // archives have the program.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,7 +22,13 @@ inline constexpr std::string_view kHowToExport =
 struct SchemaVersion {
   int64_t major = 0;
   int64_t minor = 0;
+
+  auto operator<=>(const SchemaVersion&) const = default;
 };
+
+// The PyTorch that writes `version`, the last of those that are known to: "2.11"; for programs that
+// do not say who wrote them.  A version between two rows is the later one's.
+std::string_view TorchOfSchema(const SchemaVersion& version);
 
 // Throws Error (without a file) where `version` is not known.  A minor version from the future adds
 // a note: what it brings is left out.

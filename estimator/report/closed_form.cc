@@ -136,6 +136,7 @@ std::string ToJson(const ClosedForm& form, const JsonOptions& options) {
                        {"optimizer", ToString(settings.optimizer)},
                        {"mode", ToString(settings.mode)},
                        {"framework", settings.framework.name}}},
+                     {"framework", FrameworkJson(settings)},
                      {"total_bytes", form.total_bytes},
                      {"breakdown", FormRows(form)},
                      {"cards", CardsJson(form)},

@@ -327,6 +327,7 @@ Json EstimateJson(const Estimate& estimate, const JsonOptions& options) {
                  {"steps", StepsJson(estimate)},
                  {"largest", LargestJson(estimate.largest, options.rows)}};
   if (!estimate.places.empty()) report["places"] = PlacesJson(estimate.places);
+  report["framework"] = FrameworkJson(estimate.settings);
   report["assumptions"] = Json(estimate.assumptions);
   report["warnings"] = WarningsJson(estimate.warnings);
   if (estimate.range) {

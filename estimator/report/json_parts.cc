@@ -25,6 +25,14 @@ Json WarningsJson(const Warnings& warnings) {
   return rows;
 }
 
+Json FrameworkJson(const TrainingSettings& settings) {
+  const FrameworkChoice& choice = settings.framework_choice;
+  Json json = {{"name", settings.framework.name}};
+  PutIfKnown(json, "basis", ToString(choice.basis));
+  PutIfKnown(json, "written_by", choice.written_by);
+  return json;
+}
+
 std::string Dumped(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -29,6 +29,10 @@ Json InstantJson(const Instant& instant);
 // [{"code", "text"}]
 Json WarningsJson(const Warnings& warnings);
 
+// {"name", "basis", "written_by"}: the version of PyTorch, why it is that, and which wrote the
+// file.
+Json FrameworkJson(const TrainingSettings& settings);
+
 // What `estimate --format json` prints, to stand within another answer.
 Json EstimateJson(const Estimate& estimate, const JsonOptions& options);
 

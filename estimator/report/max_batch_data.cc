@@ -74,6 +74,7 @@ Json RanksJson(const MaxBatchAnswer& answer) {
 
 std::string ToJson(const MaxBatchAnswer& answer, const JsonOptions& options) {
   Json report = {{"schema", 1}, {"version", options.version}, {"model", {{"path", answer.model}}}};
+  if (!answer.rows.empty()) report["framework"] = FrameworkJson(answer.rows[0].settings);
   report["targets"] = Json::array();
   for (const MaxBatchRow& row : answer.rows) report["targets"].push_back(RowJson(row, options));
   if (answer.is_of_ranks) report["all_ranks"] = RanksJson(answer);

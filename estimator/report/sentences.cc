@@ -186,7 +186,9 @@ std::string ChangesText(const TrainingSettings& settings, const std::string& all
   if (settings.loop.prefetch > 0)
     items.push_back(fmt::format("prefetch {}", settings.loop.prefetch));
   AddReading(settings, items);
-  if (settings.framework.name != DefaultFramework().name) {
+  const bool is_given = settings.framework_choice.basis == FrameworkBasis::kGiven;
+  const bool is_unasked = settings.framework_choice.basis == FrameworkBasis::kUnasked;
+  if (is_given || (is_unasked && settings.framework.name != DefaultFramework().name)) {
     items.push_back(fmt::format("framework {}", settings.framework.name));
   }
   if (const SharedCalibration& calibration = settings.device.calibration;

@@ -81,7 +81,7 @@ class RunFlags(TypedDict, total=False):
     lora_dropout: Optional[float]
     dora: bool
     quantize: Optional[str]  # nf4 or int8, or "nf4:q_proj,v_proj"
-    framework: Optional[str]  # pytorch-1.10, -1.13, -2.0 to -2.15
+    framework: Optional[str]  # pytorch-1.10, -1.13, -2.0 to -2.15; what exported the model
     alloc_conf: Optional[str]
     cublas_conf: Optional[str]  # as CUBLAS_WORKSPACE_CONFIG
     overhead: Optional[Size]

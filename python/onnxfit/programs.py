@@ -26,8 +26,6 @@ ModelLike = Union[str, "os.PathLike[str]", "torch.nn.Module", "ExportedProgram"]
 
 # Larger constants keep their shape alone; smaller ones may be numbers that sizes come from.
 _KEPT_CONSTANT_BYTES = 1024
-# Those that --framework knows (estimator/base/framework.cc).
-_OLDEST_FRAMEWORK, _NEWEST_FRAMEWORK = (2, 0), (2, 15)
 
 
 class ModelFile(NamedTuple):
@@ -355,14 +353,6 @@ def _save_for_command(program: ExportedProgram, path: str) -> None:
         save(program, path)
 
 
-def _framework() -> Optional[str]:
-    """The PyTorch that is installed, where the command knows it."""
-    import torch
-    numbers = torch.__version__.split(".")[:2]
-    version = tuple(int(number) for number in numbers if number.isdigit())
-    if not _OLDEST_FRAMEWORK <= version <= _NEWEST_FRAMEWORK:
-        return None
-    return "pytorch-" + ".".join(numbers)
 
 
 def _records_graphs(compiled: object) -> bool:
@@ -372,8 +362,7 @@ def _records_graphs(compiled: object) -> bool:
 
 
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
-    flags = {"mode": mode or ("train" if model.training else "eval"), "framework": _framework()}
-    return {name: value for name, value in flags.items() if value is not None}
+    return {"mode": mode or ("train" if model.training else "eval")}
 
 
 def _kind_of(model: object) -> str:
@@ -404,8 +393,7 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
         if kind == "program":
             path = os.path.join(folder, "program.pt2")
             _save_for_command(model, path)  # type: ignore[arg-type]
-            framework = _framework()
-            yield ModelFile(path, folder, flags={"framework": framework} if framework else {})
+            yield ModelFile(path, folder)
             return
         module: Any = getattr(model, "_orig_mod", model)  # within torch.compile's
         if inputs is None:

@@ -83,6 +83,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Framework:
+    """The PyTorch that an answer is by."""
+
+    name: str
+    basis: str = ""  # given, file (it exported the model), nearest (to what did) or newest
+    written_by: str = ""  # "2.15.0+cu130", which exported the model
+
+
+@dataclass(frozen=True)
 class Peak:
     exact_bytes: int  # what tensors ask for
     allocated_bytes: int  # torch.cuda.max_memory_allocated()
@@ -256,6 +265,7 @@ class _Estimated:
     range: Optional[Range] = None
     targets: Tuple[Target, ...] = ()
     worlds: Tuple[World, ...] = ()  # where `world` was "auto": those tried
+    framework: Optional[Framework] = None
     schema: int = 1
     version: str = ""
 
@@ -344,6 +354,7 @@ class _Batches:
     model: Model
     targets: Tuple[LargestBatch, ...] = ()
     warnings: Tuple[Doubt, ...] = ()
+    framework: Optional[Framework] = None
     schema: int = 1
     version: str = ""
 
@@ -413,6 +424,7 @@ class _Formed:
     numbers: Mapping[str, int] = field(default_factory=dict)
     breakdown: Tuple[Kind, ...] = ()
     targets: Tuple[Target, ...] = ()
+    framework: Optional[Framework] = None
     schema: int = 1
     version: str = ""
 

@@ -1,0 +1,19 @@
+// Which version of PyTorch a run goes by where nobody names one: that which wrote the file, or the
+// newest.  Whoever loads a model for an answer asks here.
+#pragma once
+
+#include "cli/options.h"
+#include "estimator/fit/estimate.h"
+#include "estimator/onnx/graph.h"
+
+namespace onnxfit {
+
+// `request` as it is asked of `file`.  Where --framework was given, nothing changes.  A version
+// that lacks what other flags ask for (torch.compile, an option of PYTORCH_ALLOC_CONF) gives way to
+// the first later one that has it.  A file by a version to come gets a warning.
+EstimateRequest AskedOf(const Graph& file, EstimateRequest request);
+
+// The same of all that was asked.
+Options AskedOf(const Graph& file, Options options);
+
+}  // namespace onnxfit
