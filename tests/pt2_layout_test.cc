@@ -40,6 +40,28 @@ TEST_CASE("both layouts, in a folder and in none") {
   CHECK(program.digest == Digest(kProgram));
 }
 
+TEST_CASE("what the export assumed, where torch.export.save puts files of users") {
+  const auto assumed = [](const std::string& program, const std::string& member,
+                          const std::string& text) {
+    return ReadPt2(
+               ZipOf({{.name = program, .contents = kProgram}, {.name = member, .contents = text}}))
+        .assumptions;
+  };
+  const std::string text = R"({"assumptions": ["a → 1", "b"], "later": 1})";
+  const std::vector<std::string> both = {"a → 1", "b"};
+  constexpr char kModel[] = "n/models/model.json";
+  CHECK(assumed(kModel, "n/extra/onnxfit/notes.json", text) == both);
+  CHECK(assumed("models/model.json", "extra/onnxfit/notes.json", text) == both);
+  CHECK(assumed("serialized_exported_program.json", "extra_files/onnxfit/notes.json", text) ==
+        both);
+  CHECK(assumed(kModel, "n/extra/notes.json", text).empty());
+  CHECK(assumed(kModel, "n/extra/onnxfit/notes.json", "{}").empty());
+  CHECK_THROWS_WITH_AS(assumed(kModel, "n/extra/onnxfit/notes.json", R"({"assumptions": 3})"),
+                       "net.pt2: n/extra/onnxfit/notes.json: at assumptions: a list was expected, "
+                       "found 3 (try: copy or export it again, it is damaged)",
+                       Error);
+}
+
 TEST_CASE("tied weights are of one member") {
   const auto config = [](const std::string& other) {
     return R"({"config": {"w": {"path_name": "weight_0", "is_param": true, "use_pickle": false},

@@ -148,6 +148,7 @@ struct EstimateRequest {
   bool details = false;                                  // what only -v shows
   size_t curve_points = 0;                               // of a step's curve, at most; 0: none
   bool modules = false;                                  // what each module takes
+  std::vector<std::string> assumptions = {};             // of who asks (--note)
   std::vector<std::string> notes = {};                   // of the flags, for -v
   Warnings warnings = {};                                // of the flags
 };

@@ -57,6 +57,17 @@ void ReadStorages(const ZipArchive& archive, const ArchiveLayout& layout, OwnedT
   document.ReadBy([&](const Json& json) { NameStorages(json, program.inputs, has_bytes); });
 }
 
+std::vector<std::string> ReadNotes(std::string text, std::string name) {
+  const JsonDocument document(text, std::move(name));
+  return document.ReadBy([](const Json& json) {
+    std::vector<std::string> assumptions;
+    const Json* const listed = OptionalMemberOf(json, "assumptions");
+    if (listed == nullptr) return assumptions;
+    for (const Json& item : ItemsOf(*listed)) assumptions.emplace_back(Text(item));
+    return assumptions;
+  });
+}
+
 ExportedProgram ReadArchive(std::string_view bytes) {
   CheckBeginning(bytes);
   const ZipArchive archive(bytes);
@@ -65,6 +76,9 @@ ExportedProgram ReadArchive(std::string_view bytes) {
   texts->program = archive.Read(*layout.program);
   ExportedProgram program = ReadTexts(texts, std::string(layout.program->name));
   ReadStorages(archive, layout, *texts, program);
+  if (layout.notes != nullptr) {
+    program.assumptions = ReadNotes(archive.Read(*layout.notes), std::string(layout.notes->name));
+  }
   return program;
 }
 
@@ -115,6 +129,9 @@ ExportedProgram ReadExportedProgram(ProgramTexts texts) {
   ExportedProgram program = ReadTexts(owned, texts.program_name);
   if (owned->tensors.empty()) owned->tensors = "{}";
   ReadTies(texts.ties_name, *owned, program);
+  if (!texts.notes.empty()) {
+    program.assumptions = ReadNotes(std::move(texts.notes), std::move(texts.notes_name));
+  }
   return program;
 }
 

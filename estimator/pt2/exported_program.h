@@ -144,7 +144,8 @@ struct ExportedProgram {
   std::map<std::string_view, Range> ranges = {};      // of symbols
   std::vector<std::string_view> argument_names = {};  // of forward
   std::vector<std::string> notes = {};
-  std::shared_ptr<const void> owner = {};  // of the text that all views are of
+  std::vector<std::string> assumptions = {};  // of who exported it (schema.h)
+  std::shared_ptr<const void> owner = {};     // of the text that all views are of
 };
 
 // Reads `path` ("-" is standard input).  Weights stay where they are: O(bytes of the program).
@@ -160,6 +161,8 @@ struct ProgramTexts {
   std::string program_name;  // in messages
   std::string ties = {};  // JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; "": none
   std::string ties_name = {};
+  std::string notes = {};  // JSON, as of onnxfit/notes.json; "": none
+  std::string notes_name = {};
 };
 
 // The same for it.  The errors know no file.

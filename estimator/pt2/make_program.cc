@@ -290,6 +290,8 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {
     made.program.name_of[Index(file.inputs[i])] = inputs[i];
   }
+  made.program.assumptions.insert(made.program.assumptions.begin(), exported.assumptions.begin(),
+                                  exported.assumptions.end());
   TellStored(exported, settings, made.program);
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);

@@ -11,7 +11,7 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional,
 
 from onnxfit import _command, _config, flags, losses, optimizers
 from onnxfit._from_json import from_json
-from onnxfit.errors import OnnxfitError
+from onnxfit.errors import OnnxfitError, noted
 from onnxfit.programs import ModelFile, ModelLike, model_file
 from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, Refusal, Sweep
 
@@ -46,23 +46,27 @@ def _optimizer_keywords(optimizer: object, model: object, loop: object) -> Dict[
 @contextmanager
 def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: Mapping[str, Any],
               takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
-    """The file of `model`, and all keywords: what they leave open, the model says."""
-    optimizer = _optimizer_keywords(keywords["optimizer"], model, keywords.get("loop"))
-    told = {**keywords, **optimizer, "loss": losses.flag_of(keywords["loss"])}
-    if losses.smooths(keywords["loss"]):
-        told["label_smoothing"] = True
-    # Go before those of an object.
-    for name in ("optimizer_impl", "optimizer_args", "param_groups", "galore", "label_smoothing"):
-        if keywords.get(name) is not None:
-            told[name] = keywords[name]
-    given = {name: value for name, value in told.items() if value is not None}
-    batch = given.get("batch")
-    with model_file(model, inputs, mode=given.get("mode"), dynamic_shapes=dynamic_shapes,
-                    batch=batch if isinstance(batch, int) else None) as file:
-        words: Dict[str, Any] = {**file.flags, **given}
-        if takes_batch and file.batch is not None:
-            words.setdefault("batch", file.batch)
-        yield file, words
+    """The file of `model`, and all keywords: what they leave open, the model says; what is assumed
+    on the way there is a note."""
+    with noted() as notes:
+        optimizer = _optimizer_keywords(keywords["optimizer"], model, keywords.get("loop"))
+        told = {**keywords, **optimizer, "loss": losses.flag_of(keywords["loss"])}
+        if losses.smooths(keywords["loss"]):
+            told["label_smoothing"] = True
+        # Go before those of an object.
+        for name in ("optimizer_impl", "optimizer_args", "param_groups", "galore", "label_smoothing"):
+            if keywords.get(name) is not None:
+                told[name] = keywords[name]
+        given = {name: value for name, value in told.items() if value is not None}
+        batch = given.get("batch")
+        with model_file(model, inputs, mode=given.get("mode"), dynamic_shapes=dynamic_shapes,
+                        batch=batch if isinstance(batch, int) else None) as file:
+            words: Dict[str, Any] = {**file.flags, **given}
+            if takes_batch and file.batch is not None:
+                words.setdefault("batch", file.batch)
+            if notes:
+                words["note"] = [*flags.items(words.get("note", ())), *notes]
+            yield file, words
 
 
 def _ours(file: ModelFile) -> List[str]:

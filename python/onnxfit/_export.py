@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from onnxfit import onnx_files, programs, targets
-from onnxfit.errors import OnnxfitError, OnnxfitWarning
+from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted
 
 if TYPE_CHECKING:
     import torch
@@ -110,15 +110,16 @@ def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> 
     """Writes `target` to `path`.  Returns _symbols()."""
     module = target.module.to(dtype)
     example = _Example(target, dtype)
-    program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
+    with noted() as notes:
+        program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
     symbols = _symbols(program, target.inputs)
     if path.endswith(".onnx"):
         names: Dict[str, str] = {}
         for name, symbol in symbols.items():
             names.setdefault(symbol, name)
-        onnx_files.save(program, path, names)
+        onnx_files.save(program, path, names, notes)
     else:
-        programs.save(program, path)
+        programs.save(program, path, notes)
     return symbols
 
 

@@ -77,6 +77,7 @@ class RunFlags(TypedDict, total=False):
     checkpoint_reentrant: bool
     compile: Optional[str]  # none, inductor or as-eager
     cuda_graphs: bool
+    note: Names  # sentences that the answer lists among its assumptions
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
     dora: bool
@@ -142,17 +143,23 @@ def _switch(flag: str, value: object) -> List[str]:
     return [flag] if value else []
 
 
-def _items(value: object) -> List[object]:
+def items(value: object) -> List[object]:
+    """One value, or those of a list."""
     return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
 
 
 def _several(flag: str, value: object) -> List[str]:
-    return [word for item in _items(value) for word in _one(flag, item)]
+    return [word for item in items(value) for word in _one(flag, item)]
+
+
+def _sentences(flag: str, value: object) -> List[str]:
+    """Each in one word: it may begin with "-"."""
+    return [f"{flag}={item}" for item in items(value)]
 
 
 def _list(flag: str, value: object) -> List[str]:
     """One flag with all values: an axis of a table."""
-    return [flag, ",".join(str(item) for item in _items(value))]
+    return [flag, ",".join(str(item) for item in items(value))]
 
 
 def _pairs(flag: str, value: object, separator: str, expected: str) -> List[str]:
@@ -160,7 +167,7 @@ def _pairs(flag: str, value: object, separator: str, expected: str) -> List[str]
         raise _refuse(flag, expected, value)
     words = []
     for name, item in value.items():
-        words += [flag, f"{name}={separator.join(str(part) for part in _items(item))}"]
+        words += [flag, f"{name}={separator.join(str(part) for part in items(item))}"]
     return words
 
 
@@ -194,6 +201,7 @@ _WRITERS: Dict[str, Write] = {
                      "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
                      "overlap_comm", "same_batch", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
                      "update", "zero_offload"), _switch),
+    "note": _sentences,
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,

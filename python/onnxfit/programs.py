@@ -7,13 +7,14 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import json
 import logging
 import os
 import tempfile
 import warnings
 from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
-                    Optional, Tuple, Union)
+                    Optional, Sequence, Tuple, Union)
 
 from onnxfit import archive, plain_values, recording
 from onnxfit.errors import OnnxfitError, warn
@@ -311,12 +312,19 @@ def without_weights(program: ExportedProgram) -> ExportedProgram:
     return bare
 
 
-def save(program: ExportedProgram, path: Union[str, IO[bytes]]) -> None:
-    """Writes a .pt2 without weights."""
+def notes_json(notes: Sequence[str]) -> str:
+    """What a file says of what its export assumed (estimator/pt2/schema.h)."""
+    return json.dumps({"assumptions": list(notes)}, ensure_ascii=False)
+
+
+def save(program: ExportedProgram, path: Union[str, IO[bytes]],
+         notes: Sequence[str] = ()) -> None:
+    """Writes a .pt2 without weights; every answer to it has the `notes` among its assumptions."""
     import torch
+    files = {"onnxfit/notes.json": notes_json(notes)} if notes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(without_weights(program), path)
+        torch.export.save(without_weights(program), path, extra_files=files)
 
 
 def _save_for_command(program: ExportedProgram, path: str) -> None:

@@ -171,6 +171,35 @@ class Others(unittest.TestCase):
         self.assertEqual(answer.total_bytes, sum(row.bytes for row in answer.breakdown))
 
 
+class Notes(unittest.TestCase):
+    """What a Python warning says, the answer says, too."""
+
+    SAID = "optimizer: what maximize=True takes is not in the figures"
+
+    @staticmethod
+    def optimizer():
+        made = type("AdamW", (), {"__module__": "torch.optim.adamw"})()
+        made.param_groups = [{"params": [], "maximize": True}]
+        return made
+
+    def test_every_answer_has_it(self):
+        for ask in (onnxfit.estimate, onnxfit.sweep, onnxfit.max_batch, onnxfit.report):
+            with self.subTest(ask.__name__), self.assertWarnsRegex(onnxfit.OnnxfitWarning,
+                                                                   "maximize=True"):
+                told = str(ask(LENET, optimizer=self.optimizer(),
+                               **({"memory": "1GiB"} if ask is onnxfit.max_batch else {})))
+            self.assertIn(self.SAID, " ".join(told.split()))
+
+    def test_it_is_an_assumption_beside_those_of_the_user(self):
+        with self.assertWarns(onnxfit.OnnxfitWarning):
+            answer = onnxfit.estimate(LENET, optimizer=self.optimizer(), note="labels are pictures")
+        self.assertEqual(answer.assumptions[:2], ("labels are pictures", self.SAID))
+        self.assertEqual(answer.raw["assumptions"][1], self.SAID)
+
+    def test_the_next_answer_has_none(self):
+        self.assertNotIn(self.SAID, onnxfit.estimate(LENET).assumptions)
+
+
 class Errors(unittest.TestCase):
     def refusal(self, *args, **keywords):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:

@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 
 import onnx
+import torch
 
 import onnxfit
 
@@ -160,6 +161,12 @@ class Export(unittest.TestCase):
         dims = {dim: 64 for dim in self.free(run.stdout)}
         answer = onnxfit.estimate(self.folder / "opt.pt2", batch=2, dims=dims)
         self.assertGreater(answer.bytes_of("activations"), 0)
+        self.assertEqual(self.typed("hf:opt", "opt.onnx").returncode, 0)
+        others = onnxfit.estimate(self.folder / "opt.onnx", batch=2, dims={"seq": 64})
+        for assumptions in (answer.assumptions, others.assumptions):
+            self.assertIn("modeling_opt.py:", "\n".join(assumptions))
+            self.assertIn("a run was recorded", "\n".join(assumptions))
+        torch.export.load(self.folder / "opt.pt2")
 
     def test_refusals(self):
         rows = [

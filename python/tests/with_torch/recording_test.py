@@ -114,6 +114,8 @@ class Branches(unittest.TestCase):
     def test_values_of_large_tensors_are_a_guess(self):
         answer, said = answered(self, branch, model=Net(branch).to("meta"))
         self.assertIn("if x.sum() > 0: → False (a guess)", said)
+        self.assertIn("recording_test.py:", answer.assumptions[1])
+        self.assertIn("if x.sum() > 0: → False (a guess)", str(answer))
 
     def test_a_guess_that_fails_is_changed(self):
         _, said = answered(self, asserting, model=Net(asserting).to("meta"))
