@@ -99,8 +99,9 @@ TEST_CASE("ties are read") {
 
 TEST_CASE("answers have what the export assumed") {
   const Graph graph = Read({.notes = R"({\"assumptions\": [\"net.py:3: if x: → False\"]})"});
-  CHECK(PrepareRun(graph, RequestOf(4)).program.assumptions ==
-        std::vector<std::string>{"net.py:3: if x: → False"});
+  const std::vector<std::string> assumed = PrepareRun(graph, RequestOf(4)).program.assumptions;
+  REQUIRE(!assumed.empty());
+  CHECK(assumed.front() == "net.py:3: if x: → False");
 }
 
 constexpr std::string_view kNotUsed =

@@ -57,8 +57,22 @@ TEST_CASE("what the export assumed, where torch.export.save puts files of users"
   CHECK(assumed(kModel, "n/extra/notes.json", text).empty());
   CHECK(assumed(kModel, "n/extra/onnxfit/notes.json", "{}").empty());
   CHECK_THROWS_WITH_AS(assumed(kModel, "n/extra/onnxfit/notes.json", R"({"assumptions": 3})"),
-                       "net.pt2: n/extra/onnxfit/notes.json: at assumptions: a list was expected, "
+                       "net.pt2: n/extra/onnxfit/notes.json: assumptions: a list was expected, "
                        "found 3 (try: copy or export it again, it is damaged)",
+                       Error);
+}
+
+TEST_CASE("the batch is where the export says") {
+  const auto place = [](const std::string& text) {
+    return ReadPt2(ZipOf({{.name = "models/model.json", .contents = kProgram},
+                          {.name = "extra/onnxfit/notes.json", .contents = text}}))
+        .batch_place;
+  };
+  CHECK(place(R"({"batch": ["x", 1]})") == "1 x");
+  CHECK(place("{}").empty());
+  CHECK_THROWS_WITH_AS(place(R"({"batch": ["x"]})"),
+                       "net.pt2: extra/onnxfit/notes.json: batch: an input and a dimension was "
+                       "expected, found a list (try: copy or export it again, it is damaged)",
                        Error);
 }
 

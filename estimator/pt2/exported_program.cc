@@ -1,5 +1,7 @@
 #include "estimator/pt2/exported_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <future>
 #include <unordered_map>
@@ -57,14 +59,18 @@ void ReadStorages(const ZipArchive& archive, const ArchiveLayout& layout, OwnedT
   document.ReadBy([&](const Json& json) { NameStorages(json, program.inputs, has_bytes); });
 }
 
-std::vector<std::string> ReadNotes(std::string text, std::string name) {
+void ReadNotes(std::string text, std::string name, ExportedProgram& program) {
   const JsonDocument document(text, std::move(name));
-  return document.ReadBy([](const Json& json) {
-    std::vector<std::string> assumptions;
-    const Json* const listed = OptionalMemberOf(json, "assumptions");
-    if (listed == nullptr) return assumptions;
-    for (const Json& item : ItemsOf(*listed)) assumptions.emplace_back(Text(item));
-    return assumptions;
+  document.ReadBy([&](const Json& json) {
+    if (const Json* const listed = OptionalMemberOf(json, "assumptions")) {
+      for (const Json& item : ItemsOf(*listed)) program.assumptions.emplace_back(Text(item));
+    }
+    const Json* const batch = OptionalMemberOf(json, "batch");
+    if (batch == nullptr) return 0;
+    const auto place = ItemsOf(*batch);
+    if (place.Size() != 2) throw UnexpectedJson(*batch, "an input and a dimension");
+    program.batch_place = fmt::format("{} {}", Whole(place[1]), Text(place[0]));
+    return 0;
   });
 }
 
@@ -77,7 +83,7 @@ ExportedProgram ReadArchive(std::string_view bytes) {
   ExportedProgram program = ReadTexts(texts, std::string(layout.program->name));
   ReadStorages(archive, layout, *texts, program);
   if (layout.notes != nullptr) {
-    program.assumptions = ReadNotes(archive.Read(*layout.notes), std::string(layout.notes->name));
+    ReadNotes(archive.Read(*layout.notes), std::string(layout.notes->name), program);
   }
   return program;
 }
@@ -130,7 +136,7 @@ ExportedProgram ReadExportedProgram(ProgramTexts texts) {
   if (owned->tensors.empty()) owned->tensors = "{}";
   ReadTies(texts.ties_name, *owned, program);
   if (!texts.notes.empty()) {
-    program.assumptions = ReadNotes(std::move(texts.notes), std::move(texts.notes_name));
+    ReadNotes(std::move(texts.notes), std::move(texts.notes_name), program);
   }
   return program;
 }

@@ -144,7 +144,9 @@ struct ExportedProgram {
   std::map<std::string_view, Range> ranges = {};      // of symbols
   std::vector<std::string_view> argument_names = {};  // of forward
   std::vector<std::string> notes = {};
-  std::vector<std::string> assumptions = {};  // of who exported it (schema.h)
+  // Of who exported it (kNotesMember in schema.h).
+  std::vector<std::string> assumptions = {};
+  std::string batch_place = {};  // "1 input" (onnx/named_sizes.h); "" where nobody says
   std::shared_ptr<const void> owner = {};     // of the text that all views are of
 };
 

@@ -58,8 +58,9 @@ struct ArchiveLayout {
   const ZipArchive::Member* notes = nullptr;           // kNotesMember; null where there are none
 };
 
-// What who exported the program had to assume, and says to whoever asks, as JSON:
-//   {"assumptions": ["net.py:24: if x.sum() > 0: → False (a guess)"]}
+// What who exported the program had to assume, and says to whoever asks, and which dimension of
+// which input is the batch, where it is not the first, as JSON:
+//   {"assumptions": ["net.py:24: if x.sum() > 0: → False (a guess)"], "batch": ["input", 1]}
 // python/onnxfit/programs.py writes it; other members of the object are for later versions.
 inline constexpr std::string_view kNotesMember = "onnxfit/notes.json";
 

@@ -119,7 +119,7 @@ def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> 
             names.setdefault(symbol, name)
         onnx_files.save(program, path, names, notes)
     else:
-        programs.save(program, path, notes)
+        programs.save(program, path, programs.notes_json(notes))
     return symbols
 
 

@@ -5,7 +5,9 @@ the command's default."""
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
+import difflib
+import operator
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TypedDict, Union
 
 from onnxfit.errors import OnnxfitError
 
@@ -57,7 +59,6 @@ class RunFlags(TypedDict, total=False):
     channels_last: bool
     cudnn_benchmark: bool  # torch.backends.cudnn.benchmark
     mixup: bool  # of timm's loop
-    labels: Optional[str]
     batch_norm: Optional[str]  # auto, restore or keep
     dropout: Union[None, str, float, Mapping[str, float]]  # p everywhere, or by names of modules
     assume: Mapping[str, bool]  # conv-bias, in-place-dropout, tied-head
@@ -207,17 +208,69 @@ _WRITERS: Dict[str, Write] = {
     "dropout": _dropout,
     "assume": _assume,
 }
-KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "gpu", "params", "update",
+KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu", "params", "update",
                       "against", "only", *EstimateFlags.__annotations__,
                       *MaxBatchFlags.__annotations__, *NumbersFlags.__annotations__))
 
 
+# What others call it.
+_ELSEWHERE = {
+    "args": "inputs", "bs": "batch", "criterion": "loss", "device": "gpu", 
+    "dtype": "precision", "example_inputs": "inputs", "gradient_accumulation_steps": "accumulate",
+    "gradient_checkpointing": "checkpoint", "input_data": "inputs", "input_size": "inputs",
+    "max_grad_norm": "clip_grad", "num_gpus": "world", "optim": "optimizer", "target": "labels",
+    "targets": "labels", "vram": "memory", "world_size": "world"}
+_OURS = ("inputs", "labels", "batch_dim", "dynamic_shapes", "output", "force", "budget")
+
+
+def _nearest(keyword: str) -> str:
+    """The keyword that was meant, or ""."""
+    if keyword in _ELSEWHERE:
+        return _ELSEWHERE[keyword]
+    known = [*KEYWORDS, *_OURS]
+    starts = [name for name in known if keyword.startswith(name + "_")]
+    near = difflib.get_close_matches(keyword, known, 1, 0.7)
+    return max(starts, key=len) if starts else next(iter(near), "")
+
+
+def check(keywords: Iterable[str]) -> None:
+    """Raises for one that is none, with the one that was meant."""
+    for keyword in keywords:
+        if keyword not in KEYWORDS:
+            near = _nearest(keyword)
+            meant = f"did you mean {near}=?" if near else "see help(onnxfit.flags)"
+            raise TypeError(f"onnxfit has no keyword {keyword!r} ({meant})")
+
+
+def batch_of(value: object) -> object:
+    """A batch as the command takes it: numbers of NumPy and ranges as Python's own."""
+    if value is None or isinstance(value, (str, int)):
+        return value
+    try:
+        return operator.index(value)  # type: ignore[call-overload]
+    except TypeError:
+        pass
+    if not isinstance(value, Iterable):
+        raise _refuse("--batch", "a number", value)
+    return [batch_of(item) for item in value]
+
+
+_PRECISIONS = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16",
+               "torch.float64": "fp64"}
+
+
+def precision_of(value: object) -> object:
+    """A precision as the command takes it, of PyTorch's types, too."""
+    if isinstance(value, (list, tuple)):
+        return [precision_of(item) for item in value]
+    return _PRECISIONS.get(str(value), value)
+
+
 def arguments(keywords: Mapping[str, object]) -> List[str]:
     """The words of a command line, in the order of `keywords`."""
+    check(keywords)
     words: List[str] = []
     for keyword, value in keywords.items():
-        if keyword not in KEYWORDS:
-            raise TypeError(f"onnxfit has no keyword {keyword!r} (see help(onnxfit.flags))")
         if value is None:
             continue
         flag = _FLAGS.get(keyword, "--" + keyword.replace("_", "-"))

@@ -9,6 +9,7 @@ import transformers
 
 import onnxfit
 from onnxfit import programs, recording
+from onnxfit.inputs import Inputs
 
 IDS = torch.zeros(4, 16, dtype=torch.long)
 COUNTS = torch.tensor([2, 0, 1])
@@ -139,7 +140,7 @@ class Branches(unittest.TestCase):
 
     def test_masks_select_all_where_nobody_knows(self):
         program, answers = recording.record(lambda: programs._exported(
-            Net(masked).to("meta"), programs.Inputs((IDS.to("meta"),), {}), None))
+            Net(masked).to("meta"), Inputs((IDS.to("meta"),), {}), None))
         self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
 
     def test_sizes_that_follow_from_values(self):
@@ -191,7 +192,7 @@ class Libraries(unittest.TestCase):
                 (transformers.GPT2LMHeadModel(gpt2).train(), IDS)]
         for model, example in rows:
             def export():
-                return programs._exported(model, programs.Inputs((example,), {}), None)
+                return programs._exported(model, Inputs((example,), {}), None)
             exported, (recorded, answers) = export(), recording.record(export)
             self.assertEqual(recorded.graph_module.print_readable(print_output=False),
                              exported.graph_module.print_readable(print_output=False))
