@@ -246,10 +246,8 @@ def batch_of(value: object) -> object:
     """A batch as the command takes it: numbers of NumPy and ranges as Python's own."""
     if value is None or isinstance(value, (str, int)):
         return value
-    try:
-        return operator.index(value)  # type: ignore[call-overload]
-    except TypeError:
-        pass
+    if hasattr(value, "__index__"):
+        return operator.index(value)
     if not isinstance(value, Iterable):
         raise _refuse("--batch", "a number", value)
     return [batch_of(item) for item in value]

@@ -69,7 +69,7 @@ class Inputs(NamedTuple):
 
         def resized(tensor: torch.Tensor) -> torch.Tensor:
             for axis in next(axes):
-                size = tensor.shape[axis] * batch // old  # type: ignore[operator]
+                size = tensor.shape[axis] * batch // old
                 shape = [size if at == axis else -1 for at in range(tensor.dim())]
                 tensor = tensor.narrow(axis, 0, 1).expand(shape).contiguous()
             return tensor

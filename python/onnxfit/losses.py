@@ -235,7 +235,8 @@ def labels_of(loss: Recorded, output: Any) -> Tuple[torch.Tensor, Tuple[int, ...
 
 def _number_of(result: Any, name: str) -> Any:
     """The one number of what a loss returns."""
-    held = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", result)
+    held: Any = (result.get("loss") if isinstance(result, Mapping)
+                 else getattr(result, "loss", result))
     if _is_tensor(held) and all(type(size) is int and size == 1 for size in held.shape):
         return held
     found = (f"a tensor of {[*map(_number, held.shape)]}" if _is_tensor(held)
@@ -358,10 +359,8 @@ def behind(model: torch.nn.Module, loss: Recorded, name: Optional[str]) -> Itera
             model._modules[child] = call
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        labels = ()
-        if name is not None:
-            labels = kwargs.pop(name)
-            labels = labels if isinstance(labels, tuple) else (labels,)
+        given = kwargs.pop(name) if name is not None else ()
+        labels = given if isinstance(given, tuple) else (given,)
         return _number_of(call(*_taken(loss, alone(*args, **kwargs)), *labels), loss.name)
 
     setattr(forward, _MARK, True)

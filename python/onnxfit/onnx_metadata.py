@@ -54,13 +54,13 @@ def _program_json(program: ExportedProgram) -> Any:
         return json.loads(members.read(found))
 
 
-def _changed(value: Any, names: Mapping[str, str]) -> Any:
+def changed(value: Any, names: Mapping[str, str]) -> Any:
     """The JSON with names of dimensions, and without what the command does not read."""
     if isinstance(value, list):
-        return [_changed(item, names) for item in value]
+        return [changed(item, names) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _changed(item, names) for key, item in value.items()
+    made = {key: changed(item, names) for key, item in value.items()
             if key not in _UNREAD_METADATA}
     for key, change in (("expr_str", lambda text: renamed(text, names)),
                         ("stack_trace", shortened)):
@@ -84,7 +84,7 @@ def _packed(text: str) -> str:
 def entries(program: ExportedProgram, names: Mapping[str, str],
             notes: Sequence[str] = ()) -> Dict[str, str]:
     """All keys but onnxfit.graph.  `names` are those of free dimensions, by symbol."""
-    written = _changed(_program_json(program), names)
+    written = changed(_program_json(program), names)
     written["range_constraints"] = {names.get(symbol, symbol): limits for symbol, limits
                                     in written["range_constraints"].items()}
     made = {"onnxfit.metadata": _VERSION,

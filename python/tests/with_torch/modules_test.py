@@ -182,6 +182,11 @@ class Optimizers(unittest.TestCase):
         _, said = self.settings(lambda m: torch.optim.SGD(m.fc.parameters(), lr=0.1))
         self.assertIn("conv1.weight, bn1.weight, bn1.bias and 57 more", said[0])
 
+    def test_classes_and_functions_make_one(self):
+        for make in (torch.optim.Adam, lambda parameters: torch.optim.Adam(parameters, lr=0.1)):
+            answer = onnxfit.estimate(resnet18(), IMAGES, optimizer=make)
+            self.assertEqual(answer.settings.optimizer, "adam")
+
     def test_others_are_refused(self):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
             self.settings(lambda m: torch.optim.Rprop(m.parameters()))
