@@ -87,6 +87,7 @@ def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
         with model_file(model, inputs, mode=given.get("mode"), batch_dim=keywords["batch_dim"],
                         dynamic_shapes=keywords["dynamic_shapes"], loss=loss.recorded,
                         batch=batch if isinstance(batch, int) else None,
+                        takes_own_loss=not ({"loss", "loss_output", "labels"} & set(given)),
                         is_autocast=str(given.get("precision")).startswith("amp")) as file:
             words: Dict[str, Any] = {**file.flags, **given}
             if file.sizes:

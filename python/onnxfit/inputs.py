@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 BatchDim = Union[int, Mapping[str, int]]
 
 
-def _of_torch(value: Any) -> Any:
-    """An array of NumPy as a tensor of the same elements."""
+def of_torch(value: Any) -> Any:
+    """With tensors of the same elements in the place of NumPy's arrays."""
     import torch
-    return torch.from_numpy(value) if type(value).__module__ == "numpy" and hasattr(
-        value, "__array__") and getattr(value, "ndim", 0) > 0 else value
+    from torch.utils import _pytree as pytree
+
+    def tensor(leaf: Any) -> Any:
+        is_array = type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", 0) > 0
+        return torch.from_numpy(leaf) if is_array else leaf
+
+    return pytree.tree_map(tensor, value)
 
 
 def _leaves(value: Any) -> List[torch.Tensor]:
@@ -41,9 +46,7 @@ class Inputs(NamedTuple):
     def of(inputs: object, model: torch.nn.Module, batch_dim: BatchDim = 0) -> Inputs:
         """A tensor, a tuple or list of positional arguments, or a dictionary of named ones, with
         dictionaries in the place of objects."""
-        from torch.utils import _pytree as pytree
-        given = _arguments(inputs, model)
-        args, kwargs = pytree.tree_map(_of_torch, given)
+        args, kwargs = of_torch(_arguments(inputs, model))
         return Inputs(args, kwargs)._with_axes(model, batch_dim)
 
     def apart(self) -> Inputs:
@@ -121,19 +124,32 @@ class Inputs(NamedTuple):
         return [*zip(names, self.args), *self.kwargs.items()]
 
 
-def _binds(model: torch.nn.Module, args: Tuple[Any, ...]) -> bool:
+def _parameters(model: torch.nn.Module) -> List[str]:
+    """The names of those that forward() may be given by position."""
     try:
-        inspect.signature(model.forward).bind(*args)
+        values = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):  # of C++
+        return []
+    return [value.name for value in values
+            if value.kind in (value.POSITIONAL_ONLY, value.POSITIONAL_OR_KEYWORD)]
+
+
+def _binds(model: torch.nn.Module, *args: Any, **kwargs: Any) -> bool:
+    try:
+        inspect.signature(model.forward).bind(*args, **kwargs)
         return True
     except (TypeError, ValueError):
         return False
 
 
 def _arguments(inputs: object, model: torch.nn.Module) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    """Positional and named ones.  A list or a dictionary whose items are none is one itself."""
     if isinstance(inputs, Mapping):
-        return (), dict(inputs)
-    if isinstance(inputs, list) and not _binds(model, tuple(inputs)) and _binds(model, (inputs,)):
-        return (inputs,), {}  # one argument that is a list
+        names = {str(name): value for name, value in inputs.items()}
+        is_one = len(_parameters(model)) == 1 and not _binds(model, **names)
+        return ((inputs,), {}) if is_one and inputs else ((), names)
+    if isinstance(inputs, list) and not _binds(model, *inputs) and _binds(model, inputs):
+        return (inputs,), {}
     return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
 
 

@@ -8,12 +8,12 @@ import functools
 import inspect
 import types
 from contextlib import contextmanager
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple,
                     Optional, Sequence, Tuple)
 
 from onnxfit import plain_values
 from onnxfit.errors import OnnxfitError, note, warn
-from onnxfit.inputs import Inputs
+from onnxfit.inputs import Inputs, of_torch
 
 if TYPE_CHECKING:
     import torch
@@ -102,7 +102,8 @@ def _name_of(loss: Any) -> str:
 
 def _told(loss: Any) -> Dict[str, object]:
     """What it is told that the command's losses are not."""
-    bound = loss.keywords if isinstance(loss, functools.partial) else vars(loss)
+    bound = (loss.keywords if isinstance(loss, functools.partial)
+             else getattr(loss, "__dict__", {}))
     kept = {name: bound.get(name, getattr(loss, name, usual)) for name, usual in _DEFAULTS.items()}
     return {name: value for name, value in kept.items()
             if value is not _DEFAULTS[name] and not (
@@ -148,7 +149,7 @@ def of(loss: object, labels: object, is_module: bool) -> Loss:
             f"loss: expected one of {', '.join(sorted(_NAMES))} for a file or a program, found "
             f"{_name_of(loss)}, which is recorded with a torch.nn.Module alone",
             "the module and its inputs in place of the file")
-    return Loss(recorded=Recorded(loss, labels))
+    return Loss(recorded=Recorded(loss, None if labels is None else of_torch(labels)))
 
 
 # --- What it takes ------------------------------------------------------------------------------
@@ -168,6 +169,7 @@ def _tensors_of(output: Any, count: int, name: str) -> List[Any]:
     logits = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits",
                                                                             None)
     if count == 1 and _is_tensor(logits):
+        note("the loss takes the logits of what the model returns")
         return [logits]
     found = [leaf for leaf in pytree.tree_leaves(plain_values.apart(output))
              if _is_tensor(leaf) and leaf.is_floating_point()]
@@ -208,6 +210,14 @@ def needs_labels(loss: Recorded) -> bool:
                        f"the output{told}, found none", hint)
 
 
+def _are_tokens(loss: Recorded, sizes: Sequence[Any]) -> bool:
+    """[batch, tokens, words], whose classes are the last dimension, as the command takes them;
+    weights tell those in dimension 1."""
+    bound = loss.call.keywords if isinstance(loss.call, functools.partial) else {}
+    weight = bound.get("weight", getattr(loss.call, "weight", None))
+    return len(sizes) == 3 and not (_is_tensor(weight) and weight.shape[0] == sizes[1])
+
+
 def _number(size: Any) -> int:
     return size if isinstance(size, int) else int(size.node.hint)
 
@@ -221,13 +231,36 @@ def labels_of(loss: Recorded, output: Any) -> Tuple[torch.Tensor, Tuple[int, ...
     tensor = _tensors_of(output, row.outputs, loss.name)[0]
     sizes, kind = list(tensor.shape), tensor.dtype
     if row.labels == "classes":
-        sizes, kind = sizes[:1] + sizes[2:] if len(sizes) > 1 else [], torch.long
+        kind = torch.long
+        sizes = sizes[:2] if _are_tokens(loss, sizes) else sizes[:1] + sizes[2:] if sizes[1:] else []
     elif row.labels == "indices":
         kind = torch.long
     elif row.labels == "one":
         sizes = sizes[:1] if len(sizes) > 1 else []
     free = tuple(axis for axis, size in enumerate(sizes) if not isinstance(size, int))
     return torch.zeros([*map(_number, sizes)], dtype=kind, device=tensor.device), free
+
+
+# --- Of the model itself ------------------------------------------------------------------------
+
+_LABELS = frozenset(("labels", "label", "targets", "target", "y"))
+
+
+def own(output: Any, names: Sequence[str], arguments: Iterable[str]) -> Optional[str]:
+    """Which of a model's outputs, by `names`, is its loss: that which is called so, or one number
+    that comes first, or of a model that takes labels.  None where there is none, or several."""
+    from torch.utils import _pytree as pytree
+    leaves = pytree.tree_flatten_with_path(output)[0]
+    numbers = [(path, name) for (path, leaf), name in zip(leaves, names)
+               if _is_tensor(leaf) and leaf.is_floating_point() and leaf.dim() == 0]
+    called = [name for path, name in numbers
+              if path and getattr(path[-1], "key", getattr(path[-1], "name", None)) == "loss"]
+    if called or len(numbers) != 1:
+        return called[0] if len(called) == 1 else None
+    floats = [name for (_, leaf), name in zip(leaves, names)
+              if _is_tensor(leaf) and leaf.is_floating_point()]
+    found = numbers[0][1]
+    return found if floats[0] == found or not _LABELS.isdisjoint(arguments) else None
 
 
 # --- Behind a module ----------------------------------------------------------------------------
@@ -245,9 +278,15 @@ def _number_of(result: Any, name: str) -> Any:
                        f"found {found}", "its .mean(), or loss=lambda output, labels: …")
 
 
-def _taken(loss: Recorded, output: Any) -> Sequence[Any]:
-    """What of the output the loss is given."""
-    return [output] if loss.row is None else _tensors_of(output, loss.row.outputs, loss.name)
+def _taken(loss: Recorded, output: Any, labels: Tuple[Any, ...]) -> Sequence[Any]:
+    """What the loss is given: of torch.nn's, tensors, and tokens one after the other."""
+    if loss.row is None:
+        return [output, *labels]
+    tensors = _tensors_of(output, loss.row.outputs, loss.name)
+    is_classes = loss.labels is None and loss.row.labels == "classes"
+    if is_classes and _are_tokens(loss, tensors[0].shape):
+        return [tensors[0].flatten(0, 1), labels[0].flatten()]
+    return [*tensors, *labels]
 
 
 def _free_name(taken: Any, names: Sequence[str]) -> str:
@@ -361,7 +400,7 @@ def behind(model: torch.nn.Module, loss: Recorded, name: Optional[str]) -> Itera
     def forward(*args: Any, **kwargs: Any) -> Any:
         given = kwargs.pop(name) if name is not None else ()
         labels = given if isinstance(given, tuple) else (given,)
-        return _number_of(call(*_taken(loss, alone(*args, **kwargs)), *labels), loss.name)
+        return _number_of(call(*_taken(loss, alone(*args, **kwargs), labels)), loss.name)
 
     setattr(forward, _MARK, True)
     signature = _signature_with(inner, name) if name is not None else inspect.signature(inner)

@@ -258,6 +258,17 @@ def _output_of(program: ExportedProgram) -> Any:
     return pytree.tree_unflatten(values, program.call_spec.out_spec)
 
 
+def _own_loss(model: torch.nn.Module, program: ExportedProgram) -> Dict[str, str]:
+    """The flags of a model that returns its loss."""
+    specs = program.graph_signature.output_specs
+    names = [getattr(spec.arg, "name", "") for spec in specs if spec.kind.name == "USER_OUTPUT"]
+    found = losses.own(_output_of(program), names, _values_of(program))
+    if found is None:
+        return {}
+    note("the model returns its loss, and no other is computed (loss= says another)")
+    return {"loss": "none", "loss_output": found}
+
+
 def _with_derived(loss: losses.Recorded, model: torch.nn.Module, given: Inputs,
                   batch: Optional[int], dynamic_shapes: Any) -> Tuple[Inputs, Any, Any]:
     """The inputs at a size of which the labels are, those labels, and their free dimensions."""
@@ -416,7 +427,7 @@ def kind_of(model: object) -> str:
 def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] = None,
                batch: Optional[int] = None, dynamic_shapes: Any = None, batch_dim: BatchDim = 0,
                loss: Optional[losses.Recorded] = None,
-               is_autocast: bool = False) -> Iterator[ModelFile]:
+               is_autocast: bool = False, takes_own_loss: bool = False) -> Iterator[ModelFile]:
     """A file of `model` that is there as long as the block runs."""
     kind = kind_of(model)
     if kind == "path":
@@ -442,11 +453,15 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
                          batch_dim=batch_dim, loss=loss)
         if loss is not None:
             flags["loss"] = "none"
+        elif takes_own_loss and flags["mode"] == "train":
+            flags.update(_own_loss(module, program))
         example = Inputs.of(inputs, module, batch_dim)
         place = _place_of_batch(program, example)
         _save_for_command(program, path, place if place is not None and place[1] > 0 else None)
         if module is not model and flags["mode"] == "train":
             flags["compile"] = "inductor"
+            if loss is not None:
+                note("the loss is compiled with the model")
             if _records_graphs(model):
                 flags["cuda_graphs"] = True  # type: ignore[assignment]
         check_types(module, program, is_autocast)

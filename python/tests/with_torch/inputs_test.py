@@ -128,6 +128,11 @@ class Inputs(unittest.TestCase):
             self.assertIn(said, str(caught.exception))
 
 
+class ByList(Net):
+    def forward(self, parts):
+        return super().forward(torch.cat(parts))
+
+
 class Forms(unittest.TestCase):
     """Inputs as people write them."""
 
@@ -137,8 +142,13 @@ class Forms(unittest.TestCase):
             self.assertEqual(allocated(Net(), inputs), plain)
 
     def test_a_list_is_one_argument_where_forward_takes_one(self):
-        pair = allocated(Net(lambda batch: torch.cat(batch)), [IDS, IDS])
-        self.assertEqual(pair, allocated(Net(lambda batch: torch.cat(batch)), ([IDS, IDS],)))
+        self.assertEqual(allocated(ByList(), [IDS, IDS]), allocated(ByList(), ([IDS, IDS],)))
+
+    def test_a_dictionary_is_one_argument_where_forward_takes_one(self):
+        model = Net(lambda batch: batch["ids"])
+        model.forward = lambda batch: Net.forward(model, batch)
+        self.assertEqual(allocated(model, {"ids": IDS, "mask": IDS}),
+                         allocated(model, ({"ids": IDS, "mask": IDS},)))
 
     def test_inputs_on_meta_of_a_model_that_is_not(self):
         self.assertEqual(allocated(Net(), IDS.to("meta")), allocated(Net(), IDS))

@@ -279,6 +279,57 @@ class Recorded(unittest.TestCase):
         self.assertEqual(ours.assumptions[0].partition(" of ")[2],
                          theirs.assumptions[0].partition(" of ")[2])
 
+    def test_tokens_one_after_the_other(self):
+        ids = torch.zeros(BATCH, 48, dtype=torch.long)
+        ours = estimated(Words(), ids, nn.CrossEntropyLoss(reduction="sum"))
+        self.assertEqual(ours.peak.exact_bytes,
+                         estimated(Words(), ids, words, ids).peak.exact_bytes)
+        self.assertIn("labels int64[16, 48]", ours.assumptions[0])
+        pixels = nn.Sequential(nn.Conv1d(3, 7, 1))
+        answer = estimated(pixels, torch.empty(4, 3, 50),
+                           nn.CrossEntropyLoss(weight=torch.ones(7)))
+        self.assertIn("labels int64[4, 50]", answer.assumptions[0])
+
+    def test_a_model_that_returns_its_loss(self):
+        class Inside(Perceptron):
+            def __init__(self, give):
+                super().__init__()
+                self.give = give
+
+            def forward(self, x, targets):
+                logits = self.net(x)
+                return self.give(logits, functional.cross_entropy(logits, targets))
+
+        inputs = (*vectors(torch.float32), classes()(None))
+        said = "the model returns its loss, and no other is computed (loss= says another)"
+        alone = estimated(Inside(lambda logits, loss: loss), inputs, "none")
+        for give in (lambda logits, loss: loss, lambda logits, loss: (loss,),
+                     lambda logits, loss: (logits, loss),
+                     lambda logits, loss: {"aux": loss * 2, "loss": loss, "logits": logits}):
+            answer = estimated(Inside(give), inputs, None)
+            self.assertEqual(answer.settings.loss, "none")
+            self.assertIn(said, answer.assumptions)
+        self.assertEqual(estimated(Inside(lambda logits, loss: loss), inputs, None).peak,
+                         alone.peak)
+
+        class Router(Perceptron):
+            def forward(self, x):
+                logits = self.net(x)
+                return logits, logits.mean()
+
+        answer = estimated(Router(), vectors(torch.float32), None)
+        self.assertEqual(answer.settings.loss, "cross-entropy")
+
+    def test_arrays_and_dictionaries_of_labels(self):
+        x = vectors(torch.float32)
+        plain = estimated(Perceptron(), x, functional.l1_loss, floats(512)(torch.float32))
+        array = estimated(Perceptron(), x, functional.l1_loss,
+                          torch.zeros(BATCH, 512).numpy())
+        named = estimated(Perceptron(), x, lambda y, t: functional.l1_loss(y, t["a"]),
+                          {"a": floats(512)(torch.float32)})
+        self.assertEqual([array.peak.exact_bytes, named.peak.exact_bytes],
+                         [plain.peak.exact_bytes] * 2)
+
     def test_other_names_of_labels(self):
         class WithLabels(Perceptron):
             def forward(self, x, labels=None):
