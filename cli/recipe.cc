@@ -61,7 +61,7 @@ std::string RecipeOf(const Options& options, const Advice& advice) {
   const std::vector<std::string> words = WordsOf(advice.flags);
   std::string text = "onnxfit estimate " + Word(options.model);
   for (const TypedFlag& typed : options.typed) {
-    if (IsReplaced(typed, words)) continue;
+    if (typed.name == "--note" || IsReplaced(typed, words)) continue;
     text += " " + (typed.letter.empty() ? typed.name : typed.letter);
     if (!typed.value.empty()) text += " " + Word(typed.value);
   }

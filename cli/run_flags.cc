@@ -403,6 +403,11 @@ std::vector<Flag> LoopFlags() {
        "what is compiled is recorded and replayed, from memory of its own "
        "(torch.compile(mode=\"reduce-overhead\"))",
        "", [](const Typed& t, Options& o) { o.request.settings.cuda_graphs = ParseSwitch(t); }},
+      {"--note", "", "TEXT", kGroup, "what you assume, told with the answer; repeatable", "",
+       [](const Typed& t, Options& o) {
+         SetText(t, "a sentence", o.request.assumptions.emplace_back());
+       },
+       true},
   };
 }
 

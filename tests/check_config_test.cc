@@ -111,6 +111,7 @@ same-batch = true
 prefetch = 2
 accumulate = 4
 freeze = ["layer1.*", "*.bias"]
+note = ["a guess"]
 framework = "pytorch-2.11"
 alloc-conf = "expandable_segments:True"
 overhead = "450MiB"
@@ -140,6 +141,7 @@ message = "Ask the vision team."
   CHECK(request.settings.assumed.tied_head == false);
   CHECK(request.settings.attention == AttentionUse::kEager);
   CHECK(request.settings.in_place == InPlaceUse::kNever);
+  CHECK(request.assumptions == std::vector<std::string>{"a guess"});
   CHECK(request.settings.out_of_place == std::vector<std::string>{"*/Add"});
   CHECK(request.settings.loop.zero_grad == ZeroGrad::kKeep);
   CHECK(request.settings.loop.hold_outputs);

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/graph.h"
@@ -33,13 +34,15 @@ struct Keys {
   std::string graph = StructureDigest(ParseGraph(Model("")));
   std::string program = PackText(kSmallProgram);
   std::string ties = "";
+  std::string notes = "";
 };
 
 std::string Metadata(const Keys& keys) {
   std::string text = Entry("onnxfit.metadata", keys.version) + ", " +
                      Entry("onnxfit.graph", keys.graph) + ", " +
                      Entry("onnxfit.program", keys.program);
-  return keys.ties.empty() ? text : text + ", " + Entry("onnxfit.ties", keys.ties);
+  if (!keys.ties.empty()) text += ", " + Entry("onnxfit.ties", keys.ties);
+  return keys.notes.empty() ? text : text + ", " + Entry("onnxfit.notes", keys.notes);
 }
 
 Graph Read(const Keys& keys, std::string_view nodes = kNodes) {
@@ -92,6 +95,13 @@ TEST_CASE("ties are read") {
   REQUIRE(graph.embedded != nullptr);
   CHECK(graph.embedded->exported->inputs[0].storage == "v");
   CHECK(Read({}).embedded->exported->inputs[0].storage == "w");
+}
+
+TEST_CASE("answers have what the export assumed") {
+  const Graph graph = Read({.notes = R"({\"assumptions\": [\"net.py:3: if x: → False\"]})"});
+  const std::vector<std::string> assumed = PrepareRun(graph, RequestOf(4)).program.assumptions;
+  REQUIRE(!assumed.empty());
+  CHECK(assumed.front() == "net.py:3: if x: → False");
 }
 
 constexpr std::string_view kNotUsed =

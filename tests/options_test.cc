@@ -179,6 +179,9 @@ TEST_CASE("every flag reaches its place") {
                                  "--world",
                                  "4",
                                  "--ddp-views",
+                                 "--note",
+                                 "labels are pictures",
+                                 "--note=a guess",
                                  "--why",
                                  "h",
                                  "m.onnx"});
@@ -194,6 +197,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.clip_grad);
   CHECK(options.request.settings.ema);
   CHECK(options.request.settings.optimizer_in_backward);
+  CHECK(options.request.assumptions == std::vector<std::string>{"labels are pictures", "a guess"});
   CHECK(options.request.settings.ranks.strategy == Strategy::kZero1);
   CHECK(options.request.settings.ranks.world == 4);
   CHECK(options.request.settings.ranks.gradients_as_views);

@@ -40,6 +40,42 @@ TEST_CASE("both layouts, in a folder and in none") {
   CHECK(program.digest == Digest(kProgram));
 }
 
+TEST_CASE("what the export assumed, where torch.export.save puts files of users") {
+  const auto assumed = [](const std::string& program, const std::string& member,
+                          const std::string& text) {
+    return ReadPt2(
+               ZipOf({{.name = program, .contents = kProgram}, {.name = member, .contents = text}}))
+        .assumptions;
+  };
+  const std::string text = R"({"assumptions": ["a → 1", "b"], "later": 1})";
+  const std::vector<std::string> both = {"a → 1", "b"};
+  constexpr char kModel[] = "n/models/model.json";
+  CHECK(assumed(kModel, "n/extra/onnxfit/notes.json", text) == both);
+  CHECK(assumed("models/model.json", "extra/onnxfit/notes.json", text) == both);
+  CHECK(assumed("serialized_exported_program.json", "extra_files/onnxfit/notes.json", text) ==
+        both);
+  CHECK(assumed(kModel, "n/extra/notes.json", text).empty());
+  CHECK(assumed(kModel, "n/extra/onnxfit/notes.json", "{}").empty());
+  CHECK_THROWS_WITH_AS(assumed(kModel, "n/extra/onnxfit/notes.json", R"({"assumptions": 3})"),
+                       "net.pt2: n/extra/onnxfit/notes.json: assumptions: a list was expected, "
+                       "found 3 (try: copy or export it again, it is damaged)",
+                       Error);
+}
+
+TEST_CASE("the batch is where the export says") {
+  const auto place = [](const std::string& text) {
+    return ReadPt2(ZipOf({{.name = "models/model.json", .contents = kProgram},
+                          {.name = "extra/onnxfit/notes.json", .contents = text}}))
+        .batch_place;
+  };
+  CHECK(place(R"({"batch": ["x", 1]})") == "1 x");
+  CHECK(place("{}").empty());
+  CHECK_THROWS_WITH_AS(place(R"({"batch": ["x"]})"),
+                       "net.pt2: extra/onnxfit/notes.json: batch: an input and a dimension was "
+                       "expected, found a list (try: copy or export it again, it is damaged)",
+                       Error);
+}
+
 TEST_CASE("tied weights are of one member") {
   const auto config = [](const std::string& other) {
     return R"({"config": {"w": {"path_name": "weight_0", "is_param": true, "use_pickle": false},

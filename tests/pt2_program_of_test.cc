@@ -179,6 +179,26 @@ TEST_CASE("inputs of one size at the export have one batch") {
   CHECK_THROWS_WITH_AS(Made(built(3), {.mode = Mode::kEval}), doctest::Contains("s9"), Error);
 }
 
+TEST_CASE("the batch is the dimension that the export says") {
+  ExportedBuilder builder;
+  builder.FixedInput("x", {50, 2, 8}).FixedInput("state", {1, 2, 8});
+  builder.MakeFixed("torch.ops.aten.exp.default", "y", {{"self", Ref("x")}}, {50, 2, 8});
+  ExportedProgram exported = builder.Return("y");
+  exported.batch_place = "1 x";
+  const auto shapes = [&](const DimBinding& binding) {
+    return BindShapes(InputGraph(exported), binding);
+  };
+  CHECK(shapes({.batch = {}}).batch == 2);
+  CHECK(shapes({.batch = {}}).batch_place == "dimension 1 of x");
+  exported.graph.tensors.at("x").sizes[1] = {.expression = "s0", .hint = 2};
+  exported.graph.tensors.at("y").sizes[1] = {.expression = "s0", .hint = 2};
+  exported.graph.tensors.at("state").sizes[1] = {.expression = "s9", .hint = 2};
+  CHECK(shapes({.batch = 5}).types[0].tensor.dims == Dims{50, 5, 8});
+  CHECK(shapes({.batch = 5}).types[1].tensor.dims == Dims{1, 5, 8});
+  exported.batch_place.clear();
+  CHECK_THROWS_WITH_AS(shapes({.batch = 5}), doctest::Contains("dimension 's0' is free"), Error);
+}
+
 TEST_CASE("a size that no input decides is refused") {
   ExportedBuilder builder;
   builder.Input("x", {8});

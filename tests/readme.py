@@ -19,8 +19,8 @@ A table is what a script of the repository prints:
     | … |
     <!-- end -->
 
-Python is typed at a prompt.  What needs PyTorch is run with --with-torch alone, by the Python that
-runs this file:
+Python is typed at a prompt.  What needs PyTorch is run by the Python that runs this file where
+there is --with-torch, else with tests/torch_stand_in.py in its place:
 
     <!-- run -->                    or    <!-- run with torch -->
     ```python
@@ -52,6 +52,10 @@ PYTHON = re.compile(r"<!-- run( with torch)? -->\n```python\n((?:>>> |\.\.\. ).*
 PROMPT = """
 import json, sys
 names = {}
+if sys.argv[2:]:
+    sys.path.insert(0, sys.argv[2])
+    import torch_stand_in
+    torch_stand_in.install()
 for typed in json.loads(sys.argv[1]):
     print(*typed, sep="\\n", flush=True)
     exec(compile("\\n".join(line[4:] for line in typed) + "\\n", "README", "single"), names)
@@ -89,13 +93,15 @@ def run_binary(binary, command):
     return output_of([binary, *shlex.split(command)[1:]])
 
 
-def run_python(binary, block):
-    words = [sys.executable, "-B", "-c", PROMPT, json.dumps(statements(block))]
+def run_python(binary, block, stands_in=False):
+    words = [sys.executable, "-B", "-c", PROMPT, json.dumps(statements(block)),
+             *([str(ROOT / "tests")] if stands_in else [])]
     return output_of(words, ONNXFIT_BINARY=binary, PYTHONPATH=str(ROOT / "python"))
 
 
-def renewed(text, run, run_table=run_script, type_in=None, with_torch=False):
-    """`text` with the output of every block that is run, and how many there are."""
+def renewed(text, run, run_table=run_script, type_in=None):
+    """`text` with the output of every block that is run, and how many there are.  `type_in` is
+    told whether a block is of torch."""
     def block(found):
         output = run(found[1]).rstrip("\n")
         return f"```text\n$ {found[1]}\n{output}\n```"
@@ -104,9 +110,8 @@ def renewed(text, run, run_table=run_script, type_in=None, with_torch=False):
         return f"python3 {found[1]} -->\n{run_table(found[1])}<!-- end -->"
 
     def prompt(found):
-        if found[1] and not with_torch:
-            return found[0]
-        return f"<!-- run{found[1] or ''} -->\n```python\n{type_in(found[2]).rstrip()}\n```"
+        shown = type_in(found[2], bool(found[1])).rstrip()
+        return f"<!-- run{found[1] or ''} -->\n```python\n{shown}\n```"
     text, blocks = BLOCK.subn(block, text)
     text, tables = TABLE.subn(table, text)
     text, prompts = PYTHON.subn(prompt, text)
@@ -128,11 +133,10 @@ def self_test():
         text.replace("old", "x.py"), 1)
     text = "<!-- run -->\n```python\n>>> x = (1,\n...      2)\nold\n>>> x\n```\n"
     shown = text.replace("old\n", "").replace(">>> x\n", ">>> x\n(1, 2)\n")
-    assert renewed(text, None, None, lambda block: run_python("", block)) == (shown, 1)
+    assert renewed(text, None, None, lambda block, _: run_python("", block)) == (shown, 1)
     torch = text.replace("run", "run with torch")
-    assert renewed(torch, None)[0] == torch
-    assert renewed(torch, None, None, lambda _: "new", True)[0] == (
-        "<!-- run with torch -->\n```python\nnew\n```\n")
+    assert renewed(torch, None, None, lambda _, of_torch: f"of torch: {of_torch}")[0] == (
+        "<!-- run with torch -->\n```python\nof torch: True\n```\n")
     assert "+(1, 2)" in difference("README.md", text, shown)
     print("readme self-test passed")
 
@@ -154,8 +158,8 @@ def main():
     for file in [file for at in folders for file in sorted(ROOT.glob(f"{at}README.md"))]:
         old = file.read_text(encoding="utf-8")
         new, count = renewed(old, lambda command: run_binary(binary, command),
-                             type_in=lambda block: run_python(binary, block),
-                             with_torch=args.with_torch)
+                             type_in=lambda block, of_torch: run_python(
+                                 binary, block, of_torch and not args.with_torch))
         blocks += count
         if new == old:
             continue

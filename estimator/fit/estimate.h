@@ -149,6 +149,7 @@ struct EstimateRequest {
   size_t curve_points = 0;                               // of a step's curve, at most; 0: none
   bool modules = false;                                  // what each module takes
   bool zero_grad_is_given = false;                       // or it is the version's own default
+  std::vector<std::string> assumptions = {};             // of who asks (--note)
   std::vector<std::string> notes = {};                   // of the flags, for -v
   Warnings warnings = {};                                // of the flags
 };

@@ -386,9 +386,9 @@ std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& 
 }  // namespace
 
 std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
-  std::vector<std::string> assumptions =
-      RunAssumptions(CudnnAssumption(prediction, request),
-                     InPlaceText(prediction.program, request.settings), request);
+  std::vector<std::string> assumptions = request.assumptions;
+  Append(assumptions, RunAssumptions(CudnnAssumption(prediction, request),
+                                     InPlaceText(prediction.program, request.settings), request));
   const std::string benchmark = BenchmarkAssumption(prediction, request.settings);
   if (!benchmark.empty()) assumptions.push_back(benchmark);
   Append(assumptions, FileAssumptions(*prediction.run, prediction.program, request.settings));
@@ -408,7 +408,7 @@ std::vector<std::string> Notes(const Prediction& prediction, const EstimateReque
 FileRemarks RemarksOnFile(const Study& study, const EstimateRequest& request) {
   const std::shared_ptr<const PreparedRun> prepared = study.Prepared(request);
   const PreparedRun& run = *prepared;
-  FileRemarks remarks;
+  FileRemarks remarks = {.assumptions = request.assumptions, .warnings = {}};
   const std::string framework = FrameworkText(request.settings);
   if (!framework.empty()) remarks.assumptions.push_back(framework);
   const std::string_view in_place = InPlaceText(run.program, request.settings);

@@ -67,22 +67,30 @@ void FindFreeBatch(DeclaredInputs& declared) {
   PutFirst(declared, free);
 }
 
-// The first input's first dimension, unless a recurrent layer reads another one as the batch:
-// the free one of that place comes first.
-void FindBatch(const Graph& graph, DeclaredInputs& declared) {
-  const std::optional<InputAxis> found = FindRecurrentBatch(graph);
-  if (!found.has_value()) return FindFreeBatch(declared);
-  const std::string_view name = graph.values[Index(found->input)].name;
+// The free dimension of that place comes first.
+void PutBatchAt(std::string_view name, int axis, std::string_view why, DeclaredInputs& declared) {
   const auto input = std::ranges::find(declared.inputs, name, &DeclaredInput::name);
-  if (input == declared.inputs.end() || !input->HasShape() ||
-      input->Shape().dim_size() <= found->axis) {
+  if (input == declared.inputs.end() || !input->HasShape() || 
+      input->Shape().dim_size() <= axis) {
     return;
   }
-  declared.batch_axis = found->axis;
+  declared.batch_axis = axis;
   declared.batch_input = input->name;
-  const std::string batch = DimName(input->Shape().dim(found->axis), input->name, found->axis);
+  const std::string batch = DimName(input->Shape().dim(axis), input->name, axis);
   PutFirst(declared, std::ranges::find(declared.free, batch, &FreeDim::name));
-  SayPlace(declared, input->name, found->axis, fmt::format(", as its {} reads it", found->layer));
+  SayPlace(declared, input->name, axis, why);
+}
+
+// The first input's first dimension, unless the file says another, or a recurrent layer reads
+// another one as the batch.
+void FindBatch(const Graph& graph, DeclaredInputs& declared) {
+  if (const auto told = ParseBatchPlace(FindMetadata(graph.metadata, kBatchPlace))) {
+    return PutBatchAt(told->input, told->axis, "", declared);
+  }
+  const std::optional<InputAxis> found = FindRecurrentBatch(graph);
+  if (!found.has_value()) return FindFreeBatch(declared);
+  PutBatchAt(graph.values[Index(found->input)].name, found->axis,
+             fmt::format(", as its {} reads it", found->layer), declared);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "estimator/onnx/onnx_model.h"
@@ -45,6 +47,15 @@ bool IsMadeUp(std::string_view dimension) {
   const std::string_view rest = dimension.substr(0, dimension.find_last_not_of(kDigits) + 1);
   if (rest.size() == dimension.size()) return dimension.empty();
   return rest == "s" || rest == "unk__" || rest.ends_with("_dynamic_axes_");
+}
+
+std::optional<BatchPlace> ParseBatchPlace(std::string_view text) {
+  const size_t blank = text.find(' ');
+  if (blank == text.npos) return std::nullopt;
+  BatchPlace place = {.axis = 0, .input = text.substr(blank + 1)};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + blank, place.axis);
+  const bool is_whole = error == std::errc() && end == text.data() + blank && place.axis >= 0;
+  return is_whole ? std::optional(place) : std::nullopt;
 }
 
 }  // namespace onnxfit

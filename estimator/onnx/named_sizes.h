@@ -2,6 +2,7 @@
 // which nobody chose.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "estimator/onnx/graph.h"
@@ -19,5 +20,16 @@ bool IsMadeUp(std::string_view dimension);
 
 // Under this key of a Graph's metadata are the names of such sizes of a .pt2.
 inline constexpr std::string_view kSizeOfData = "onnxfit.size_of_data";
+
+// Under this one, which dimension of which input its export says is the batch: "1 input".
+inline constexpr std::string_view kBatchPlace = "onnxfit.batch_place";
+
+struct BatchPlace {
+  int axis = 0;  // >= 0
+  std::string_view input;
+};
+
+// Of such a text; nullopt of any other, such as "".
+std::optional<BatchPlace> ParseBatchPlace(std::string_view text);
 
 }  // namespace onnxfit

@@ -72,6 +72,7 @@ constexpr std::string_view kVersionKey = "onnxfit.metadata";
 constexpr std::string_view kGraphKey = "onnxfit.graph";
 constexpr std::string_view kProgramKey = "onnxfit.program";
 constexpr std::string_view kTiesKey = "onnxfit.ties";
+constexpr std::string_view kNotesKey = "onnxfit.notes";
 constexpr std::string_view kVersion = "1";
 
 void CheckKeys(const onnxfit::Graph& file) {
@@ -107,7 +108,9 @@ onnxfit::Graph ReadEmbedded(const onnxfit::Graph& file) {
       {.program = UnpackText(FindMetadata(file.metadata, kProgramKey), std::string(kProgramKey)),
        .program_name = std::string(kProgramKey),
        .ties = std::string(FindMetadata(file.metadata, kTiesKey)),
-       .ties_name = std::string(kTiesKey)});
+       .ties_name = std::string(kTiesKey),
+       .notes = std::string(FindMetadata(file.metadata, kNotesKey)),
+       .notes_name = std::string(kNotesKey)});
   CheckNames(program);
   CheckOrder(program);
   program.path = file.path;

@@ -6,6 +6,7 @@
 //   onnxfit.program    the JSON that torch.export.save writes, free dimensions named as in the
 //                      file: deflated by zlib, in base64
 //   onnxfit.ties       JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; may be absent
+//   onnxfit.notes      JSON, as of a .pt2's onnxfit/notes.json (schema.h); may be absent
 //
 // python/onnxfit/onnx_metadata.py writes them.
 #pragma once

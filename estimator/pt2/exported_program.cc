@@ -1,5 +1,7 @@
 #include "estimator/pt2/exported_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <future>
 #include <unordered_map>
@@ -57,6 +59,21 @@ void ReadStorages(const ZipArchive& archive, const ArchiveLayout& layout, OwnedT
   document.ReadBy([&](const Json& json) { NameStorages(json, program.inputs, has_bytes); });
 }
 
+void ReadNotes(std::string text, std::string name, ExportedProgram& program) {
+  const JsonDocument document(text, std::move(name));
+  document.ReadBy([&](const Json& json) {
+    if (const Json* const listed = OptionalMemberOf(json, "assumptions")) {
+      for (const Json& item : ItemsOf(*listed)) program.assumptions.emplace_back(Text(item));
+    }
+    const Json* const batch = OptionalMemberOf(json, "batch");
+    if (batch == nullptr) return 0;
+    const auto place = ItemsOf(*batch);
+    if (place.Size() != 2) throw UnexpectedJson(*batch, "an input and a dimension");
+    program.batch_place = fmt::format("{} {}", Whole(place[1]), Text(place[0]));
+    return 0;
+  });
+}
+
 ExportedProgram ReadArchive(std::string_view bytes) {
   CheckBeginning(bytes);
   const ZipArchive archive(bytes);
@@ -65,6 +82,9 @@ ExportedProgram ReadArchive(std::string_view bytes) {
   texts->program = archive.Read(*layout.program);
   ExportedProgram program = ReadTexts(texts, std::string(layout.program->name));
   ReadStorages(archive, layout, *texts, program);
+  if (layout.notes != nullptr) {
+    ReadNotes(archive.Read(*layout.notes), std::string(layout.notes->name), program);
+  }
   return program;
 }
 
@@ -115,6 +135,9 @@ ExportedProgram ReadExportedProgram(ProgramTexts texts) {
   ExportedProgram program = ReadTexts(owned, texts.program_name);
   if (owned->tensors.empty()) owned->tensors = "{}";
   ReadTies(texts.ties_name, *owned, program);
+  if (!texts.notes.empty()) {
+    ReadNotes(std::move(texts.notes), std::move(texts.notes_name), program);
+  }
   return program;
 }
 

@@ -144,7 +144,10 @@ struct ExportedProgram {
   std::map<std::string_view, Range> ranges = {};      // of symbols
   std::vector<std::string_view> argument_names = {};  // of forward
   std::vector<std::string> notes = {};
-  std::shared_ptr<const void> owner = {};  // of the text that all views are of
+  // Of who exported it (kNotesMember in schema.h).
+  std::vector<std::string> assumptions = {};
+  std::string batch_place = {};  // "1 input" (onnx/named_sizes.h); "" where nobody says
+  std::shared_ptr<const void> owner = {};     // of the text that all views are of
 };
 
 // Reads `path` ("-" is standard input).  Weights stay where they are: O(bytes of the program).
@@ -160,6 +163,8 @@ struct ProgramTexts {
   std::string program_name;  // in messages
   std::string ties = {};  // JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; "": none
   std::string ties_name = {};
+  std::string notes = {};  // JSON, as of onnxfit/notes.json; "": none
+  std::string notes_name = {};
 };
 
 // The same for it.  The errors know no file.

@@ -151,6 +151,8 @@ std::string ToString(const ExportedProgram& program) {
   }
   text += GraphText(program.graph, "");
   for (const std::string& note : program.notes) text += fmt::format("note: {}\n", note);
+  for (const std::string& assumed : program.assumptions)
+    text += fmt::format("assumed: {}\n", assumed);
   return text;
 }
 

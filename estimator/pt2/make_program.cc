@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -187,9 +188,36 @@ void TellTypes(const ExportedProgram& exported, const TrainingSettings& settings
   if (told.has_value()) program.assumptions.push_back(*told);
 }
 
+// Nullptr where no free dimension is said to be the batch.
+const Size* ToldBatch(const ExportedProgram& exported) {
+  const std::optional<BatchPlace> place = ParseBatchPlace(exported.batch_place);
+  if (!place.has_value()) return nullptr;
+  const auto axis = static_cast<size_t>(place->axis);
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    if (name != place->input || axis >= tensor->sizes.size()) continue;
+    return IsSymbol(tensor->sizes[axis].expression) ? &tensor->sizes[axis] : nullptr;
+  }
+  return nullptr;
+}
+
+// All free dimensions that were as large at the export.
+void ShareToldBatch(const ExportedProgram& exported, const Size& batch,
+                    std::vector<DeclaredTensor>& inputs) {
+  size_t i = 0;
+  for (const auto& [name, tensor] : InputsOf(exported)) {
+    DeclaredTensor& input = inputs[i++];
+    for (size_t axis = 0; axis < tensor->sizes.size(); ++axis) {
+      const Size& size = tensor->sizes[axis];
+      if (!IsSymbol(size.expression) || !size.hint.has_value() || size.hint != batch.hint) continue;
+      input.dims[axis].name = batch.expression;
+    }
+  }
+}
+
 // Inputs whose first dimensions are free, each under a symbol of its own, and were of one size at
 // the export, have one batch: torch.export leaves open what no call compares.
 void ShareBatch(const ExportedProgram& exported, std::vector<DeclaredTensor>& inputs) {
+  if (const Size* const told = ToldBatch(exported)) return ShareToldBatch(exported, *told, inputs);
   const Size* batch = nullptr;
   size_t i = 0;
   for (const auto& [name, tensor] : InputsOf(exported)) {
@@ -266,6 +294,9 @@ onnxfit::Graph InputGraph(ExportedProgram exported) {
     graph.metadata.emplace_back(kSizeOfData, symbol);
   }
   graph.exported = std::make_shared<const ExportedProgram>(std::move(exported));
+  if (!graph.exported->batch_place.empty()) {
+    graph.metadata.emplace_back(kBatchPlace, graph.exported->batch_place);
+  }
   return graph;
 }
 
@@ -289,6 +320,8 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {
     made.program.name_of[Index(file.inputs[i])] = inputs[i];
   }
+  made.program.assumptions.insert(made.program.assumptions.begin(), exported.assumptions.begin(),
+                                  exported.assumptions.end());
   TellTypes(exported, settings, made.program);
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);

@@ -227,7 +227,8 @@ ArchiveLayout LayoutOf(const ZipArchive& archive, const Models& models, const st
   return {
       .program = &program,
       .weights_config = archive.Find(fmt::format("{}{}_weights_config{}", weights, name, kJson)),
-      .weights_folder = weights};
+      .weights_folder = weights,
+      .notes = archive.Find(fmt::format("{}extra/{}", folder, kNotesMember))};
 }
 
 }  // namespace
@@ -241,7 +242,9 @@ ArchiveLayout FindProgram(const ZipArchive& archive) {
     const Models models = ModelsIn(archive, folder);
     if (!models.empty()) return LayoutOf(archive, models, folder);
     const auto* const old = archive.Find(folder + "serialized_exported_program.json");
-    if (old != nullptr) return {.program = old, .weights_config = nullptr, .weights_folder = {}};
+    if (old == nullptr) continue;
+    return {.program = old,
+            .notes = archive.Find(fmt::format("{}extra_files/{}", folder, kNotesMember))};
   }
   RefuseOtherArchive(archive);
 }

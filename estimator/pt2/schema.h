@@ -56,12 +56,20 @@ DType ScalarTypeOf(std::string_view name);
 //     data/weights/model_weights_config.json     serialized_state_dict.pt
 //     data/weights/weight_0 …                    version
 //     archive_format, archive_version
-// 2.8 has data/weights/model.pt, of torch.save, in place of the table and what it names.
+// 2.8 has data/weights/model.pt, of torch.save, in place of the table and what it names.  Files
+// that users add (extra_files=) are in extra/, before 2.8 in extra_files/.
 struct ArchiveLayout {
   const ZipArchive::Member* program = nullptr;
   const ZipArchive::Member* weights_config = nullptr;  // null where the layout has none
-  std::string weights_folder;                          // with what is in front of it
+  std::string weights_folder = {};                     // with what is in front of it
+  const ZipArchive::Member* notes = nullptr;           // kNotesMember; null where there are none
 };
+
+// What who exported the program had to assume, and says to whoever asks, and which dimension of
+// which input is the batch, where it is not the first, as JSON:
+//   {"assumptions": ["net.py:24: if x.sum() > 0: → False (a guess)"], "batch": ["input", 1]}
+// python/onnxfit/programs.py writes it; other members of the object are for later versions.
+inline constexpr std::string_view kNotesMember = "onnxfit/notes.json";
 
 // Views of `archive`.  Throws Error where there is no program, or more than one: it says what else
 // the archive is, such as TorchScript.

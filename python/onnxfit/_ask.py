@@ -11,8 +11,9 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional,
 
 from onnxfit import _command, _config, flags, losses, optimizers
 from onnxfit._from_json import from_json
-from onnxfit.errors import OnnxfitError
-from onnxfit.programs import ModelFile, ModelLike, model_file
+from onnxfit.errors import OnnxfitError, noted
+from onnxfit.inputs import BatchDim
+from onnxfit.programs import ModelFile, ModelLike, kind_of, model_file
 from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, Refusal, Sweep
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ def _is_named(value: object) -> bool:
 
 def _optimizer_keywords(optimizer: object, model: object, loop: object) -> Dict[str, object]:
     if _is_named(optimizer):
-        return {"optimizer": optimizer}
+        return {"optimizer": optimizers.named(optimizer)}
     module = model if callable(getattr(model, "named_parameters", None)) else None
+    optimizer = optimizers.made(optimizer, module)  # type: ignore[arg-type]
     found = optimizers.flags_of(optimizer, module)  # type: ignore[arg-type]
     groups = found.groups
     is_loops = loop not in (None, "plain") and found.optimizer != "musgd"
@@ -43,26 +45,60 @@ def _optimizer_keywords(optimizer: object, model: object, loop: object) -> Dict[
             "optimizer_args": found.args, "param_groups": groups, "galore": found.galore}
 
 
-@contextmanager
-def _prepared(model: ModelLike, inputs: object, dynamic_shapes: Any, keywords: Mapping[str, Any],
-              takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
-    """The file of `model`, and all keywords: what they leave open, the model says."""
+# Keywords that are no flags: how the module is exported.
+_OF_EXPORT = ("dynamic_shapes", "batch_dim", "labels")
+# Given by name, they go before what an object says.
+_OF_OBJECTS = ("optimizer_impl", "optimizer_args", "param_groups", "galore", "label_smoothing")
+
+
+def _told(model: ModelLike, keywords: Mapping[str, Any], loss: losses.Loss) -> Dict[str, Any]:
+    """The flags that are given, objects as what they say."""
     optimizer = _optimizer_keywords(keywords["optimizer"], model, keywords.get("loop"))
-    told = {**keywords, **optimizer, "loss": losses.flag_of(keywords["loss"])}
-    if losses.smooths(keywords["loss"]):
-        told["label_smoothing"] = True
-    # Go before those of an object.
-    for name in ("optimizer_impl", "optimizer_args", "param_groups", "galore", "label_smoothing"):
+    told = {**keywords, **optimizer, "loss": loss.flag, "label_smoothing": loss.smooths,
+            "batch": flags.batch_of(keywords.get("batch")),
+            "precision": flags.precision_of(keywords["precision"])}
+    for name in _OF_OBJECTS:
         if keywords.get(name) is not None:
             told[name] = keywords[name]
-    given = {name: value for name, value in told.items() if value is not None}
-    batch = given.get("batch")
-    with model_file(model, inputs, mode=given.get("mode"), dynamic_shapes=dynamic_shapes,
-                    batch=batch if isinstance(batch, int) else None) as file:
-        words: Dict[str, Any] = {**file.flags, **given}
-        if takes_batch and file.batch is not None:
-            words.setdefault("batch", file.batch)
-        yield file, words
+    return {name: value for name, value in told.items()
+            if value is not None and name not in _OF_EXPORT}
+
+
+@contextmanager
+def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
+              takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
+    """The file of `model`, and all keywords: what they leave open, the model says; what is assumed
+    on the way there is a note."""
+    flags.check(set(keywords) - {*_OF_EXPORT})
+    is_module = kind_of(model) == "module"
+    if is_module and keywords.get("dims") and keywords["dynamic_shapes"] is None:
+        raise OnnxfitError(
+            "dims: expected none, since a module has the sizes of its inputs, but for the batch, "
+            f"found {keywords['dims']!r}", "inputs of other sizes, or dynamic_shapes=")
+    labels = keywords["labels"]
+    is_name = labels is None or isinstance(labels, str)
+    with noted() as notes:
+        loss = losses.of(keywords["loss"], None if is_name else labels,
+                         is_module)
+        given = _told(model, keywords, loss)
+        if is_name and labels is not None:
+            given["labels"] = labels
+        batch = given.get("batch")
+        with model_file(model, inputs, mode=given.get("mode"), batch_dim=keywords["batch_dim"],
+                        dynamic_shapes=keywords["dynamic_shapes"], loss=loss.recorded,
+                        batch=batch if isinstance(batch, int) else None,
+                        takes_own_loss=not ({"loss", "loss_output", "labels"} & set(given)),
+                        is_autocast=str(given.get("precision")).startswith("amp")) as file:
+            words: Dict[str, Any] = {**file.flags, **given}
+            if file.sizes:
+                dims = {file.names.get(name, name): size
+                        for name, size in given.get("dims", {}).items()}
+                words["dims"] = {**file.sizes, **dims}
+            if takes_batch and file.batch is not None:
+                words.setdefault("batch", file.batch)
+            if notes:
+                words["note"] = [*flags.items(words.get("note", ())), *notes]
+            yield file, words
 
 
 def _ours(file: ModelFile) -> List[str]:
@@ -70,10 +106,9 @@ def _ours(file: ModelFile) -> List[str]:
     return [file.folder] if file.folder else []
 
 
-def _ask(command: str, model: ModelLike, inputs: object, dynamic_shapes: Any,
+def _ask(command: str, model: ModelLike, inputs: object,
          keywords: Mapping[str, Any]) -> _command.Answer:
-    takes_batch = command == "estimate"
-    with _prepared(model, inputs, dynamic_shapes, keywords, takes_batch) as (file, words):
+    with _prepared(model, inputs, keywords, command == "estimate") as (file, words):
         return _command.ask([command, file.path, *flags.arguments(words)], hide=_ours(file))
 
 
@@ -84,21 +119,26 @@ def _estimate_of(answer: _command.Answer) -> Estimate:
 
 def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = None,
              precision: Optional[str] = None, optimizer: Optimizer = None, loss: Loss = None,
-             gpu: Choice = None, dynamic_shapes: Any = None,
-             **more: Unpack[flags.EstimateFlags]) -> Estimate:
+             labels: Any = None, gpu: Choice = None, batch_dim: BatchDim = 0,
+             dynamic_shapes: Any = None, **more: Unpack[flags.EstimateFlags]) -> Estimate:
     """How much GPU memory a training step of `model` takes (of inference, in eval mode).
 
     `model` is the path of an ONNX or .pt2 file, a torch.export.ExportedProgram, or a
     torch.nn.Module on any device (meta, too) with `inputs`, an example of what forward() takes:
     a tensor, a tuple of arguments or a dictionary of named ones.  `batch` is the inputs' where
-    nobody says; mode and 16-bit types are the module's.  `dynamic_shapes` goes to torch.export.
-    Where that refuses a module, a run of it is recorded, and an OnnxfitWarning says what was fixed.
+    nobody says, their dimension `batch_dim`, of all or by name ({"x": 1}); mode and 16-bit types
+    are the module's.  `dynamic_shapes` goes to torch.export.  Where that refuses a module, a run of
+    it is recorded, and an OnnxfitWarning says what was fixed.
 
-    `optimizer` and `loss` are names or the real objects.  `onnxfit.flags` has all keywords,
-    which are the flags of the command.  Raises OnnxfitError where there is no answer."""
-    answer = _ask("estimate", model, inputs, dynamic_shapes,
+    `optimizer` and `loss` are names or the real objects.  Any function of the model's output and
+    of labels is a loss, and is recorded with the module; `labels` is an example of them (several
+    in a tuple), where the loss is not one of torch.nn, or the name of an input.  `onnxfit.flags`
+    has all keywords, which are the flags of the command.  What had to be assumed is among the
+    answer's assumptions.  Raises OnnxfitError where there is no answer."""
+    answer = _ask("estimate", model, inputs,
                   {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
-                   "loss": loss, "gpu": gpu})
+                   "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                   "dynamic_shapes": dynamic_shapes})
     if isinstance(answer.data, list):
         raise OnnxfitError("estimate: expected one run, found a table of several",
                            "onnxfit.sweep with the same arguments")
@@ -108,15 +148,17 @@ def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = 
 def report(model: ModelLike, inputs: object = None, *,
            output: Union[None, str, "os.PathLike[str]"] = None, force: bool = False,
            batch: Optional[int] = None, precision: Optional[str] = None,
-           optimizer: Optimizer = None, loss: Loss = None, gpu: Choice = None,
-           dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> str:
+           optimizer: Optimizer = None, loss: Loss = None, labels: Any = None,
+           gpu: Choice = None, batch_dim: BatchDim = 0, dynamic_shapes: Any = None,
+           **more: Unpack[flags.RunFlags]) -> str:
     """The same as a page for a browser: one HTML file with pictures that needs no network.
     Returned as text and, with `output`, written there, which may not exist without `force`."""
     if output is not None and not force and os.path.lexists(output):
         raise OnnxfitError(f"{os.fspath(output)}: it exists already", "force=True")
-    with _prepared(model, inputs, dynamic_shapes,
+    with _prepared(model, inputs,
                    {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
-                    "loss": loss, "gpu": gpu}) as (file, words):
+                    "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                    "dynamic_shapes": dynamic_shapes}) as (file, words):
         page = _command.page(["report", file.path, *flags.arguments(words)], hide=_ours(file))
     if output is not None:
         Path(output).write_text(page, encoding="utf-8")
@@ -124,13 +166,15 @@ def report(model: ModelLike, inputs: object = None, *,
 
 
 def sweep(model: ModelLike, inputs: object = None, *, batch: Batch = None, precision: Choice = None,
-          optimizer: Union[Optimizer, Sequence[str]] = None, loss: Loss = None, gpu: Choice = None,
+          optimizer: Union[Optimizer, Sequence[str]] = None, loss: Loss = None,
+          labels: Any = None, gpu: Choice = None, batch_dim: BatchDim = 0,
           dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> Sweep:
     """A table of estimates: batch, precision, optimizer and sizes of `dims` may be lists, or
-    ranges as the command takes them ("8:64:8")."""
-    answer = _ask("estimate", model, inputs, dynamic_shapes,
+    ranges, Python's (range(8, 65, 8)) or as the command takes them ("8:64:8")."""
+    answer = _ask("estimate", model, inputs,
                   {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
-                   "loss": loss, "gpu": gpu})
+                   "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                   "dynamic_shapes": dynamic_shapes})
     data = answer.data if isinstance(answer.data, list) else [answer.data]
     rows = tuple(from_json(Refusal, row) if "error" in row else from_json(Estimate, row, raw=row)
                  for row in data)
@@ -139,13 +183,14 @@ def sweep(model: ModelLike, inputs: object = None, *, batch: Batch = None, preci
 
 def max_batch(model: ModelLike, inputs: object = None, *, precision: Choice = None,
               optimizer: Union[Optimizer, Sequence[str]] = None, loss: Loss = None,
-              gpu: Choice = None, dynamic_shapes: Any = None,
-              **more: Unpack[flags.MaxBatchFlags]) -> MaxBatch:
+              labels: Any = None, gpu: Choice = None, batch_dim: BatchDim = 0,
+              dynamic_shapes: Any = None, **more: Unpack[flags.MaxBatchFlags]) -> MaxBatch:
     """The largest batch that a card trains, for each of `gpu` and `memory`, and what would raise
     it.  Everything else is as in estimate()."""
-    answer = _ask("max-batch", model, inputs, dynamic_shapes,
+    answer = _ask("max-batch", model, inputs,
                   {**more, "precision": precision, "optimizer": optimizer, "loss": loss,
-                   "gpu": gpu})
+                   "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                   "dynamic_shapes": dynamic_shapes})
     return from_json(MaxBatch, answer.data, text=answer.text, raw=answer.data,
                      holds=answer.code == 0)
 
@@ -164,7 +209,8 @@ def check(model: ModelLike = "onnxfit.toml", inputs: object = None, *,
           budget: flags.Sizes = (), against: Optional[str] = None,
           max_increase: Optional[flags.Size] = None, update: bool = False, only: flags.Names = (),
           batch: Optional[int] = None, precision: Optional[str] = None,
-          optimizer: Optimizer = None, loss: Loss = None, dynamic_shapes: Any = None,
+          optimizer: Optimizer = None, loss: Loss = None, labels: Any = None,
+          batch_dim: BatchDim = 0, dynamic_shapes: Any = None,
           **more: Unpack[flags.RunFlags]) -> Check:
     """Holds the models of a config (a path that ends in .toml) to their budgets and to its lock,
     which `update` writes; `only` picks some of them.
@@ -178,8 +224,9 @@ def check(model: ModelLike = "onnxfit.toml", inputs: object = None, *,
     if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".toml"):
         return _checked(os.fspath(model), told)
     keywords = {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
-                "loss": loss}
-    with _prepared(model, inputs, dynamic_shapes, keywords) as (file, words):
+                "loss": loss, "labels": labels, "batch_dim": batch_dim,
+                "dynamic_shapes": dynamic_shapes}
+    with _prepared(model, inputs, keywords) as (file, words):
         with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
             config = Path(folder, "onnxfit.toml")
             config.write_text(_config.check({"model": os.path.abspath(file.path), **words,

@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from onnxfit import onnx_files, programs, targets
-from onnxfit.errors import OnnxfitError, OnnxfitWarning
+from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,9 @@ def _parser() -> argparse.ArgumentParser:
                         help="of parameters and inputs, such as bfloat16 [float32]")
     parser.add_argument("--input", action="append", default=[], metavar="NAME[:DTYPE]=DIM,…",
                         help="in the order of forward(); letters are free dimensions, the first "
-                             "of them the batch [what the library says; x=batch,3,224,224]")
+                             "of them the batch [what the library says; of your own it has to be "
+                             "said]")
+    parser.add_argument("--force", action="store_true", help="write even if FILE exists")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--train", dest="mode", action="store_const", const="train",
                       default="train", help="as it trains [this]")
@@ -110,15 +112,16 @@ def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> 
     """Writes `target` to `path`.  Returns _symbols()."""
     module = target.module.to(dtype)
     example = _Example(target, dtype)
-    program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
+    with noted() as notes:
+        program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
     symbols = _symbols(program, target.inputs)
     if path.endswith(".onnx"):
         names: Dict[str, str] = {}
         for name, symbol in symbols.items():
             names.setdefault(symbol, name)
-        onnx_files.save(program, path, names)
+        onnx_files.save(program, path, names, notes)
     else:
-        programs.save(program, path)
+        programs.save(program, path, programs.notes_json(notes))
     return symbols
 
 
@@ -126,11 +129,27 @@ def _exported(options: argparse.Namespace, target: targets.Target, path: str) ->
     """export(); what it warns of is written as the command writes it."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", OnnxfitWarning)
-        symbols = export(target, path, options.mode, _type_of(options.dtype))
+        try:
+            symbols = export(target, path, options.mode, _type_of(options.dtype))
+        except OnnxfitError as error:
+            raise error if options.input else _with_inputs(error, target) from error
     for warning in said:
         if issubclass(warning.category, OnnxfitWarning):
             print(f"warning: {warning.message}", file=sys.stderr)
     return symbols
+
+
+def _refuse_existing(path: str, force: bool) -> None:
+    if not force and os.path.lexists(path):
+        raise OnnxfitError(f"{path}: it exists already", "--force")
+
+
+def _with_inputs(error: OnnxfitError, target: targets.Target) -> OnnxfitError:
+    """The same, of inputs that a library is known by and that this model may not take."""
+    taken = "; ".join(f"{spec.name}:{spec.dtype}={','.join(map(str, spec.dims))}"
+                      for spec in target.inputs)
+    names = " ".join(f"--input {spec.name}=…" for spec in target.inputs)
+    return OnnxfitError(f"{error.text}; the inputs were {taken}", f"{names}, as its forward takes")
 
 
 def main(words: List[str]) -> None:
@@ -140,7 +159,9 @@ def main(words: List[str]) -> None:
         raise OnnxfitError(f"{options.file}: expected a file named *.pt2 or *.onnx")
     targets.library("torch")
     _type_of(options.dtype)
+    if options.file:
+        _refuse_existing(options.file, options.force)
     target = targets.find(options.target, [targets.parse_input(text) for text in options.input])
     path = options.file or f"{target.name}.pt2"
-    symbols = _exported(options, target, path)
-    print(_said(symbols, path))
+    _refuse_existing(path, options.force)
+    print(_said(_exported(options, target, path), path))

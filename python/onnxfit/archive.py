@@ -343,8 +343,8 @@ def _storages(program: ExportedProgram) -> Dict[str, str]:
             for name, tensor in program.state_dict.items()}
 
 
-def save(program: ExportedProgram, path: str) -> None:
-    """Writes the .pt2.  Members stand for weights where their names alone do not say what is tied:
+def save(program: ExportedProgram, path: str, more: Mapping[str, str]) -> None:
+    """Writes the .pt2, with `more` members, texts by name.  Members stand for weights where their names alone do not say what is tied:
     of several names, and of those that no call reads."""
     written = json.dumps(to_json(program), check_circular=False)
     storages = _storages(program)
@@ -360,5 +360,7 @@ def save(program: ExportedProgram, path: str) -> None:
         file.writestr("models/model.json", written)
         file.writestr("data/weights/model_weights_config.json", json.dumps(
             {"config": {name: {"path_name": storage} for name, storage in storages.items()}}))
+        for name, text in more.items():
+            file.writestr(name, text)
         for storage in sorted(told):
             file.writestr(f"data/weights/{storage}", "0")

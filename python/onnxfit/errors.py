@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import re
 import sys
 import warnings
+from typing import Iterator, List, Optional
 
 _HINT = re.compile(r" \(try: (?P<hint>.*)\)$", re.DOTALL)
 
@@ -35,10 +37,33 @@ class OnnxfitWarning(UserWarning):
 
 
 _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, contextlib.__file__)
+# What is said while a question is answered, or a file is written; None outside of both.
+_NOTES: contextvars.ContextVar[Optional[List[str]]] = contextvars.ContextVar("notes", default=None)
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[List[str]]:
+    """Within, each sentence of note() and warn() is added to the list, once: the answer, or the
+    file, has them among its assumptions."""
+    sentences: List[str] = []
+    outer = _NOTES.set(sentences)
+    try:
+        yield sentences
+    finally:
+        _NOTES.reset(outer)
+
+
+def note(text: str) -> None:
+    """Each line of `text` is something that the answer assumes, and has to say."""
+    sentences = _NOTES.get()
+    for line in map(str.strip, text.splitlines()):
+        if sentences is not None and line and line not in sentences:
+            sentences.append(line)
 
 
 def warn(text: str) -> None:
-    """An OnnxfitWarning at the line that asked this package."""
+    """note(), and an OnnxfitWarning at the line that asked this package."""
+    note(text)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back

@@ -5,7 +5,9 @@ the command's default."""
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
+import difflib
+import operator
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TypedDict, Union
 
 from onnxfit.errors import OnnxfitError
 
@@ -57,7 +59,6 @@ class RunFlags(TypedDict, total=False):
     channels_last: bool
     cudnn_benchmark: bool  # torch.backends.cudnn.benchmark
     mixup: bool  # of timm's loop
-    labels: Optional[str]
     batch_norm: Optional[str]  # auto, restore or keep
     dropout: Union[None, str, float, Mapping[str, float]]  # p everywhere, or by names of modules
     assume: Mapping[str, bool]  # conv-bias, in-place-dropout, tied-head
@@ -77,6 +78,7 @@ class RunFlags(TypedDict, total=False):
     checkpoint_reentrant: bool
     compile: Optional[str]  # none, inductor or as-eager
     cuda_graphs: bool
+    note: Names  # sentences that the answer lists among its assumptions
     lora: Union[None, int, str]  # a rank, or "8:q_proj,v_proj"
     lora_dropout: Optional[float]
     dora: bool
@@ -142,17 +144,23 @@ def _switch(flag: str, value: object) -> List[str]:
     return [flag] if value else []
 
 
-def _items(value: object) -> List[object]:
+def items(value: object) -> List[object]:
+    """One value, or those of a list."""
     return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
 
 
 def _several(flag: str, value: object) -> List[str]:
-    return [word for item in _items(value) for word in _one(flag, item)]
+    return [word for item in items(value) for word in _one(flag, item)]
+
+
+def _sentences(flag: str, value: object) -> List[str]:
+    """Each in one word: it may begin with "-"."""
+    return [f"{flag}={item}" for item in items(value)]
 
 
 def _list(flag: str, value: object) -> List[str]:
     """One flag with all values: an axis of a table."""
-    return [flag, ",".join(str(item) for item in _items(value))]
+    return [flag, ",".join(str(item) for item in items(value))]
 
 
 def _pairs(flag: str, value: object, separator: str, expected: str) -> List[str]:
@@ -160,7 +168,7 @@ def _pairs(flag: str, value: object, separator: str, expected: str) -> List[str]
         raise _refuse(flag, expected, value)
     words = []
     for name, item in value.items():
-        words += [flag, f"{name}={separator.join(str(part) for part in _items(item))}"]
+        words += [flag, f"{name}={separator.join(str(part) for part in items(item))}"]
     return words
 
 
@@ -194,22 +202,73 @@ _WRITERS: Dict[str, Write] = {
                      "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
                      "overlap_comm", "same_batch", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
                      "update", "zero_offload"), _switch),
+    "note": _sentences,
     "dims": _dims,
     "shapes": _shapes,
     "dropout": _dropout,
     "assume": _assume,
 }
-KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "gpu", "params", "update",
+KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu", "params", "update",
                       "against", "only", *EstimateFlags.__annotations__,
                       *MaxBatchFlags.__annotations__, *NumbersFlags.__annotations__))
 
 
+# What others call it.
+_ELSEWHERE = {
+    "args": "inputs", "bs": "batch", "criterion": "loss", "device": "gpu", 
+    "dtype": "precision", "example_inputs": "inputs", "gradient_accumulation_steps": "accumulate",
+    "gradient_checkpointing": "checkpoint", "input_data": "inputs", "input_size": "inputs",
+    "max_grad_norm": "clip_grad", "num_gpus": "world", "optim": "optimizer", "target": "labels",
+    "targets": "labels", "vram": "memory", "world_size": "world"}
+_OURS = ("inputs", "labels", "batch_dim", "dynamic_shapes", "output", "force", "budget")
+
+
+def _nearest(keyword: str) -> str:
+    """The keyword that was meant, or ""."""
+    if keyword in _ELSEWHERE:
+        return _ELSEWHERE[keyword]
+    known = [*KEYWORDS, *_OURS]
+    starts = [name for name in known if keyword.startswith(name + "_")]
+    near = difflib.get_close_matches(keyword, known, 1, 0.7)
+    return max(starts, key=len) if starts else next(iter(near), "")
+
+
+def check(keywords: Iterable[str]) -> None:
+    """Raises for one that is none, with the one that was meant."""
+    for keyword in keywords:
+        if keyword not in KEYWORDS:
+            near = _nearest(keyword)
+            meant = f"did you mean {near}=?" if near else "see help(onnxfit.flags)"
+            raise TypeError(f"onnxfit has no keyword {keyword!r} ({meant})")
+
+
+def batch_of(value: object) -> object:
+    """A batch as the command takes it: numbers of NumPy and ranges as Python's own."""
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    if not isinstance(value, Iterable):
+        raise _refuse("--batch", "a number", value)
+    return [batch_of(item) for item in value]
+
+
+_PRECISIONS = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16",
+               "torch.float64": "fp64"}
+
+
+def precision_of(value: object) -> object:
+    """A precision as the command takes it, of PyTorch's types, too."""
+    if isinstance(value, (list, tuple)):
+        return [precision_of(item) for item in value]
+    return _PRECISIONS.get(str(value), value)
+
+
 def arguments(keywords: Mapping[str, object]) -> List[str]:
     """The words of a command line, in the order of `keywords`."""
+    check(keywords)
     words: List[str] = []
     for keyword, value in keywords.items():
-        if keyword not in KEYWORDS:
-            raise TypeError(f"onnxfit has no keyword {keyword!r} (see help(onnxfit.flags))")
         if value is None:
             continue
         flag = _FLAGS.get(keyword, "--" + keyword.replace("_", "-"))

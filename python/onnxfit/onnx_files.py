@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from typing import TYPE_CHECKING, Any, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 from onnxfit import onnx_metadata
 from onnxfit.errors import OnnxfitError
@@ -75,10 +75,11 @@ def _shorten_paths(model: Any) -> None:
             entry.value = onnx_metadata.shortened(entry.value)
 
 
-def save(program: ExportedProgram, path: str, names: Mapping[str, str]) -> None:
+def save(program: ExportedProgram, path: str, names: Mapping[str, str],
+         notes: Sequence[str] = ()) -> None:
     """Writes `program` as ONNX, and what that loses into its metadata.  `names` are those of free
-    dimensions, by symbol."""
-    entries = onnx_metadata.entries(program, names)
+    dimensions, by symbol; of `notes`, programs.save."""
+    entries = onnx_metadata.entries(program, names, notes)
     translated = _translated(program)
     import onnx
     values = {name: value.const_value

@@ -7,6 +7,8 @@ asks the nodes.
                        file: deflated by zlib, in base64
     onnxfit.ties       JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; absent where
                        there are none
+    onnxfit.notes      JSON, {"assumptions": ["…"]}: what the export had to assume; absent where
+                       it had not
 
 estimator/pt2/embedded_program.h has the same table.  To read the program:
 
@@ -21,7 +23,7 @@ import json
 import re
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Sequence
 
 from onnxfit import programs
 
@@ -52,13 +54,13 @@ def _program_json(program: ExportedProgram) -> Any:
         return json.loads(members.read(found))
 
 
-def _changed(value: Any, names: Mapping[str, str]) -> Any:
+def changed(value: Any, names: Mapping[str, str]) -> Any:
     """The JSON with names of dimensions, and without what the command does not read."""
     if isinstance(value, list):
-        return [_changed(item, names) for item in value]
+        return [changed(item, names) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _changed(item, names) for key, item in value.items()
+    made = {key: changed(item, names) for key, item in value.items()
             if key not in _UNREAD_METADATA}
     for key, change in (("expr_str", lambda text: renamed(text, names)),
                         ("stack_trace", shortened)):
@@ -79,15 +81,20 @@ def _packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def entries(program: ExportedProgram, names: Mapping[str, str]) -> Dict[str, str]:
+def entries(program: ExportedProgram, names: Mapping[str, str],
+            notes: Sequence[str] = ()) -> Dict[str, str]:
     """All keys but onnxfit.graph.  `names` are those of free dimensions, by symbol."""
-    written = _changed(_program_json(program), names)
+    written = changed(_program_json(program), names)
     written["range_constraints"] = {names.get(symbol, symbol): limits for symbol, limits
                                     in written["range_constraints"].items()}
     made = {"onnxfit.metadata": _VERSION,
             "onnxfit.program": _packed(json.dumps(written, separators=(",", ":")))}
     ties = _ties(program)
-    return {**made, "onnxfit.ties": json.dumps(ties)} if ties else made
+    if ties:
+        made["onnxfit.ties"] = json.dumps(ties)
+    if notes:
+        made["onnxfit.notes"] = programs.notes_json(notes)
+    return made
 
 
 def _digest(text: str) -> str:

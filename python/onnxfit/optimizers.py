@@ -214,6 +214,31 @@ def _galore_of(groups: List[Dict[str, Any]], model: Optional[torch.nn.Module]) -
     return f"{rank}:{','.join(names if are_told else paths)}"
 
 
+_NAMES = frozenset((*_CLASSES.values(), "none", "sgdm", "muon"))
+_BY_CLASS = {name.lower(): flag for (_, name), flag in reversed(list(_CLASSES.items()))}
+
+
+def named(names: Any) -> Any:
+    """A name, or a list of them, as the command has it: "Adam" as "adam", "AdamW8bit" as
+    "adamw-8bit".  What is none stays as it is."""
+    if names is None:
+        return None
+    if not isinstance(names, str):
+        return [named(name) for name in names]
+    plain = names.lower().replace("_", "-")
+    return plain if plain in _NAMES else _BY_CLASS.get(plain, names)
+
+
+def made(optimizer: object, model: Optional[torch.nn.Module]) -> object:
+    """The object, where it is the class, or a function, that makes it of parameters."""
+    if hasattr(optimizer, "param_groups") or not callable(optimizer):
+        return optimizer
+    import torch
+    parameters = ([torch.nn.Parameter(torch.zeros(2, 2))] if model is None
+                  else list(model.parameters()))
+    return optimizer(parameters)
+
+
 def has_one_group(optimizer: object) -> bool:
     return len(getattr(optimizer, "param_groups")) == 1
 

@@ -5,18 +5,19 @@ imported for those alone."""
 from __future__ import annotations
 
 import copy
-import inspect
 import io
+import json
 import logging
 import os
 import tempfile
 import warnings
 from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
-                    Optional, Tuple, Union)
+                    Optional, Sequence, Tuple, Union)
 
-from onnxfit import _command, archive, plain_values, recording
-from onnxfit.errors import OnnxfitError, warn
+from onnxfit import _command, archive, batch_first, losses, plain_values, recording
+from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
+from onnxfit.inputs import BatchDim, Inputs, check, check_types, on_device_of
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,10 @@ ModelLike = Union[str, "os.PathLike[str]", "torch.nn.Module", "ExportedProgram"]
 
 # Larger constants keep their shape alone; smaller ones may be numbers that sizes come from.
 _KEPT_CONSTANT_BYTES = 1024
+_NOTES_MEMBER = "onnxfit/notes.json"
+
+
+BatchPlace = Tuple[str, int]  # an input of a program, and which dimension of it is the batch
 
 
 class ModelFile(NamedTuple):
@@ -33,40 +38,8 @@ class ModelFile(NamedTuple):
     folder: str = ""  # to be left out of what is shown; "" for a file of the user's
     batch: Optional[int] = None  # of the example inputs
     flags: Mapping[str, str] = {}  # what the module says, as keywords
-
-
-class Inputs(NamedTuple):
-    """What forward() is called with."""
-
-    args: Tuple[Any, ...]
-    kwargs: Dict[str, Any]
-
-    @staticmethod
-    def of(inputs: object) -> Inputs:
-        """A tensor, a tuple or list of positional arguments, or a dictionary of named ones."""
-        if isinstance(inputs, Mapping):
-            return Inputs((), dict(inputs))
-        return Inputs(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {})
-
-    def apart(self) -> Inputs:
-        """With dictionaries in the place of objects."""
-        return Inputs(*plain_values.apart(tuple(self)))
-
-    def tensors(self) -> List[torch.Tensor]:
-        import torch
-        from torch.utils import _pytree as pytree
-        return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs))
-                if isinstance(leaf, torch.Tensor)]
-
-    def batch(self) -> Optional[int]:
-        """Dimension 0 of the first tensor that has one."""
-        return next((tensor.shape[0] for tensor in self.tensors() if tensor.dim() > 0), None)
-
-    def mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-        import torch
-        from torch.utils import _pytree as pytree
-        args, kwargs = pytree.tree_map_only(torch.Tensor, change, (self.args, self.kwargs))
-        return Inputs(args, kwargs)
+    sizes: Mapping[str, int] = {}  # of the example inputs: those of free dimensions, by symbol
+    names: Mapping[str, str] = {}  # the symbol of each free dimension that somebody named
 
 
 def _aliases(inputs: Inputs) -> Inputs:
@@ -79,36 +52,6 @@ def _aliases(inputs: Inputs) -> Inputs:
         return made[id(tensor)]
 
     return inputs.mapped(alias)
-
-
-def _with_batch(inputs: Inputs, batch: int) -> Inputs:
-    """The tensors whose dimension 0 is the batch, at another one."""
-    old = inputs.batch()
-
-    def resized(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() == 0 or tensor.shape[0] != old or old in (0, batch):
-            return tensor
-        return tensor[:1].expand(batch, *tensor.shape[1:]).contiguous()
-
-    return inputs.mapped(resized)
-
-
-def _free_batch(inputs: Inputs) -> Any:
-    from torch.export import Dim, ShapesCollection
-    shapes = ShapesCollection()  # type: ignore[no-untyped-call]
-    batch = inputs.batch()
-    for tensor in inputs.tensors():
-        if tensor.dim() > 0 and tensor.shape[0] == batch:
-            shapes[tensor] = {0: Dim.AUTO}
-    return shapes
-
-
-def _on_device_of(model: torch.nn.Module, inputs: Inputs) -> Inputs:
-    """A model on the meta device takes inputs there."""
-    devices = {parameter.device for parameter in model.parameters()}
-    if {device.type for device in devices} != {"meta"}:
-        return inputs
-    return inputs.mapped(lambda tensor: tensor.to("meta"))
 
 
 @contextmanager
@@ -129,32 +72,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
-    return OnnxfitError(f"{type(model).__name__}: expected a forward that torch.export can run "
+    name = type(model).__name__
+    if losses.is_behind(model):
+        return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
+                            f"these inputs and labels, found: {_first_line(error)}",
+                            "loss(model(…), labels) with them")
+    return OnnxfitError(f"{name}: expected a forward that torch.export can run "
                         f"with these inputs, found: {_first_line(error)}",
                         "model(…) with them; where that runs, an ONNX file by torch.onnx.export")
-
-
-def _check_inputs(model: torch.nn.Module, inputs: object, example: Inputs) -> None:
-    """Raises where forward() does not take them."""
-    name = type(model).__name__
-    if not example.tensors():
-        kind = type(inputs).__name__
-        is_empty = isinstance(inputs, (tuple, list, dict)) and not inputs
-        found = f"an empty {kind}" if is_empty else kind
-        raise OnnxfitError(f"{name}: inputs: expected a tensor, or some in a tuple or a "
-                           f"dictionary, found {found}")
-    try:
-        signature = inspect.signature(model.forward)
-    except (TypeError, ValueError):  # of C++
-        return
-    try:
-        signature.bind(*example.args, **example.kwargs)
-    except TypeError as error:
-        bare = [value.replace(annotation=value.empty) for value in signature.parameters.values()]
-        expected = signature.replace(parameters=bare, return_annotation=signature.empty)
-        found = ", ".join(example.kwargs) or f"{len(example.args)} by position"
-        raise OnnxfitError(f"{name}: inputs: expected those of forward{expected}, found {found}: "
-                           f"{error}") from error
 
 
 @contextmanager
@@ -179,23 +104,72 @@ def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Ex
                                    dynamic_shapes=dynamic_shapes, strict=False)
 
 
-def _has_free_batch(program: ExportedProgram) -> bool:
+def _values_of(program: ExportedProgram) -> Dict[str, Any]:
+    """The tensors among its inputs that are no parameters, by name."""
     names = set(program.graph_signature.user_inputs)
-    values = (node.meta.get("val") for node in program.graph.nodes if node.name in names)
-    sizes = (value.shape[0] for value in values if len(getattr(value, "shape", ())) > 0)
-    return any(not str(size).isdigit() for size in sizes)  # a symbol, or what it was found to be
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes
+              if node.op == "placeholder" and node.name in names}
+    return {name: value for name, value in values.items() if hasattr(value, "shape")}
+
+
+def _place_of_batch(program: ExportedProgram, example: Inputs) -> Optional[BatchPlace]:
+    """Where the first input has it."""
+    return next(((name, axes[0]) for name, axes in zip(_values_of(program), example.axes) if axes),
+                None)
+
+
+def _batch_of(program: ExportedProgram, example: Inputs) -> str:
+    """The batch in the program: a symbol, what it was found to be, or a number."""
+    place = _place_of_batch(program, example)
+    return "" if place is None else str(_values_of(program)[place[0]].shape[place[1]])
+
+
+def _sizes_of(program: ExportedProgram, example: Inputs) -> Dict[str, int]:
+    """What free dimensions but the batch are in the example, by symbol."""
+    batch = _batch_of(program, example)
+    found: Dict[str, int] = {}
+    for value in _values_of(program).values():
+        for axis, size in enumerate(value.shape):
+            is_batch = str(size) == batch or (axis == 0 and _hint(size) == example.batch)
+            if str(size).isidentifier() and not is_batch:
+                found[str(size)] = _hint(size)
+    return found
+
+
+def _hint(size: Any) -> int:
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def _names_of(program: ExportedProgram, dynamic_shapes: Any) -> Dict[str, str]:
+    """The symbols of dimensions that `dynamic_shapes` has by name: Dim("seq"), "seq"."""
+    values = _values_of(program)
+    specs = (dynamic_shapes.items() if isinstance(dynamic_shapes, Mapping)
+             else zip(values, dynamic_shapes) if isinstance(dynamic_shapes, (tuple, list)) else ())
+    names: Dict[str, str] = {}
+    for name, spec in specs:
+        if name not in values or not isinstance(spec, Mapping):
+            continue
+        for axis, dim in spec.items():
+            told = dim if isinstance(dim, str) else getattr(dim, "__name__", "")
+            if told:
+                names[told] = str(values[name].shape[axis])
+    return names
+
+
+def _is_free(batch: str) -> bool:
+    return batch != "" and not batch.isdigit()
 
 
 def _with_free_batch(model: torch.nn.Module, example: Inputs,
                      batch: Optional[int]) -> ExportedProgram:
     """Where the model fixes its batch, that is `batch`, else the inputs'."""
     # A size of 1 would be taken for a constant.
-    larger = _aliases(_with_batch(example, 2) if example.batch() == 1 else example)
-    program = _exported(model, larger, _free_batch(larger))
-    wanted = batch or example.batch()
-    if wanted in (None, larger.batch()) or _has_free_batch(program):
+    larger = _aliases(example.with_batch(2) if example.batch == 1 else example)
+    program = _exported(model, larger, larger.free())
+    wanted = batch or example.batch
+    if wanted in (None, larger.batch) or _is_free(_batch_of(program, example)):
         return program
-    return _exported(model, _with_batch(example, wanted), None)
+    return _exported(model, example.with_batch(wanted or 1), None)
 
 
 _BECAUSE = {"mean": "random numbers at their mean", "unknown": "a guess",
@@ -222,14 +196,14 @@ def _checked(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _told(model: torch.nn.Module, program: ExportedProgram, answers: List[recording.Answer],
-          refusal: Exception) -> str:
+def _told(model: torch.nn.Module, example: Inputs, program: ExportedProgram,
+          answers: List[recording.Answer], refusal: Exception) -> str:
     """What a recorded run has fixed, a line of code a line."""
     lines: Dict[Tuple[str, str], List[str]] = {}
     for answer in answers:
         if answer.by in _BECAUSE:
             lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(str(answer.value))
-    sizes = "its batch is free" if _has_free_batch(program) else "its sizes are fixed"
+    sizes = "its batch is free" if _is_free(_batch_of(program, example)) else "its sizes are fixed"
     why = ("sizes follow from values" if isinstance(refusal, _OpenSizes)
            else "torch.export refuses it")
     told = [f"{type(model).__name__}: {why}; a run was recorded, {sizes}"]
@@ -242,12 +216,16 @@ def _told(model: torch.nn.Module, program: ExportedProgram, answers: List[record
     return "\n".join(told)
 
 
-def _peak_of(program: ExportedProgram, mode: str, batch: Optional[int]) -> int:
-    """The exact peak in bytes of a loop without a loss of its own; 0 where the command has none."""
+def _peak_of(program: ExportedProgram, example: Inputs, mode: str) -> int:
+    """The exact peak in bytes, at the sizes of the example, of a loop without a loss of its own;
+    0 where the command has none."""
+    sizes = [word for name, size in _sizes_of(program, example).items()
+             for word in ("--dim", f"{name}={size}")]
+    if _is_free(_batch_of(program, example)):
+        sizes += ["-b", str(example.batch)]
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         path = os.path.join(folder, "program.pt2")
-        _save_for_command(program, path)
-        sizes = ["-b", str(batch)] if batch else []
+        _save_for_command(program, path, _place_of_batch(program, example))
         try:
             answer = _command.ask(["estimate", path, *sizes, "--mode", mode, "--loss", "none"])
         except OnnxfitError:
@@ -255,20 +233,20 @@ def _peak_of(program: ExportedProgram, mode: str, batch: Optional[int]) -> int:
         return int(answer.data["peak"]["exact_bytes"])
 
 
-def _largest(recorded: recording.Recorded, way: Callable[[], ExportedProgram], mode: str,
-             batch: Optional[int]) -> recording.Recorded:
+def _largest(recorded: recording.Recorded, way: Callable[[], ExportedProgram], example: Inputs,
+             mode: str) -> recording.Recorded:
     """Of runs that differ in what was guessed, the one that takes most."""
     ways = [recorded, *recording.other_ways(way, recorded[1])]
     if len(ways) == 1:
         return recorded
-    return max(ways, key=lambda each: _peak_of(each[0], mode, batch))
+    return max(ways, key=lambda each: _peak_of(each[0], example, mode))
 
 
 def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], shapes: Any,
               refusal: Exception) -> ExportedProgram:
     """A run in which whatever the code asks of values is answered, and said."""
-    wanted = batch or example.batch()
-    fixed = _with_batch(example, wanted) if wanted else example
+    wanted = batch or example.batch
+    fixed = example.with_batch(wanted) if wanted else example
     ways: List[Callable[[], ExportedProgram]] = [
         (lambda: _exported(model, example, shapes)) if shapes is not None
         else (lambda: _with_free_batch(model, example, batch)),
@@ -279,26 +257,91 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
         except Exception:
             continue
         mode = "train" if model.training else "eval"
-        program, answers = _largest(recorded, way, mode, wanted)
-        warn(_told(model, program, answers, refusal))
+        program, answers = _largest(recorded, way, example, mode)
+        warn(_told(model, example, program, answers, refusal))
         return program
     raise _refused(model, refusal) from refusal
 
 
-def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None,
-           batch: Optional[int] = None, dynamic_shapes: Any = None) -> ExportedProgram:
-    """torch.export's program of `model` with its batch free, in `mode` ("train", "eval", else as
-    the module is); where it refuses the model, that of a recorded run."""
-    given = _on_device_of(model, Inputs.of(inputs))
+def _program(model: torch.nn.Module, given: Inputs, batch: Optional[int],
+             dynamic_shapes: Any) -> ExportedProgram:
+    """torch.export's; where it refuses the model, that of a recorded run."""
     example = given.apart()
-    _check_inputs(model, inputs, example)
-    with _in_mode(model, mode), plain_values.taken(model, *given):
+    with plain_values.taken(model, given.args, given.kwargs):
         try:
             if dynamic_shapes is not None:
                 return _checked(_exported(model, example, dynamic_shapes))
             return _checked(_with_free_batch(model, example, batch))
+        except OnnxfitError:
+            raise
         except Exception as error:
             return _recorded(model, example, batch, dynamic_shapes, error)
+
+
+def _output_of(program: ExportedProgram) -> Any:
+    """What the module returns, of fake tensors."""
+    from torch.utils import _pytree as pytree
+    made = next(node for node in reversed(list(program.graph.nodes)) if node.op == "output")
+    kept = [value for value, spec in zip(made.args[0], program.graph_signature.output_specs)
+            if spec.kind.name == "USER_OUTPUT"]
+    values = [value.meta["val"] if hasattr(value, "meta") else value for value in kept]
+    return pytree.tree_unflatten(values, program.call_spec.out_spec)
+
+
+def _own_loss(model: torch.nn.Module, program: ExportedProgram) -> Dict[str, str]:
+    """The flags of a model that returns its loss."""
+    specs = program.graph_signature.output_specs
+    names = [getattr(spec.arg, "name", "") for spec in specs if spec.kind.name == "USER_OUTPUT"]
+    found = losses.own(_output_of(program), names, _values_of(program))
+    if found is None:
+        return {}
+    note("the model returns its loss, and no other is computed (loss= says another)")
+    return {"loss": "none", "loss_output": found}
+
+
+def _with_derived(loss: losses.Recorded, model: torch.nn.Module, given: Inputs,
+                  batch: Optional[int], dynamic_shapes: Any) -> Tuple[Inputs, Any, Any]:
+    """The inputs at a size of which the labels are, those labels, and their free dimensions."""
+    if given.batch == 1 and dynamic_shapes is None:
+        given = given.with_batch(2)
+    with noted(), warnings.catch_warnings():  # it is said of the run with the loss
+        warnings.simplefilter("ignore", OnnxfitWarning)
+        program = _program(model, given, batch, dynamic_shapes)
+    if batch is not None and dynamic_shapes is None and not _is_free(_batch_of(program, given)):
+        given = given.with_batch(batch)
+    labels, free = losses.labels_of(loss, _output_of(program))
+    return given, labels, (free,)
+
+
+def _with_loss(model: torch.nn.Module, given: Inputs, batch: Optional[int], dynamic_shapes: Any,
+               loss: losses.Recorded) -> ExportedProgram:
+    """A program that ends with the loss, of labels that are its last input."""
+    loss = losses.on_device_of(loss, model)
+    labels, axes, name = loss.labels, given.multiples(loss.labels), None
+    if losses.needs_labels(loss):
+        given, labels, axes = _with_derived(loss, model, given, batch, dynamic_shapes)
+    if labels is not None:
+        name = losses.label_name(model, given.kwargs)
+        given = on_device_of(model, given.with_labels(name, labels, axes))
+        dynamic_shapes = losses.shapes_with(dynamic_shapes, given, name)
+    losses.say(loss, labels)
+    with losses.behind(model, loss, name):
+        return _program(model, given, batch, dynamic_shapes)
+
+
+def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None,
+           batch: Optional[int] = None, dynamic_shapes: Any = None, batch_dim: BatchDim = 0,
+           loss: Optional[losses.Recorded] = None) -> ExportedProgram:
+    """torch.export's program of `model` with its batch free, in `mode` ("train", "eval", else as
+    the module is), with a `loss` behind it; where it refuses the model, that of a recorded run."""
+    given = Inputs.of(inputs, model, batch_dim)
+    check(model, inputs, given.apart())
+    given = on_device_of(model, given)
+    with _in_mode(model, mode):
+        program = (_program(model, given, batch, dynamic_shapes) if loss is None
+                   else _with_loss(model, given, batch, dynamic_shapes, loss))
+    batch_first.warn_of(model, program, _batch_of(program, given))
+    return program
 
 
 def _without_values(tensor: torch.Tensor) -> torch.Tensor:
@@ -337,20 +380,31 @@ def without_weights(program: ExportedProgram) -> ExportedProgram:
     return bare
 
 
-def save(program: ExportedProgram, path: Union[str, IO[bytes]]) -> None:
-    """Writes a .pt2 without weights."""
+def notes_json(notes: Sequence[str], batch: Optional[BatchPlace] = None) -> str:
+    """What a file says of its export (estimator/pt2/schema.h); "" where there is nothing."""
+    said: Dict[str, object] = {"assumptions": list(notes)} if notes else {}
+    if batch is not None:
+        said["batch"] = list(batch)
+    return json.dumps(said, ensure_ascii=False) if said else ""
+
+
+def save(program: ExportedProgram, path: Union[str, IO[bytes]], notes: str = "") -> None:
+    """Writes a .pt2 without weights, with notes_json()."""
     import torch
+    files = {_NOTES_MEMBER: notes} if notes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(without_weights(program), path)
+        torch.export.save(without_weights(program), path, extra_files=files)
 
 
-def _save_for_command(program: ExportedProgram, path: str) -> None:
+def _save_for_command(program: ExportedProgram, path: str,
+                      batch: Optional[BatchPlace] = None) -> None:
     """A .pt2 for the command alone, quickly; what that cannot write is torch.export.save's."""
+    notes = notes_json((), batch)
     try:
-        archive.save(program, path)
+        archive.save(program, path, {f"extra/{_NOTES_MEMBER}": notes} if notes else {})
     except Exception:
-        save(program, path)
+        save(program, path, notes)
 
 
 
@@ -365,7 +419,7 @@ def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
     return {"mode": mode or ("train" if model.training else "eval")}
 
 
-def _kind_of(model: object) -> str:
+def kind_of(model: object) -> str:
     """"path", "module" or "program".  Without torch, nothing is one of its objects."""
     if isinstance(model, (str, os.PathLike)):
         return "path"
@@ -383,9 +437,11 @@ def _kind_of(model: object) -> str:
 
 @contextmanager
 def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] = None,
-               batch: Optional[int] = None, dynamic_shapes: Any = None) -> Iterator[ModelFile]:
+               batch: Optional[int] = None, dynamic_shapes: Any = None, batch_dim: BatchDim = 0,
+               loss: Optional[losses.Recorded] = None,
+               is_autocast: bool = False, takes_own_loss: bool = False) -> Iterator[ModelFile]:
     """A file of `model` that is there as long as the block runs."""
-    kind = _kind_of(model)
+    kind = kind_of(model)
     if kind == "path":
         yield ModelFile(os.fspath(model))  # type: ignore[arg-type]
         return
@@ -400,11 +456,25 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
             raise OnnxfitError(f"{type(module).__name__}: expected example inputs for its forward, "
                                "found none", "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
         path = os.path.join(folder, type(module).__name__ + ".pt2")
-        program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
-        _save_for_command(program, path)
         flags = _flags_of(module, mode)
+        if loss is not None and flags["mode"] == "eval":
+            note(f"in eval no loss is computed: {loss.name} changes nothing")
+            loss = None
+        program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes,
+                         batch_dim=batch_dim, loss=loss)
+        if loss is not None:
+            flags["loss"] = "none"
+        elif takes_own_loss and flags["mode"] == "train":
+            flags.update(_own_loss(module, program))
+        example = Inputs.of(inputs, module, batch_dim)
+        place = _place_of_batch(program, example)
+        _save_for_command(program, path, place if place is not None and place[1] > 0 else None)
         if module is not model and flags["mode"] == "train":
             flags["compile"] = "inductor"
+            if loss is not None:
+                note("the loss is compiled with the model")
             if _records_graphs(model):
                 flags["cuda_graphs"] = True  # type: ignore[assignment]
-        yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), flags)
+        check_types(module, program, is_autocast)
+        yield ModelFile(path, folder, example.batch, flags, _sizes_of(program, example),
+                        _names_of(program, dynamic_shapes))

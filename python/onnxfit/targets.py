@@ -8,7 +8,8 @@ import inspect
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence,
+                    Tuple, Union)
 
 from onnxfit.errors import OnnxfitError
 
@@ -186,7 +187,28 @@ def _function(target: str) -> Target:
     except (ImportError, AttributeError) as error:
         raise OnnxfitError(f"{target}: expected torchvision:NAME, timm:NAME, hf:PATH-OR-ID or "
                            f"MODULE:FUNCTION, found {error}") from error
-    return Target(function, on_meta(build), _image("x", (3, 224, 224)))
+    return Target(function, on_meta(build), [])
+
+
+def _taken(module: torch.nn.Module) -> str:
+    """"(ids, mask=None)"."""
+    signature = inspect.signature(module.forward)
+    bare = [value.replace(annotation=value.empty) for value in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+def _needed(module: torch.nn.Module) -> List[str]:
+    """The arguments that forward() has to be given; the first where that is none."""
+    values = inspect.signature(module.forward).parameters.values()
+    names = [value.name for value in values if value.default is value.empty
+             and value.kind not in (value.VAR_POSITIONAL, value.VAR_KEYWORD)]
+    return names or [_first_parameter(module)]
+
+
+def _how_to_say(names: Sequence[str]) -> str:
+    """"--input x=N,3,224,224", and how tokens are said."""
+    pictures = " ".join(f"--input {name}=N,3,224,224" for name in names)
+    return f"{pictures}, of tokens --input {names[0]}:int64=N,seq"
 
 
 _LIBRARIES: Dict[str, Callable[[str], Target]] = {
@@ -201,4 +223,9 @@ def find(target: str, inputs: Optional[List[Input]] = None) -> Target:
                            "MODULE:FUNCTION", f"torchvision:{target}")
     make = _LIBRARIES.get(library)
     found = make(name) if make else _function(target)
-    return found._replace(inputs=inputs) if inputs else found
+    if inputs:
+        return found._replace(inputs=inputs)
+    if not found.inputs:
+        raise OnnxfitError(f"{target}: expected --input for what forward{_taken(found.module)} "
+                           f"takes, found none", _how_to_say(_needed(found.module)))
+    return found

@@ -171,6 +171,60 @@ class Others(unittest.TestCase):
         self.assertEqual(answer.total_bytes, sum(row.bytes for row in answer.breakdown))
 
 
+class Spelling(unittest.TestCase):
+    def test_optimizers_as_their_classes(self):
+        for name, expected in (("Adam", "adam"), ("SGD", "sgd"), ("AdamW8bit", "adamw-8bit"),
+                               ("paged_adamw_8bit", "paged-adamw-8bit")):
+            self.assertEqual(onnxfit.estimate(LENET, optimizer=name).settings.optimizer, expected)
+        table = onnxfit.sweep(LENET, optimizer=["Adam", "SGD"])
+        self.assertEqual([row.settings.optimizer for row in table.rows], ["adam", "sgd"])
+
+    def test_losses_as_their_classes(self):
+        self.assertEqual(onnxfit.estimate(LENET, loss="MSELoss").settings.loss, "mse")
+
+    def test_ranges_of_python(self):
+        table = onnxfit.sweep(LENET, batch=range(8, 33, 8))
+        self.assertEqual([row.settings.batch for row in table.rows], [8, 16, 24, 32])
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "expected one run, found a table of "
+                                                          "several .try: onnxfit.sweep"):
+            onnxfit.estimate(LENET, batch=range(8, 33, 8))
+
+    def test_keywords_that_were_meant(self):
+        for keyword, meant in (("batch_size", "batch"), ("precison", "precision"),
+                               ("criterion", "loss"), ("targets", "labels")):
+            with self.assertRaisesRegex(TypeError, f"{keyword}.*did you mean {meant}="):
+                onnxfit.estimate(LENET, **{keyword: 3})
+
+
+class Notes(unittest.TestCase):
+    """What a Python warning says, the answer says, too."""
+
+    SAID = "optimizer: what maximize=True takes is not in the figures"
+
+    @staticmethod
+    def optimizer():
+        made = type("AdamW", (), {"__module__": "torch.optim.adamw"})()
+        made.param_groups = [{"params": [], "maximize": True}]
+        return made
+
+    def test_every_answer_has_it(self):
+        for ask in (onnxfit.estimate, onnxfit.sweep, onnxfit.max_batch, onnxfit.report):
+            with self.subTest(ask.__name__), self.assertWarnsRegex(onnxfit.OnnxfitWarning,
+                                                                   "maximize=True"):
+                told = str(ask(LENET, optimizer=self.optimizer(),
+                               **({"memory": "1GiB"} if ask is onnxfit.max_batch else {})))
+            self.assertIn(self.SAID, " ".join(told.split()))
+
+    def test_it_is_an_assumption_beside_those_of_the_user(self):
+        with self.assertWarns(onnxfit.OnnxfitWarning):
+            answer = onnxfit.estimate(LENET, optimizer=self.optimizer(), note="labels are pictures")
+        self.assertEqual(answer.assumptions[:2], ("labels are pictures", self.SAID))
+        self.assertEqual(answer.raw["assumptions"][1], self.SAID)
+
+    def test_the_next_answer_has_none(self):
+        self.assertNotIn(self.SAID, onnxfit.estimate(LENET).assumptions)
+
+
 class Errors(unittest.TestCase):
     def refusal(self, *args, **keywords):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:

@@ -81,6 +81,7 @@ class Flags(unittest.TestCase):
              ["--checkpoint", "every=2", "--checkpoint-reentrant"]),
             ({"compile": "inductor"}, ["--compile", "inductor"]),
             ({"cudnn_benchmark": True}, ["--cudnn-benchmark"]),
+            ({"note": ["a guess", "-1 is padding"]}, ["--note=a guess", "--note=-1 is padding"]),
             ({"quantize": "nf4"}, ["--quantize", "nf4"]),
             ({"quantize": "int8:fc"}, ["--quantize", "int8:fc"]),
             ({"lora": "8:q_proj,v_proj"}, ["--lora", "8:q_proj,v_proj"]),
@@ -102,8 +103,9 @@ class Flags(unittest.TestCase):
             attention="eager", in_place="never", out_of_place=["*"], zero_grad="keep",
             hold_outputs=True, drop_batch=True, prefetch=1, accumulate=2, eval_batch=2, eval_keep=1, loop="accelerate", framework="pytorch-2.8",
             alloc_conf="expandable_segments:True", cublas_conf=":16:8", overhead=0, calibration="none", memory=["8GiB"],
-            reserve="100MiB", strict=True, n=1, verbose=True, ascii=True, batch_norm="keep")
+            reserve="100MiB", strict=True, note=["- a guess"], n=1, verbose=True, ascii=True, batch_norm="keep")
         self.assertEqual((answer.settings.optimizer, answer.settings.accumulate), ("sgdm", 2))
+        self.assertIn("- a guess", answer.assumptions)
         self.assertNotIn("█", str(answer))
 
     def test_a_check_in_a_config(self):

@@ -118,7 +118,7 @@ class Archives(unittest.TestCase):
             with self.subTest(name):
                 program = programs.export(*make())
                 quick, slow = self.folder / "quick.pt2", self.folder / "slow.pt2"
-                archive.save(program, str(quick))
+                archive.save(program, str(quick), {})
                 programs.save(program, str(slow))
                 self.assertEqual(self.reports(quick), self.reports(slow))
                 self.assertTrue(all("on the device" in text for text in self.reports(quick)))

@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 
 import onnx
+import torch
 
 import onnxfit
 
@@ -89,6 +90,11 @@ class Export(unittest.TestCase):
     def test_torchvision(self):
         said, file = self.exported("torchvision:resnet18")
         self.assertEqual(said, "onnxfit resnet18.pt2 -b N")
+        before = file.read_bytes()
+        again = self.typed("torchvision:resnet18", "--eval")
+        self.assertEqual((again.returncode, file.read_bytes()), (2, before))
+        self.assertEqual(again.stderr,
+                         "error: resnet18.pt2: it exists already (try: --force)\n")
         answer = onnxfit.estimate(file, batch=8)
         self.assertEqual((answer.peak.exact_bytes, answer.warnings), (368256616, ()))
         self.assertLess(file.stat().st_size, 400_000)
@@ -135,7 +141,7 @@ class Export(unittest.TestCase):
     def test_functions(self):
         (self.folder / "net.py").write_text(NET)
         for name in ("net.pt2", "net.onnx"):
-            said, file = self.exported("net:build", name, "--input", "ids:int64=N,seq")
+            said, file = self.exported("net:build", name, "--input", "ids:int64=N,seq", "--force")
             dims = {dim: 512 for dim in self.free(said)}
             answer = onnxfit.estimate(file, batch=8, dims=dims)
             self.assertEqual(answer.model.parameters, 64 * 1000 + 650)
@@ -160,6 +166,12 @@ class Export(unittest.TestCase):
         dims = {dim: 64 for dim in self.free(run.stdout)}
         answer = onnxfit.estimate(self.folder / "opt.pt2", batch=2, dims=dims)
         self.assertGreater(answer.bytes_of("activations"), 0)
+        self.assertEqual(self.typed("hf:opt", "opt.onnx").returncode, 0)
+        others = onnxfit.estimate(self.folder / "opt.onnx", batch=2, dims={"seq": 64})
+        for assumptions in (answer.assumptions, others.assumptions):
+            self.assertIn("modeling_opt.py:", "\n".join(assumptions))
+            self.assertIn("a run was recorded", "\n".join(assumptions))
+        torch.export.load(self.folder / "opt.pt2")
 
     def test_refusals(self):
         rows = [
@@ -170,7 +182,11 @@ class Export(unittest.TestCase):
             (["torchvision:resnet18", "x.txt"], "expected a file named *.pt2 or *.onnx"),
             (["torchvision:resnet18", "--dtype", "float99"], "expected a type of torch"),
             (["torchvision:resnet18", "--input", "x"], "expected NAME[:DTYPE]=DIM,DIM,…"),
+            (["net:build"], "net:build: expected --input for what forward(ids) takes, found none "
+                            "(try: --input ids=N,3,224,224, of tokens --input ids:int64=N,seq)"),
+            (["torchvision:r3d_18"], "the inputs were x:float32=batch,3,224,224 (try: --input "),
         ]
+        (self.folder / "net.py").write_text(NET)
         for words, text in rows:
             run = self.typed(*words)
             self.assertEqual((run.returncode, run.stdout), (2, ""))

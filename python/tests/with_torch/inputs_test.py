@@ -128,6 +128,61 @@ class Inputs(unittest.TestCase):
             self.assertIn(said, str(caught.exception))
 
 
+class ByList(Net):
+    def forward(self, parts):
+        return super().forward(torch.cat(parts))
+
+
+class Forms(unittest.TestCase):
+    """Inputs as people write them."""
+
+    def test_arrays_of_numpy_and_lists(self):
+        plain = allocated(Net(), IDS)
+        for inputs in (IDS.numpy(), [IDS], (IDS.numpy(),), {"batch": IDS.numpy()}):
+            self.assertEqual(allocated(Net(), inputs), plain)
+
+    def test_a_list_is_one_argument_where_forward_takes_one(self):
+        self.assertEqual(allocated(ByList(), [IDS, IDS]), allocated(ByList(), ([IDS, IDS],)))
+
+    def test_a_dictionary_is_one_argument_where_forward_takes_one(self):
+        model = Net(lambda batch: batch["ids"])
+        model.forward = lambda batch: Net.forward(model, batch)
+        self.assertEqual(allocated(model, {"ids": IDS, "mask": IDS}),
+                         allocated(model, ({"ids": IDS, "mask": IDS},)))
+
+    def test_inputs_on_meta_of_a_model_that_is_not(self):
+        self.assertEqual(allocated(Net(), IDS.to("meta")), allocated(Net(), IDS))
+
+    def test_what_is_refused(self):
+        linear, x = torch.nn.Linear(8, 4), torch.empty(4, 8)
+        rows = [
+            (linear, (4, 8), {}, "found sizes (try: torch.empty(4, 8), of tokens torch.zeros(4, 8, "
+                                 "dtype=torch.long))"),
+            (linear, x.shape, {}, "found sizes (try: torch.empty(4, 8)"),
+            (linear, x.double(), {}, "Linear: linear: expected tensors of one type, as PyTorch "
+             "does, found torch.float64 and torch.float32 (try: inputs of torch.float32)"),
+            (Net(), IDS.float(), {}, "expected indices of whole numbers, found torch.float32 (try: "
+                                     "inputs of torch.long)"),
+            (linear, x, {"dims": {"seq": 64}}, "dims: expected none, since a module has the sizes "
+             "of its inputs, but for the batch, found {'seq': 64}")]
+        for model, inputs, more, said in rows:
+            with self.subTest(said), self.assertRaises(onnxfit.OnnxfitError) as caught:
+                onnxfit.estimate(model, inputs, **more)
+            self.assertIn(said, str(caught.exception))
+
+    def test_autocast_casts(self):
+        linear, x = torch.nn.Linear(8, 4), torch.empty(4, 8, dtype=torch.bfloat16)
+        self.assertGreater(onnxfit.estimate(linear, x, precision="amp-bf16").device_bytes, 0)
+
+    def test_dimensions_that_are_free(self):
+        seq = torch.zeros(4, 512, dtype=torch.long)
+        free = {"batch": {0: Dim("batch"), 1: Dim("seq")}}
+        for dims in ({"seq": 512}, None):
+            answer = onnxfit.estimate(Net(), seq if dims is None else IDS, dynamic_shapes=free,
+                                      dims=dims)
+            self.assertEqual(answer.peak.allocated_bytes, allocated(Net(), seq))
+
+
 class Results(unittest.TestCase):
     def test_dataclasses_and_objects(self):
         rows = [lambda logits, hidden: Result(logits, hidden, name=object()),

@@ -244,6 +244,11 @@ class Optimizers(unittest.TestCase):
         _, said = self.settings(lambda m: torch.optim.SGD(m.fc.parameters(), lr=0.1))
         self.assertIn("conv1.weight, bn1.weight, bn1.bias and 57 more", said[0])
 
+    def test_classes_and_functions_make_one(self):
+        for make in (torch.optim.Adam, lambda parameters: torch.optim.Adam(parameters, lr=0.1)):
+            answer = onnxfit.estimate(resnet18(), IMAGES, optimizer=make)
+            self.assertEqual(answer.settings.optimizer, "adam")
+
     def test_others_are_refused(self):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
             self.settings(lambda m: torch.optim.Rprop(m.parameters()))
@@ -260,8 +265,10 @@ class Optimizers(unittest.TestCase):
         def adam(model):
             return torch.optim.Adam(model.parameters())
         self.assertEqual(self.settings(adam, loss=torch.nn.CrossEntropyLoss())[1], [])
-        _, said = self.settings(adam, loss=torch.nn.CrossEntropyLoss(reduction="sum"))
-        self.assertEqual(said, ["CrossEntropyLoss: reduction=sum is not in the figures"])
+        with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "CrossEntropyLoss: reduction=sum is not "
+                                                           "in the figures"):
+            program = torch.export.export(resnet18("cpu"), (IMAGES,), strict=False)
+            onnxfit.estimate(program, loss=torch.nn.CrossEntropyLoss(reduction="sum"))
         smoothed = onnxfit.estimate(resnet18(), IMAGES,
                                     loss=torch.nn.CrossEntropyLoss(label_smoothing=0.1))
         self.assertTrue(smoothed.settings.label_smoothing)

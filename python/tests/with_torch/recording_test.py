@@ -9,6 +9,7 @@ import transformers
 
 import onnxfit
 from onnxfit import programs, recording
+from onnxfit.inputs import Inputs
 
 IDS = torch.zeros(4, 16, dtype=torch.long)
 COUNTS = torch.tensor([2, 0, 1])
@@ -144,6 +145,8 @@ class Branches(unittest.TestCase):
     def test_a_guess_of_false_stays_where_it_takes_more(self):
         answer, said = answered(self, shortcut, model=Net(shortcut).to("meta"))
         self.assertIn("if x.sum() > 0: → False (a guess)", said)
+        self.assertIn("recording_test.py:", answer.assumptions[1])
+        self.assertIn("if x.sum() > 0: → False (a guess)", str(answer))
         larger, _ = answered(self, large)
         self.assertEqual(answer.peak.exact_bytes, larger.peak.exact_bytes)
 
@@ -180,7 +183,7 @@ class Branches(unittest.TestCase):
 
     def test_masks_select_all_where_nobody_knows(self):
         program, answers = recording.record(lambda: programs._exported(
-            Net(masked).to("meta"), programs.Inputs((IDS.to("meta"),), {}), None))
+            Net(masked).to("meta"), Inputs((IDS.to("meta"),), {}), None))
         self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
 
     def test_sizes_that_follow_from_values(self):
@@ -232,7 +235,7 @@ class Libraries(unittest.TestCase):
                 (transformers.GPT2LMHeadModel(gpt2).train(), IDS)]
         for model, example in rows:
             def export():
-                return programs._exported(model, programs.Inputs((example,), {}), None)
+                return programs._exported(model, Inputs((example,), {}), None)
             exported, (recorded, answers) = export(), recording.record(export)
             self.assertEqual(recorded.graph_module.print_readable(print_output=False),
                              exported.graph_module.print_readable(print_output=False))

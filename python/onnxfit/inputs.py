@@ -1,0 +1,238 @@
+"""What forward() is called with: an example, and which dimensions of it the batch sizes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import (TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional,
+                    Tuple, Union)
+
+from onnxfit import plain_values
+from onnxfit.errors import OnnxfitError
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+# A dimension of every tensor, or of those arguments that are named; others have dimension 0.
+BatchDim = Union[int, Mapping[str, int]]
+
+
+def of_torch(value: Any) -> Any:
+    """With tensors of the same elements in the place of NumPy's arrays."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def tensor(leaf: Any) -> Any:
+        is_array = type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", 0) > 0
+        return torch.from_numpy(leaf) if is_array else leaf
+
+    return pytree.tree_map(tensor, value)
+
+
+def _leaves(value: Any) -> List[torch.Tensor]:
+    import torch
+    from torch.utils import _pytree as pytree
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+class Inputs(NamedTuple):
+    args: Tuple[Any, ...]
+    kwargs: Dict[str, Any]
+    # Of each tensor: the dimensions that the batch sizes.
+    axes: Tuple[Tuple[int, ...], ...] = ()
+    batch: Optional[int] = None  # the size of the first of them
+
+    @staticmethod
+    def of(inputs: object, model: torch.nn.Module, batch_dim: BatchDim = 0) -> Inputs:
+        """A tensor, a tuple or list of positional arguments, or a dictionary of named ones, with
+        dictionaries in the place of objects."""
+        args, kwargs = of_torch(_arguments(inputs, model))
+        return Inputs(args, kwargs)._with_axes(model, batch_dim)
+
+    def apart(self) -> Inputs:
+        """With dictionaries in the place of objects."""
+        args, kwargs = plain_values.apart((self.args, self.kwargs))
+        return self._replace(args=args, kwargs=kwargs)
+
+    def tensors(self) -> List[torch.Tensor]:
+        return _leaves((self.args, self.kwargs))
+
+    def mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+        import torch
+        from torch.utils import _pytree as pytree
+        args, kwargs = pytree.tree_map_only(torch.Tensor, change, (self.args, self.kwargs))
+        return self._replace(args=args, kwargs=kwargs)
+
+    def with_batch(self, batch: int) -> Inputs:
+        """At another one."""
+        old = self.batch
+        if old in (None, 0, batch):
+            return self
+        axes = iter(self.axes)
+
+        def resized(tensor: torch.Tensor) -> torch.Tensor:
+            for axis in next(axes):
+                size = tensor.shape[axis] * batch // old
+                shape = [size if at == axis else -1 for at in range(tensor.dim())]
+                tensor = tensor.narrow(axis, 0, 1).expand(shape).contiguous()
+            return tensor
+
+        return self.mapped(resized)._replace(batch=batch)
+
+    def with_labels(self, name: str, labels: Any, axes: Tuple[Tuple[int, ...], ...]) -> Inputs:
+        """With one more argument, behind the others."""
+        return self._replace(kwargs={**self.kwargs, name: labels}, axes=(*self.axes, *axes))
+
+    def multiples(self, labels: Any) -> Tuple[Tuple[int, ...], ...]:
+        """Of labels that somebody gave: dimension 0, where the batch may size it."""
+        batch = self.batch
+        return tuple((0,) if batch and tensor.dim() > 0 and tensor.shape[0] % batch == 0 else ()
+                     for tensor in _leaves(labels))
+
+    def free(self) -> Any:
+        """What torch.export is to leave open."""
+        from torch.export import Dim, ShapesCollection
+        shapes = ShapesCollection()  # type: ignore[no-untyped-call]
+        for tensor, axes in zip(self.tensors(), self.axes):
+            if axes:
+                shapes[tensor] = {axis: Dim.AUTO for axis in axes}
+        return shapes
+
+    def _with_axes(self, model: torch.nn.Module, batch_dim: BatchDim) -> Inputs:
+        dims: List[int] = []
+        for name, value in self._named(model):
+            dim = batch_dim.get(name, 0) if isinstance(batch_dim, Mapping) else batch_dim
+            dims += [dim] * len(_leaves(plain_values.apart(value)))
+        tensors = self.apart().tensors()
+        sizes = [tensor.shape[dim] if -tensor.dim() <= dim < tensor.dim() else None
+                 for tensor, dim in zip(tensors, dims)]
+        batch = next((size for size in sizes if size is not None), None)
+        if tensors and batch is None and batch_dim != 0:
+            raise OnnxfitError(f"batch_dim: expected a dimension of inputs, found {batch_dim} of "
+                               f"{', '.join(str(list(tensor.shape)) for tensor in tensors)}")
+        axes = tuple((dim % tensor.dim(),) if size is not None and size == batch else ()
+                     for tensor, dim, size in zip(tensors, dims, sizes))
+        return self._replace(axes=axes, batch=batch)
+
+    def _named(self, model: torch.nn.Module) -> List[Tuple[str, Any]]:
+        """Each argument by its name, positional ones by that of forward()."""
+        try:
+            names = list(inspect.signature(model.forward).parameters)
+        except (TypeError, ValueError):
+            names = []
+        names += [""] * len(self.args)
+        return [*zip(names, self.args), *self.kwargs.items()]
+
+
+def _parameters(model: torch.nn.Module) -> List[str]:
+    """The names of those that forward() may be given by position."""
+    try:
+        values = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):  # of C++
+        return []
+    return [value.name for value in values
+            if value.kind in (value.POSITIONAL_ONLY, value.POSITIONAL_OR_KEYWORD)]
+
+
+def _binds(model: torch.nn.Module, *args: Any, **kwargs: Any) -> bool:
+    try:
+        inspect.signature(model.forward).bind(*args, **kwargs)
+        return True
+    except (TypeError, ValueError):
+        return False
+
+
+def _arguments(inputs: object, model: torch.nn.Module) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    """Positional and named ones.  A list or a dictionary whose items are none is one itself."""
+    if isinstance(inputs, Mapping):
+        names = {str(name): value for name, value in inputs.items()}
+        is_one = len(_parameters(model)) == 1 and not _binds(model, **names)
+        return ((inputs,), {}) if is_one and inputs else ((), names)
+    if isinstance(inputs, list) and not _binds(model, *inputs) and _binds(model, inputs):
+        return (inputs,), {}
+    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+
+
+def _are_sizes(inputs: object) -> bool:
+    """(8, 3, 224, 224), torch.Size, or one number: what a tensor is made of."""
+    items = inputs if isinstance(inputs, (tuple, list)) else [inputs]
+    return bool(items) and all(type(item) is int for item in items)
+
+
+def _found(inputs: object) -> str:
+    kind = type(inputs).__name__
+    is_empty = isinstance(inputs, (tuple, list, dict)) and not inputs
+    return f"an empty {kind}" if is_empty else kind
+
+
+def check(model: torch.nn.Module, inputs: object, example: Inputs) -> None:
+    """Raises where forward() does not take them."""
+    name = type(model).__name__
+    if not example.tensors():
+        expected = "a tensor, or some in a tuple or a dictionary"
+        if _are_sizes(inputs):
+            sizes = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+            shown = ", ".join(map(str, sizes))
+            raise OnnxfitError(f"{name}: inputs: expected {expected}, found sizes",
+                               f"torch.empty({shown}), of tokens "
+                               f"torch.zeros({shown}, dtype=torch.long)")
+        raise OnnxfitError(f"{name}: inputs: expected {expected}, found {_found(inputs)}")
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # of C++
+        return
+    try:
+        signature.bind(*example.args, **example.kwargs)
+    except TypeError as error:
+        bare = [value.replace(annotation=value.empty) for value in signature.parameters.values()]
+        expected = str(signature.replace(parameters=bare, return_annotation=signature.empty))
+        found = ", ".join(example.kwargs) or f"{len(example.args)} by position"
+        raise OnnxfitError(f"{name}: inputs: expected those of forward{expected}, found {found}: "
+                           f"{error}") from error
+
+
+def on_device_of(model: torch.nn.Module, inputs: Inputs) -> Inputs:
+    """Where the parameters are: a model on the meta device takes inputs there, and one that is
+    not takes none from there."""
+    import torch
+    devices = {parameter.device for parameter in model.parameters()}
+    if len(devices) != 1:
+        return inputs
+    device = devices.pop()
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_meta and device.type != "meta":
+            return torch.zeros_like(tensor, device=device)
+        return tensor.to(device)
+
+    return inputs.mapped(moved)
+
+
+# Of ATen's, those whose operands are of one type of floats: PyTorch has no kernels for others.
+_OF_ONE_TYPE = frozenset((
+    "linear", "addmm", "mm", "bmm", "matmul", "baddbmm", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"))
+
+
+def _place(node: Any) -> str:
+    paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path]
+    return f" of {paths[-1]}" if paths else ""
+
+
+def check_types(model: torch.nn.Module, program: ExportedProgram, is_autocast: bool) -> None:
+    """torch.export runs without kernels, and so takes types that no kernel does: raises for them.
+    Autocast casts what layers take."""
+    for node in program.graph.nodes:
+        name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+        if name != "embedding" and name not in _OF_ONE_TYPE:
+            continue
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        kinds = [value.dtype for value in values if hasattr(value, "dtype")]
+        where = f"{type(model).__name__}: {name}{_place(node)}"
+        if name == "embedding" and len(kinds) > 1 and kinds[1].is_floating_point:
+            raise OnnxfitError(f"{where}: expected indices of whole numbers, found {kinds[1]}",
+                               "inputs of torch.long")
+        floats = list(dict.fromkeys(kind for kind in kinds if kind.is_floating_point))
+        if name != "embedding" and not is_autocast and len(floats) > 1:
+            raise OnnxfitError(f"{where}: expected tensors of one type, as PyTorch does, found "
+                               f"{' and '.join(map(str, floats))}", f"inputs of {floats[-1]}")
