@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/targets.h"
 #include "estimator/base/error.h"

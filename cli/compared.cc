@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/git.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"

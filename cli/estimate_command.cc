@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
@@ -15,7 +15,6 @@
 #include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
 #include "estimator/fit/closed_form.h"
-#include "estimator/fit/file_types.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/fit/worlds.h"
@@ -129,7 +128,7 @@ int RunEstimate(const Options& given, std::ostream& out, std::ostream& err) {
     return ExitCodeOf(TargetsOf(answer), options);
   }
   const Study study(graph);
-  EstimateRequest request = WithTypesOf(graph, WithPictures(options));
+  EstimateRequest request = WithPictures(options);
   std::vector<WorldOutcome> worlds = WorldsOf(study, request, options, progress);
   if (!worlds.empty()) request.settings.ranks.world = WorldToTake(worlds);
   Estimate estimate = EstimateOf(study, request, options, progress);

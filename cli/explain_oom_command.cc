@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/snapshots.h"
 #include "estimator/base/error.h"

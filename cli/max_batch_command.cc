@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/recipe.h"
@@ -14,7 +14,6 @@
 #include "estimator/advise/advice.h"
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
-#include "estimator/fit/file_types.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
@@ -73,7 +72,7 @@ MaxBatchAnswer Answer(const Options& given, BatchLimits limits, std::ostream& er
   const Options options = AskedOf(graph, given);
   const Study study(graph);
   const std::vector<EstimateRequest> requests =
-      Combinations(WithTypesOf(graph, options.request), options.sweep);
+      Combinations(options.request, options.sweep);
   MaxBatchAnswer answer = AnswerMaxBatch(study, requests, limits);
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
   if (shows_advice) AddAdvice(study, requests[0], limits, answer);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/base/text.h"

@@ -146,7 +146,7 @@ struct Options {
   std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
   std::vector<TypedFlag> typed = {};    // what of the run and its cards was typed, in help's order
   // Its targets are made of `targets`; the version of PyTorch is the newest until one is given, or
-  // a file has a say in it (framework_of_file.h).
+  // a file has a say in it (asked_of_file.h).
   EstimateRequest request = {.settings = {.framework = NewestFramework(),
                                           .framework_choice = {.basis = FrameworkBasis::kNewest}}};
   bool finds_world = false;  // of estimate: as few ranks as are enough (--world auto)

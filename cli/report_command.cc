@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare_sides.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"

@@ -9,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/compared.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"

@@ -7,14 +7,13 @@
 #include "benchmarks/cuda/open_gpu.h"
 #include "cli/calibration_file.h"
 #include "cli/commands.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
 #include "estimator/base/device.h"
 #include "estimator/base/error.h"
 #include "estimator/cuda/find_gpus.h"
-#include "estimator/fit/file_types.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verify.h"
@@ -111,7 +110,7 @@ int RunVerify(const Options& given, std::ostream& out, std::ostream& err) {
   const Graph graph = LoadModel(given.model);
   const Options options = AskedOf(graph, given);
   const DetectedGpu gpu = UsableGpu(FindGpus(options.verify.device));
-  const EstimateRequest request = WithTypesOf(graph, RequestFor(options, gpu));
+  const EstimateRequest request = RequestFor(options, gpu);
   const int code = options.verify.wants_max_batch
                        ? RunSearch(graph, request, gpu, options, out, err)
                        : RunProof(graph, request, gpu, options, out, err);

@@ -93,7 +93,7 @@ struct FrameworkProfile {
 // Every version that we know, oldest first.
 std::span<const FrameworkProfile> Frameworks();
 
-// What settings begin with: pytorch-2.11.  Commands ask the file (cli/framework_of_file.h).
+// What settings begin with: pytorch-2.11.  Commands ask the file (cli/asked_of_file.h).
 const FrameworkProfile& DefaultFramework();
 
 const FrameworkProfile& NewestFramework();

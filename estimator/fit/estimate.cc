@@ -14,7 +14,6 @@
 #include "estimator/base/settings.h"
 #include "estimator/base/warnings.h"
 #include "estimator/fit/doubts.h"
-#include "estimator/fit/file_types.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/remarks.h"
@@ -243,9 +242,9 @@ int64_t ContextBytesOf(const EstimateRequest& request) { return ContextRow(reque
 
 // Peaks are of the first card that is asked about.
 Estimate MakeEstimate(const Study& study, const EstimateRequest& request) {
-  EstimateRequest own = WithTypesOf(study.file(), request);
-  const bool has_room = own.settings.cudnn_benchmark && !own.targets.empty();
-  if (!has_room) return EstimateOf(study, own);
+  const bool has_room = request.settings.cudnn_benchmark && !request.targets.empty();
+  if (!has_room) return EstimateOf(study, request);
+  EstimateRequest own = request;
   own.settings.trial_room_bytes = request.targets[0].capacity_bytes();
   return EstimateOf(study, own);
 }

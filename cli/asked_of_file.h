@@ -1,5 +1,6 @@
-// Which version of PyTorch a run goes by where nobody names one: that which wrote the file, or the
-// newest.  Whoever loads a model for an answer asks here.
+// What a file says of a run where nobody names it: the types (fit/file_types.h), and the version of
+// PyTorch, which is that which wrote it, or the newest.  Whoever loads a model for an answer asks
+// here.
 #pragma once
 
 #include "cli/options.h"

@@ -1,4 +1,4 @@
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
-namespace onnxfit::framework_of_file_test {
+namespace onnxfit::asked_of_file_test {
 namespace {
 
 constexpr std::string_view kNet = R"(
@@ -221,4 +221,4 @@ TEST_CASE("two files of different versions are compared as each of them runs") {
   CHECK_FALSE(Has(alike.out, "pytorch-2.11"));
 }
 
-}  // namespace onnxfit::framework_of_file_test
+}  // namespace onnxfit::asked_of_file_test

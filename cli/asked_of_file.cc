@@ -1,4 +1,4 @@
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include "cli/version_checks.h"
 #include "estimator/base/error.h"
 #include "estimator/base/warnings.h"
+#include "estimator/fit/file_types.h"
 
 namespace onnxfit {
 namespace {
@@ -59,6 +60,7 @@ Warning NewerWarning(const std::string& version) {
 }  // namespace
 
 EstimateRequest AskedOf(const Graph& file, EstimateRequest request) {
+  request = WithTypesOf(file, std::move(request));
   FrameworkChoice& choice = request.settings.framework_choice;
   if (choice.basis == FrameworkBasis::kGiven) return request;
   const FrameworkProfile* const wrote = FindFramework(file.torch);
