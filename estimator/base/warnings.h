@@ -31,5 +31,6 @@ inline constexpr char kNoCudnnPlans[] = "OF204";     // cuDNN was asked and know
 inline constexpr char kSlowMemory[] = "OF205";       // a part of the card's memory is slow
 inline constexpr char kOneOfSeveral[] = "OF206";     // the machine that was named has more cards
 inline constexpr char kUnknownTrials[] = "OF207";    // what cudnn.benchmark takes for a moment
+inline constexpr char kWithEcc[] = "OF209";          // the card's size is that with ECC on
 
 }  // namespace onnxfit::warning

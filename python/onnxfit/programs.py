@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Tuple, Union)
 
-from onnxfit import archive, plain_values, recording
+from onnxfit import archive, plain_values, recording, wrappers
 from onnxfit.errors import OnnxfitError, warn
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ModelFile(NamedTuple):
     path: str
     folder: str = ""  # to be left out of what is shown; "" for a file of the user's
     batch: Optional[int] = None  # of the example inputs
-    flags: Mapping[str, str] = {}  # what the module says, as keywords
+    flags: Mapping[str, Any] = {}  # what the module says, as keywords
 
 
 class Inputs(NamedTuple):
@@ -345,12 +345,6 @@ def _framework() -> Optional[str]:
     return "pytorch-" + ".".join(numbers)
 
 
-def _records_graphs(compiled: object) -> bool:
-    """Whether Inductor records CUDA graphs of what torch.compile(mode=…) returned."""
-    config = getattr(getattr(compiled, "dynamo_ctx", None), "compiler_config", None) or {}
-    return bool(config.get("triton.cudagraphs"))
-
-
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
     flags = {"mode": mode or ("train" if model.training else "eval"),
              "precision": _precision_of(model), "framework": _framework()}
@@ -388,16 +382,14 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
             framework = _framework()
             yield ModelFile(path, folder, flags={"framework": framework} if framework else {})
             return
-        module: Any = getattr(model, "_orig_mod", model)  # within torch.compile's
-        if inputs is None:
-            raise OnnxfitError(f"{type(module).__name__}: expected example inputs for its forward, "
-                               "found none", "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
-        path = os.path.join(folder, type(module).__name__ + ".pt2")
-        program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
+        with wrappers.taken_off(model, mode) as plain:  # type: ignore[arg-type]
+            module = plain.module
+            if inputs is None:
+                raise OnnxfitError(
+                    f"{type(module).__name__}: expected example inputs for its forward, found none",
+                    "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
+            path = os.path.join(folder, type(module).__name__ + ".pt2")
+            program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes)
         _save_for_command(program, path)
-        flags = _flags_of(module, mode)
-        if module is not model and flags["mode"] == "train":
-            flags["compile"] = "inductor"
-            if _records_graphs(model):
-                flags["cuda_graphs"] = True  # type: ignore[assignment]
+        flags = {**_flags_of(module, mode), **plain.flags}
         yield ModelFile(path, folder, Inputs.of(inputs).apart().batch(), flags)
