@@ -180,17 +180,15 @@ Baselines NoneFrom(const std::string& name, const std::string& why) {
 Baselines OfLock(const Lock& lock, const std::string& name) {
   if (lock.version != ONNXFIT_VERSION) {
     Baselines none = NoneFrom(name, fmt::format("{} is of onnxfit {}", name, lock.version));
-    none.warning = fmt::format(
-        "written by onnxfit {}, this is {}: budgets are checked, nothing is compared "
-        "(try: onnxfit check --update)",
-        lock.version, ONNXFIT_VERSION);
+    none.warning = fmt::format("written by onnxfit {}, this is {}", lock.version, ONNXFIT_VERSION);
     return none;
   }
   const auto shared = std::make_shared<Lock>(lock);
-  return {.name = name, .of = [shared](const Check& check) {
+  return {.name = name, .of = [shared, name](const Check& check) {
             const auto found = shared->checks.find(check.name);
-            if (found == shared->checks.end()) return Baseline{};
-            return Baseline{.snapshot = found->second};
+            if (found != shared->checks.end()) return Baseline{.snapshot = found->second};
+            const bool is_missed = check.lock == LockUse::kRequired;
+            return Baseline{.why_missing = is_missed ? name + " does not have it" : ""};
           }};
 }
 

@@ -63,7 +63,8 @@ Baselines NoBaselines();
 // What cannot be read, for the reason `why`: nothing is compared, and each run says so.
 Baselines NoneFrom(const std::string& name, const std::string& why);
 
-// The lock's, by names of checks; one of another onnxfit is a warning and compares nothing.
+// The lock's, by names of checks; one of another onnxfit is a warning and compares nothing.  A
+// check that it does not have, and has to have, fails.
 Baselines OfLock(const Lock& lock, const std::string& name);
 
 // `against` is "git:REF" (each model as it was there, answered anew), a report or a table of them

@@ -54,10 +54,14 @@ void WriteFile(const std::string& path, const std::string& report) {
   }
 }
 
+std::string LockOf(const CheckOptions& options) {
+  return options.lock.empty() ? LockPathOf(options.config) : options.lock;
+}
+
 // A report never takes the place of what it is about.
-void RefuseInput(const std::string& file, const CheckAnswer& answer) {
+void RefuseInput(const std::string& file, const CheckAnswer& answer, const std::string& lock) {
   std::error_code ignored;
-  std::vector<std::string> inputs = {answer.config, LockPathOf(answer.config)};
+  std::vector<std::string> inputs = {answer.config, lock};
   for (const CheckRow& row : answer.rows) inputs.push_back(row.model);
   for (const std::string& input : inputs) {
     if (file.empty() || !std::filesystem::equivalent(file, input, ignored)) continue;
@@ -72,7 +76,8 @@ void RefuseInput(const std::string& file, const CheckAnswer& answer) {
 // all others are.
 void WriteOutputs(const CheckAnswer& answer, const Options& options, std::ostream& out) {
   std::vector<FormattedOutput> outputs = options.check.outputs;
-  for (const FormattedOutput& output : outputs) RefuseInput(output.file, answer);
+  for (const FormattedOutput& output : outputs)
+    RefuseInput(output.file, answer, LockOf(options.check));
   const bool has_standard = std::any_of(outputs.begin(), outputs.end(),
                                         [](const FormattedOutput& o) { return o.file.empty(); });
   if (!has_standard) outputs.push_back({});
@@ -100,6 +105,7 @@ struct Gate {
   const CheckOptions& options;
   std::string lock_path;
   std::vector<Check> all;     // of the config
+  std::optional<Level> gone;  // at which a check that it does not have fails
   std::vector<Check> checks;  // of these, what --only leaves
   std::optional<Lock> lock = {};
   bool has_lock = true;  // or none is there yet: false where it cannot be read
@@ -125,10 +131,20 @@ CheckRow TroubleRow(const std::string& name, const Error& error) {
   return TroubleRow(name, CheckStatus::kError, Error(parts).what());
 }
 
-std::vector<Check> Chosen(const Gate& gate) {
+// Of what nothing can be compared with.
+CheckRow VainRow(const std::string& name, CheckStatus status, const std::string& why) {
+  return {.name = name,
+          .model = name,
+          .status = status,
+          .not_compared = why,
+          .has_to_be_compared = true};
+}
+
+std::vector<Check> Chosen(const Gate& gate, bool is_strict) {
   std::vector<Check> checks;
   std::copy_if(gate.all.begin(), gate.all.end(), std::back_inserter(checks),
                [&](const Check& check) { return gate.Takes(check.name); });
+  for (Check& check : checks) check.is_strict = check.is_strict || is_strict;
   if (!checks.empty()) return checks;
   std::string names;
   for (size_t i = 0; i < std::min<size_t>(gate.all.size(), 5); ++i) {
@@ -140,10 +156,39 @@ std::vector<Check> Chosen(const Gate& gate) {
                                    names, gate.all.size() > 5 ? ", ..." : "")});
 }
 
-// None yet is an empty one.
+// What the checks want of what they are compared with, the most of each: what --against names is
+// wanted by all.
+LockUse WantedOf(const Check& check, const Gate& gate) {
+  const bool is_lock = gate.options.against.empty();
+  return check.lock == LockUse::kNone && !is_lock ? LockUse::kRequired : check.lock;
+}
+
+// The status where nothing can be compared, by the check that wants it most; PASS where none does.
+CheckStatus StatusInVain(const Gate& gate) {
+  CheckStatus worst = CheckStatus::kPass;
+  for (const Check& check : gate.checks) {
+    if (!check.error.empty() || check.level == Level::kOff) continue;
+    const LockUse wanted = WantedOf(check, gate);
+    if (wanted == LockUse::kOptional) worst = std::max(worst, CheckStatus::kWarn);
+    if (wanted == LockUse::kRequired) worst = std::max(worst, FailureAt(check.level));
+  }
+  return worst;
+}
+
+bool WantsLock(const Check& check) { return check.lock != LockUse::kNone; }
+
+// None yet is an empty one, of which no check has to be.
 void OpenLock(Gate& gate) {
+  gate.baselines = NoBaselines();
+  gate.baselines.name.clear();
+  if (std::ranges::none_of(gate.all, WantsLock)) return;
+  gate.baselines.name = kTheLock;
   gate.lock = ReadLockFile(gate.lock_path);
-  gate.baselines = OfLock(gate.lock.value_or(Lock{.version = ONNXFIT_VERSION}), kTheLock);
+  gate.baselines = gate.lock ? OfLock(*gate.lock, kTheLock) : NoneFrom(kTheLock, "");
+  const auto of = gate.baselines.of;
+  gate.baselines.of = [of](const Check& check) {
+    return WantsLock(check) ? of(check) : Baseline{.compares = false};
+  };
 }
 
 // What cannot be read compares nothing, and is told beside the checks.
@@ -169,7 +214,10 @@ void OpenBaseline(Gate& gate) {
     gate.baselines.of = NoBaselines().of;
     return;
   }
-  gate.trouble.push_back(TroubleRow(gate.lock_path, CheckStatus::kWarn, gate.baselines.warning));
+  if (const CheckStatus status = StatusInVain(gate); status != CheckStatus::kPass) {
+    const std::string& name = against.empty() ? gate.lock_path : against;
+    gate.trouble.push_back(VainRow(name, status, gate.baselines.warning));
+  }
 }
 
 // --- Answers ---------------------------------------------------------------------------------
@@ -228,7 +276,8 @@ std::vector<CheckRow> GoneRows(const Gate& gate) {
   std::vector<CheckRow> rows;
   if (!gate.lock || !gate.options.against.empty()) return rows;
   for (const auto& [name, snapshot] : gate.lock->checks) {
-    if (gate.Takes(name) && !HasCheck(gate.all, name)) rows.push_back(GoneCheck(name, snapshot));
+    if (!gate.Takes(name) || HasCheck(gate.all, name)) continue;
+    rows.push_back(GoneCheck(name, snapshot, gate.options.update ? std::nullopt : gate.gone));
   }
   return rows;
 }
@@ -241,10 +290,18 @@ void CheckRest(const Gate& gate) {
                .hint = "onnxfit check --update without --only"});
 }
 
-// Paths are the config's, from wherever it was asked.
-Snapshot Located(Snapshot snapshot, const std::string& config) {
-  const std::filesystem::path folder = std::filesystem::path(config).parent_path();
-  snapshot.model = std::filesystem::path(snapshot.model).lexically_relative(folder).string();
+// Paths are the config's, from wherever it was asked, or, of what is not below it, the lock's.
+Snapshot Located(Snapshot snapshot, const Gate& gate) {
+  namespace fs = std::filesystem;
+  const fs::path model = snapshot.model;
+  const fs::path folder = fs::path(gate.options.config).parent_path();
+  fs::path path = model.lexically_relative(folder);
+  const bool is_below = !path.empty() && *path.begin() != "..";
+  if (!is_below && !gate.options.lock.empty()) {
+    std::error_code ignored;
+    path = fs::proximate(model, fs::absolute(gate.lock_path).parent_path(), ignored);
+  }
+  snapshot.model = path.string();
   return snapshot;
 }
 
@@ -257,13 +314,23 @@ Lock Renewed(const Gate& gate, const std::vector<CheckRow>& rows) {
     }
   }
   for (const CheckRow& row : rows) {
-    if (row.now) lock.checks[row.name] = Located(*row.now, gate.options.config);
+    if (row.now) lock.checks[row.name] = Located(*row.now, gate);
+  }
+  for (const Check& check : gate.all) {
+    if (!WantsLock(check)) lock.checks.erase(check.name);
   }
   return lock;
 }
 
+void CheckWanted(const Gate& gate) {
+  if (std::ranges::any_of(gate.all, WantsLock)) return;
+  throw Error({.where = "--update",
+               .text = "expected a check that has a lock, all of them say lock = \"none\""});
+}
+
 void Update(const Gate& gate, CheckAnswer& answer) {
   try {
+    CheckWanted(gate);
     CheckRest(gate);
     WriteLockFile(gate.lock_path, Renewed(gate, answer.rows));
     answer.is_update = true;
@@ -281,7 +348,7 @@ int ExitCodeOf(const CheckAnswer& answer, const Options& options) {
 }
 
 // Throws Error where there is nothing to check.
-Gate OpenGate(const CheckOptions& options) {
+Gate OpenGate(const CheckOptions& options, bool is_strict) {
   std::error_code ignored;
   const bool is_standard = options.config == CheckOptions().config;
   if (is_standard && !std::filesystem::exists(options.config, ignored)) {
@@ -289,13 +356,47 @@ Gate OpenGate(const CheckOptions& options) {
                  .text = "expected a config of checks, there is none here",
                  .hint = "onnxfit init writes one"});
   }
+  CheckConfig config = ReadCheckConfig(options.config);
   Gate gate = {.options = options,
-               .lock_path = LockPathOf(options.config),
-               .all = ReadCheckConfig(options.config).checks,
+               .lock_path = LockOf(options),
+               .all = std::move(config.checks),
+               .gone = config.gone,
                .checks = {}};
-  gate.checks = Chosen(gate);
+  gate.checks = Chosen(gate, is_strict);
   OpenBaseline(gate);
   return gate;
+}
+
+// Where no lock is there yet.
+void TellOfNone(const Gate& gate, CheckAnswer& answer) {
+  const CheckStatus status = StatusInVain(gate);
+  if (status == CheckStatus::kPass) return;
+  const bool is_optional = std::ranges::none_of(gate.checks, [](const Check& check) {
+    return check.lock == LockUse::kRequired && check.level != Level::kOff;
+  });
+  if (is_optional) {
+    answer.notes.push_back(
+        fmt::format("there is no {} yet, so nothing was compared and no growth can fail: run "
+                    "onnxfit check --update and commit that file",
+                    gate.lock_path));
+    return;
+  }
+  answer.rows.push_back(VainRow(gate.lock_path, status,
+                                "there is no such file, so no growth can be seen; lock = \"none\" "
+                                "in the config does without one"));
+}
+
+// What --against names and has none of the checks.  A branch may be older than all models.
+void TellOfOthers(const Gate& gate, CheckAnswer& answer) {
+  const auto is_compared = [](const CheckRow& row) { return row.comparison.has_value(); };
+  const auto is_new = [](const CheckRow& row) { return row.status == CheckStatus::kNew; };
+  const bool is_in_vain = std::ranges::none_of(answer.rows, is_compared) &&
+                          std::ranges::any_of(answer.rows, is_new) && gate.trouble.empty();
+  if (!is_in_vain) return;
+  const bool is_git = gate.options.against.starts_with(kGit);
+  answer.rows.push_back(VainRow(
+      gate.options.against, is_git ? CheckStatus::kWarn : StatusInVain(gate),
+      is_git ? "it has none of these models" : "it has none of these models with such settings"));
 }
 
 CheckAnswer AnswerOf(Gate& gate) {
@@ -303,15 +404,14 @@ CheckAnswer AnswerOf(Gate& gate) {
   CheckAnswer answer = {.config = options.config, .against = gate.baselines.name};
   answer.rows = AnswerAll(gate);
   for (CheckRow& row : GoneRows(gate)) answer.rows.push_back(std::move(row));
-  for (CheckRow& row : gate.trouble) answer.rows.push_back(std::move(row));
   if (options.update) {
     Update(gate, answer);
-  } else if (options.against.empty() && !gate.lock && gate.trouble.empty()) {
-    answer.notes.push_back(
-        fmt::format("there is no {} yet, so nothing was compared and no growth can fail: run "
-                    "onnxfit check --update and commit that file",
-                    gate.lock_path));
+  } else if (!options.against.empty()) {
+    TellOfOthers(gate, answer);
+  } else if (!gate.lock && gate.trouble.empty()) {
+    TellOfNone(gate, answer);
   }
+  for (CheckRow& row : gate.trouble) answer.rows.push_back(std::move(row));
   return answer;
 }
 
@@ -322,9 +422,9 @@ CheckAnswer Refusal(const Error& error, const CheckOptions& options) {
   return answer;
 }
 
-CheckAnswer AnswerOf(const CheckOptions& options) {
+CheckAnswer AnswerOf(const CheckOptions& options, bool is_strict) {
   try {
-    Gate gate = OpenGate(options);
+    Gate gate = OpenGate(options, is_strict);
     return AnswerOf(gate);
   } catch (const Error& error) {
     return Refusal(error, options);
@@ -337,7 +437,10 @@ int RunCheck(const Options& options, std::ostream& out) {
   if (options.check.update && !options.check.against.empty()) {
     throw Error({.where = "--update", .text = "expected without --against, which has no lock"});
   }
-  const CheckAnswer answer = AnswerOf(options.check);
+  if (!options.check.lock.empty() && !options.check.against.empty()) {
+    throw Error({.where = "--lock", .text = "expected without --against, which takes its place"});
+  }
+  const CheckAnswer answer = AnswerOf(options.check, options.is_strict);
   WriteOutputs(answer, options, out);
   return ExitCodeOf(answer, options);
 }

@@ -196,6 +196,7 @@ class CheckReader {
            .budgets = settings.budgets,
            .max_increase = settings.max_increase,
            .level = settings.level,
+           .lock = settings.lock,
            .is_strict = settings.is_strict,
            .message = settings.message,
            .line = written_.line});
@@ -272,6 +273,15 @@ std::vector<Check> ReadOne(const TomlNode& written, const ConfigFile& config, Ta
   }
 }
 
+// A check that is gone has no keys but those of [defaults].
+std::optional<Level> LevelOfGone(const TomlNode& defaults) {
+  int64_t line = 1;
+  const auto load_none = [](const std::string&) { return std::vector<SharedCalibration>(); };
+  const CheckSettings settings = ReadCheckSettings(defaults, load_none, line);
+  if (settings.lock != LockUse::kRequired) return std::nullopt;
+  return settings.level;
+}
+
 }  // namespace
 
 CheckConfig ReadCheckConfig(const std::string& path) {
@@ -279,7 +289,7 @@ CheckConfig ReadCheckConfig(const std::string& path) {
   if (file.checks.empty()) {
     throw Error({.file = path, .text = "expected a [[check]], found none", .hint = "onnxfit init"});
   }
-  CheckConfig config = {.path = path, .checks = {}};
+  CheckConfig config = {.path = path, .checks = {}, .gone = LevelOfGone(file.defaults)};
   TakenNames taken;
   for (const TomlNode& written : file.checks) {
     for (Check& check : ReadOne(written, file, taken)) config.checks.push_back(std::move(check));

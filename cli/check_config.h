@@ -1,6 +1,7 @@
 // The checks of a config file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace onnxfit {
 struct CheckConfig {
   std::string path;
   std::vector<Check> checks;  // in the order of the file, at least one
+  std::optional<Level> gone =
+      {};  // at which a check of the lock fails that is not here: [defaults]
 };
 
 // Every [[check]], over each other the keys of [defaults], once for each of its models (globs,

@@ -141,6 +141,10 @@ constexpr OwnKey kOwnKeys[] = {
      [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
        settings.level = ParseChoice(ValueOf(node, node.key, "one value"), kLevels);
      }},
+    {"lock",
+     [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
+       settings.lock = ParseChoice(ValueOf(node, node.key, "one value"), kLockUses);
+     }},
     {"message",
      [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
        settings.message = ValueOf(node, node.key, "a string").text;

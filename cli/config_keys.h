@@ -44,6 +44,7 @@ struct CheckSettings {
   std::vector<Budget> budgets;
   Allowance max_increase;
   Level level = Level::kError;
+  LockUse lock = LockUse::kRequired;
   bool is_strict = false;
   std::string message;
 };

@@ -128,7 +128,8 @@ std::vector<Flag> TargetFlags() {
       {"--reserve", "", "SIZE", kGroup, "left free for others, such as a desktop", "0", SetReserve,
        false, false, kOfAnswers},
       {"--strict", "", "", kGroup, "TIGHT counts as not fitting", "",
-       [](const Typed& t, Options& o) { o.is_strict = ParseSwitch(t); }, false, false, kOfAnswers},
+       [](const Typed& t, Options& o) { o.is_strict = ParseSwitch(t); }, false, false,
+       kOfAnswers | Only(Command::kCheck)},
       {"--cudnn", "", "FOLDER", kGroup,
        "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's; "
        "none: they have none. Takes no GPU",
@@ -212,6 +213,9 @@ std::vector<Flag> ComparisonFlags() {
   return {
       {"--update", "", "", kGroup, "write the lock: what each check takes now", "",
        [](const Typed& t, Options& o) { o.check.update = ParseSwitch(t); }, false, false,
+       Only(Command::kCheck)},
+      {"--lock", "", "FILE", kGroup, "the lock", "the config's name with .lock.json",
+       [](const Typed& t, Options& o) { o.check.lock = t.text; }, false, false,
        Only(Command::kCheck)},
       {"--against", "", "REF", kGroup, "compare with git:REF, a report, a model or another lock",
        "the lock", [](const Typed& t, Options& o) { o.check.against = t.text; }, false, false,

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/git_hints.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 
@@ -143,21 +144,22 @@ std::string InALine(const std::string& text) {
 }
 
 [[noreturn]] void RefuseRef(const std::string& ref, const std::string& folder) {
-  const Error::Parts parts = {.where = "git:" + ref};
+  const std::string where = "git:" + ref;
   const ProcessResult repository = Git(folder, {"rev-parse", "--is-shallow-repository"});
   if (repository.exit_code != 0) {
     throw Error(
-        {.where = parts.where,
+        {.where = where,
          .text = fmt::format("expected a git repository, git says: {}", InALine(repository.err))});
   }
-  if (repository.out.starts_with("true")) {
-    throw Error({.where = parts.where,
-                 .text = "expected a ref, found none of this name: this clone is shallow",
-                 .hint = "git fetch --unshallow, or fetch-depth: 0 of actions/checkout"});
-  }
-  throw Error({.where = parts.where,
-               .text = "expected a branch, a tag or a commit, found none of this name",
-               .hint = "git fetch origin " + ref});
+  const bool is_shallow = repository.out.starts_with("true");
+  const auto ask = [&](const std::vector<std::string>& words) {
+    ProcessResult result = Git(folder, words);
+    return result.exit_code == 0 ? std::move(result.out) : std::string();
+  };
+  throw Error({.where = where,
+               .text = is_shallow ? "expected a ref, found none of this name: this clone is shallow"
+                                  : "expected a branch, a tag or a commit, found none of this name",
+               .hint = HintForMissing(ref, is_shallow, ask)});
 }
 
 // The folder of `path` and how git calls the file from there.  It reads "./" as the folder.

@@ -32,6 +32,7 @@ constexpr std::string_view kHead =
 #   strict = true                          # a card that is TIGHT does not hold
 #   max-increase = "2%"                    # over what it took before; 0 without this
 #   level = "warn"                         # error, warn or off
+#   lock = "optional"                      # it may lack the check; none: budgets alone
 #   message = "Ask the vision team before raising this."
 
 # For every check, and for other commands that run a model from this folder.

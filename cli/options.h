@@ -118,6 +118,7 @@ struct VerifyOptions {
 struct CheckOptions {
   std::string config = "onnxfit.toml";
   bool update = false;                        // write the lock
+  std::string lock = {};                      // its path, "" where it is beside the config
   std::string against = {};                   // compare with this instead of the lock
   std::vector<std::string> only = {};         // globs of names; empty for all
   std::vector<FormattedOutput> outputs = {};  // empty for text

@@ -61,7 +61,7 @@ TEST_CASE("filters find cards") {
       {"24g", k24GiB},
       {"24576MiB", k24GiB},
       {"=24GiB", k24GiB},
-      {"22.5GiB", "quadro-rtx6000 a10 a10g l4"},  // between CUDA's size and the one sold
+      {"22.5GiB", "a5000 quadro-rtx6000 p40 a10 a10g l4"},  // between CUDA's size and the one sold
       {"141GiB", "h200"},
       {"139.9GiB", "h200"},
       {"139.7GiB", ""},

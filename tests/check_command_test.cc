@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -48,6 +49,18 @@ std::string Unwrapped(std::string text) {
   return text;
 }
 
+// `text` with the first `part` made `other`.
+std::string Renamed(std::string text, const std::string& part, const std::string& other) {
+  return text.replace(text.find(part), part.size(), other);
+}
+
+std::string Version() { return RunCommand({"--version"}).out.substr(8, 5); }
+
+// The number behind `field` in JSON.
+int64_t NumberAt(const std::string& json, const std::string& field) {
+  return std::stoll(json.substr(json.find(field) + field.size()));
+}
+
 bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -65,17 +78,19 @@ class GatedFolder : public WorkingFolder {
 
 }  // namespace
 
-TEST_CASE("a check without a lock is NEW, then passes, then fails where it grew") {
+TEST_CASE("a check without a lock fails, then passes, then fails where it grew") {
   const WorkingFolder folder;
   folder.Write("net.onnxtxt", OneLayer(20'000));
   folder.Write("onnxfit.toml", kConfig);
   const CommandResult first = Check();
-  CHECK(first.code == 0);
+  CHECK(first.code == 1);
   CHECK(Lines(first.out, "NEW") == 1);
-  CHECK(Has(first.out, " new, nothing compared\n"));
+  CHECK(first.out.starts_with("FAIL: 1 fail, 1 new, nothing compared\n"));
   CHECK(Has(Unwrapped(first.out),
-            "note: there is no onnxfit.lock.json yet, so nothing was compared and no growth can "
-            "fail: run onnxfit check --update and commit that file"));
+            "FAIL  onnxfit.lock.json: not compared: there is no such file, so no growth can be "
+            "seen; lock = \"none\" in the config does without one"));
+  CHECK(first.out.ends_with("Run `onnxfit check --update` and commit the lock.\n"));
+  CHECK(Check({"--exit-zero"}).code == 0);
   CHECK(!fs::exists(kLock));
 
   const CommandResult update = Check({"--update"});
@@ -108,16 +123,161 @@ TEST_CASE("what shrank passes") {
   CHECK(Has(result.out, "shrank by "));
 }
 
-TEST_CASE("a check that is gone is told, and --update forgets it") {
+TEST_CASE("a check that the lock lacks and one that is gone fail, and --update puts that right") {
   const GatedFolder folder;
   folder.Write("onnxfit.toml", "[[check]]\nname = \"other\"\nmodel = \"net.onnxtxt\"\n");
   const CommandResult result = Check();
-  CHECK(result.code == 0);
-  CHECK(Lines(result.out, "GONE") == 1);
-  CHECK(Lines(result.out, "NEW") == 1);
-  CHECK(Lines(Check({"--only", "o*"}).out, "GONE") == 0);
-  Check({"--update"});
-  CHECK(Lines(Check().out, "GONE") == 0);
+  CHECK(result.code == 1);
+  CHECK(result.out.starts_with("FAIL: 2 fail\n"));
+  CHECK(Has(result.out, "FAIL  other: not compared: the lock does not have it\n"));
+  CHECK(Has(result.out, "FAIL  net: not compared: it is in the lock, and no check has it\n"));
+  CHECK(result.out.ends_with("Run `onnxfit check --update` and commit the lock.\n"));
+  CHECK(Lines(Check({"--only", "o*"}).out, "FAIL") == 1);
+  CHECK(Has(Check({"-f", "sarif"}).out, "\"ruleId\": \"not-compared\""));
+  const CommandResult update = Check({"--update"});
+  CHECK(update.code == 0);
+  CHECK(Lines(update.out, "GONE") == 1);
+  CHECK(Check().out.starts_with("PASS: 1 pass\n"));
+}
+
+TEST_CASE("the config says what a lock may lack") {
+  struct Row {
+    const char* what;      // happens to the lock
+    const char* defaults;  // keys of [defaults]
+    const char* keys;      // of the one check
+    int code;
+    const char* first;  // line
+  };
+  const Row rows[] = {
+      {"missing", "", "", 1, "FAIL: 1 fail, 1 new, nothing compared"},
+      {"missing", "lock = \"required\"", "", 1, "FAIL: 1 fail, 1 new, nothing compared"},
+      {"missing", "lock = \"optional\"", "", 0, "PASS: 1 new, nothing compared"},
+      {"missing", "lock = \"none\"", "", 0, "PASS: 1 pass"},
+      {"missing", "", "lock = \"optional\"", 0, "PASS: 1 new, nothing compared"},
+      {"missing", "", "lock = \"none\"", 0, "PASS: 1 pass"},
+      {"missing", "lock = \"none\"", "lock = \"required\"", 1,
+       "FAIL: 1 fail, 1 new, nothing compared"},
+      {"missing", "level = \"warn\"", "", 0, "WARN: 1 warn, 1 new, nothing compared"},
+      {"missing", "level = \"off\"", "", 0, "PASS: 1 off"},
+      {"renamed", "", "", 1, "FAIL: 2 fail"},
+      {"renamed", "lock = \"optional\"", "", 0, "PASS: 1 new, 1 gone, nothing compared"},
+      {"renamed", "lock = \"none\"", "", 0, "PASS: 1 pass"},
+      {"renamed", "", "lock = \"optional\"", 1, "FAIL: 1 fail, 1 new, nothing compared"},
+      {"renamed", "level = \"warn\"", "", 0, "WARN: 2 warn"},
+      {"of another version", "", "", 1, "FAIL: 1 fail, 1 new, nothing compared"},
+      {"of another version", "lock = \"optional\"", "", 0, "WARN: 1 warn, 1 new, nothing compared"},
+      {"of another version", "lock = \"none\"", "", 0, "PASS: 1 pass"},
+      {"unreadable", "", "", 2, "ERROR: 1 error, 1 new"},
+      {"unreadable", "lock = \"none\"", "", 0, "PASS: 1 pass"},
+      {"as it was", "", "", 0, "PASS: 1 pass"},
+      {"as it was", "lock = \"optional\"", "", 0, "PASS: 1 pass"},
+      {"as it was", "lock = \"often\"", "", 2, "ERROR: 1 error"},
+  };
+  const GatedFolder folder;
+  const std::string lock = ContentsOf(kLock);
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    CAPTURE(row.defaults);
+    CAPTURE(row.keys);
+    const std::string what = row.what;
+    folder.Write(kLock, what == "unreadable"           ? "{"
+                        : what == "renamed"            ? Renamed(lock, "\"net\"", "\"old\"")
+                        : what == "of another version" ? Renamed(lock, Version(), "0.0.1")
+                                                       : lock);
+    if (what == "missing") fs::remove(kLock);
+    folder.Write("onnxfit.toml",
+                 fmt::format("[defaults]\n{}\n{}{}\n", row.defaults, kConfig, row.keys));
+    const CommandResult result = Check();
+    CHECK(result.code == row.code);
+    CHECK(result.out.substr(0, result.out.find('\n')) == row.first);
+  }
+}
+
+TEST_CASE("growth fails whether or not the lock has to have the check") {
+  const GatedFolder folder(std::string(kConfig) + "lock = \"optional\"\n");
+  folder.Grow();
+  CHECK(Check().out.starts_with("FAIL: 1 fail\nFAIL  net: grew by "));
+  folder.Write("onnxfit.toml", std::string(kConfig) + "lock = \"none\"\n");
+  CHECK(Check().code == 0);
+  CHECK(Check({"--against", kLock}).code == 1);
+}
+
+TEST_CASE("a lock has what asks for one") {
+  const GatedFolder folder(std::string(kConfig) +
+                           "[[check]]\nname = \"two\"\nmodel = \"net.onnxtxt\"\n");
+  CHECK(Has(ContentsOf(kLock), "\"two\""));
+  folder.Write("onnxfit.toml", std::string(kConfig) +
+                                   "[[check]]\nname = \"two\"\nmodel = \"net.onnxtxt\"\n"
+                                   "lock = \"none\"\n");
+  CHECK(Check({"--update"}).code == 0);
+  CHECK(!Has(ContentsOf(kLock), "\"two\""));
+  CHECK(Check().out.starts_with("PASS: 2 pass\n"));
+  folder.Write("onnxfit.toml", std::string(kConfig) + "lock = \"none\"\n");
+  const CommandResult none = Check({"--update"});
+  CHECK(none.code == 2);
+  CHECK(Has(Unwrapped(none.out), "--update: expected a check that has a lock"));
+}
+
+TEST_CASE("a lock of another name is beside nothing") {
+  const GatedFolder folder;
+  fs::remove(kLock);
+  CHECK(Check({"--lock", "locks/a.json", "--update"}).code == 2);
+  fs::create_directory("locks");
+  const CommandResult update = Check({"--lock", "locks/a.json", "--update"});
+  CHECK(update.code == 0);
+  CHECK(Has(update.out, "note: locks/a.json is written: commit it\n"));
+  CHECK(Has(ContentsOf("locks/a.json"), "\"path\":\"net.onnxtxt\""));
+  CHECK(!fs::exists(kLock));
+  CHECK(Check().code == 1);
+  CHECK(Check({"--lock", "locks/a.json"}).out.starts_with("PASS: 1 pass\n"));
+  folder.Grow();
+  CHECK(Check({"--lock", "locks/a.json"}).out.starts_with("FAIL: 1 fail\n"));
+  CHECK(Has(Check({"--lock", "none.json"}).out, "FAIL  none.json: not compared: there is no such"));
+  CHECK(Check({"--lock", "locks/a.json", "-f", "json=locks/a.json"}).code == 2);
+  CHECK(Check({"--lock", "locks/a.json", "--against", "net.onnxtxt"}).code == 2);
+  CHECK(Check({"--lock", ""}).code == 1);  // as if nobody said it
+}
+
+TEST_CASE("a lock has the paths of its own folder where a model is not below the config") {
+  const WorkingFolder folder;
+  folder.Write("nets/net.onnxtxt", OneLayer(10));
+  folder.Write("ci/onnxfit.toml", "[[check]]\nmodel = \"../nets/net.onnxtxt\"\n");
+  CHECK(Check({"ci/onnxfit.toml", "--update"}).code == 0);
+  CHECK(Has(ContentsOf("ci/onnxfit.lock.json"), "\"path\":\"../nets/net.onnxtxt\""));
+  CHECK(Check({"ci/onnxfit.toml", "--update", "--lock", "my.lock.json"}).code == 0);
+  CHECK(Has(ContentsOf("my.lock.json"), "\"path\":\"nets/net.onnxtxt\""));
+}
+
+TEST_CASE("--strict is of all checks") {
+  const GatedFolder folder(std::string(kConfig) + "budget = \"gtx1050\"\n");
+  const std::string json = Check({"-f", "json"}).out;
+  const int64_t room = NumberAt(json, "\"limit_bytes\":") - NumberAt(json, "\"used_bytes\":");
+  const std::string tight =
+      fmt::format("{}budget = \"gtx1050\"\nreserve = \"{}\"\n", kConfig, room);
+  struct Row {
+    std::string config;
+    Args args;
+    int code;
+    bool fails;
+  };
+  const Row rows[] = {
+      {tight, {}, 0, false},
+      {tight, {"--strict"}, 1, true},
+      {tight, {"--strict=no"}, 0, false},
+      {tight, {"--strict", "--exit-zero"}, 0, true},
+      {tight + "strict = true\n", {}, 1, true},
+      {tight + "strict = true\n", {"--strict"}, 1, true},
+      {std::string(kConfig) + "budget = \"gtx1050\"\n", {"--strict"}, 0, false},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.config);
+    CAPTURE(row.args.size());
+    folder.Write("onnxfit.toml", row.config);
+    const CommandResult result = Check(row.args);
+    CHECK(result.code == row.code);
+    CHECK(result.out.starts_with("FAIL: ") == row.fails);
+    CHECK(Has(result.out, "TIGHT on gtx1050") == row.fails);
+  }
 }
 
 TEST_CASE("--only updates what it names and leaves the rest") {
@@ -227,23 +387,25 @@ TEST_CASE("a lock that cannot be read is an error, and budgets still hold") {
   CHECK(Lines(Check().out, "PASS") == 1);
 }
 
-TEST_CASE("a lock of another version is one warning") {
+TEST_CASE("a lock of another version is one failure") {
   const GatedFolder folder;
-  std::string lock = ContentsOf(kLock);
-  const std::string version = RunCommand({"--version"}).out.substr(8, 5);
-  const size_t at = lock.find(version);
-  REQUIRE(at != std::string::npos);
-  folder.Write(kLock, lock.replace(at, version.size(), "0.0.1"));
+  REQUIRE(Has(ContentsOf(kLock), Version()));
+  folder.Write(kLock, Renamed(ContentsOf(kLock), Version(), "0.0.1"));
   folder.Grow();
   const CommandResult result = Check();
-  CHECK(result.code == 0);
-  CHECK(Lines(result.out, "WARN") == 1);
+  CHECK(result.code == 1);
+  CHECK(Lines(result.out, "FAIL") == 1);
   CHECK(Lines(result.out, "NEW") == 1);
+  CHECK(result.out.ends_with("Run `onnxfit check --update` and commit the lock.\n"));
+  folder.Write("other.lock.json", ContentsOf(kLock));
+  const CommandResult other = Check({"--against", "other.lock.json"});
+  CHECK(other.code == 1);
+  CHECK(Has(other.out, "FAIL  other.lock.json: not compared: written by onnxfit 0.0.1, this is "));
   CHECK(Lines(result.out, "PASS") == 0);
   CHECK(Has(Unwrapped(result.out), ", not compared: the lock is of onnxfit 0.0.1"));
   CHECK(Has(result.out, "written by onnxfit 0.0.1"));
   CHECK(Check({"--update"}).code == 0);
-  CHECK(Lines(Check().out, "WARN") == 0);
+  CHECK(Lines(Check().out, "FAIL") == 0);
 }
 
 // `lock` with `less` taken off the number behind `field`.
@@ -314,7 +476,12 @@ TEST_CASE("a model of another name serves where all checks are of one") {
   folder.Write("second.onnxtxt", OneLayer(40'000));
   for (const char* against : {"old.onnxtxt", "old.json"}) {
     CAPTURE(against);
-    CHECK(Lines(Check({"--against", against}).out, "NEW") == 2);
+    const CommandResult none = Check({"--against", against});
+    CHECK(none.code == 1);
+    CHECK(Lines(none.out, "NEW") == 2);
+    CHECK(Has(Unwrapped(none.out), std::string("FAIL  ") + against +
+                                       ": not compared: it has none of these models with such "
+                                       "settings"));
     CHECK(Lines(Check({"--against", against, "--only", "second"}).out, "FAIL") == 1);
   }
   CHECK(Lines(Check({"--against", "second.onnxtxt"}).out, "PASS") == 1);
@@ -387,6 +554,12 @@ TEST_CASE("a model that a ref does not have is new") {
   CHECK(result.code == 0);
   CHECK(Has(result.out, "NEW   second: "));
   CHECK(Has(result.out, "PASS  net: "));
+  // All of them: a branch that is older than the models.
+  folder.Write("onnxfit.toml", "[[check]]\nmodel = \"second.onnxtxt\"\n");
+  const CommandResult all = Check({"--against", "git:main"});
+  CHECK(all.code == 0);
+  CHECK(all.out.starts_with("WARN: 1 warn, 1 new, not compared with git:main\n"));
+  CHECK(Has(all.out, "WARN  git:main: not compared: it has none of these models\n"));
 }
 
 TEST_CASE("several formats are written at once") {
@@ -451,7 +624,7 @@ TEST_CASE("of several models one has to have a dimension that the config names")
   folder.Write("b.onnxtxt", TokenLayer("64"));
   constexpr const char* kAll = "[[check]]\nname = \"all\"\nmodel = \"*.onnxtxt\"\ndims = ";
   folder.Write("onnxfit.toml", std::string(kAll) + "{ seq = 32 }\n");
-  CHECK(Check().out.starts_with("PASS: 2 new, nothing compared\n"));
+  CHECK(Check().out.starts_with("FAIL: 1 fail, 2 new, nothing compared\n"));
   folder.Write("onnxfit.toml", std::string(kAll) + "{ seq = 32, sec = 8 }\n");
   const std::string wrong = Check().out;
   CHECK(wrong.starts_with("ERROR: 2 error"));
@@ -459,7 +632,7 @@ TEST_CASE("of several models one has to have a dimension that the config names")
   // What [defaults] say is for those that leave it open, what a check says is for its model.
   constexpr const char* kFixed = "\n[[check]]\nmodel = \"b.onnxtxt\"\n";
   folder.Write("onnxfit.toml", std::string("[defaults]\ndims = { seq = 32 }\n") + kFixed);
-  CHECK(Check().out.starts_with("PASS: 1 new, nothing compared\n"));
+  CHECK(Check().out.starts_with("FAIL: 1 fail, 1 new, nothing compared\n"));
   CHECK(RunCommand({"b.onnxtxt"}).code == 0);
   CHECK(RunCommand({"b.onnxtxt"}).out.find("seq") == std::string::npos);
   CHECK(RunCommand({"b.onnxtxt", "--dim", "seq=32"}).code == 2);

@@ -79,8 +79,28 @@ TEST_CASE("a check of one model has its name and all defaults") {
   CHECK(check.max_increase.text == "0");
   CHECK(check.max_increase.bytes == 0);
   CHECK(check.level == Level::kError);
+  CHECK(check.lock == LockUse::kRequired);
   CHECK(!check.is_strict);
   CHECK(check.message.empty());
+}
+
+TEST_CASE("[defaults] say at which level a check that is gone fails") {
+  struct Row {
+    const char* defaults;
+    std::optional<Level> gone;
+  };
+  const Row rows[] = {{"", Level::kError},
+                      {"lock = \"required\"", Level::kError},
+                      {"level = \"warn\"", Level::kWarn},
+                      {"lock = \"optional\"", std::nullopt},
+                      {"lock = \"none\"", std::nullopt}};
+  for (const Row& row : rows) {
+    CAPTURE(row.defaults);
+    const TempFolder folder;
+    const std::string path =
+        folder.Write("c.toml", fmt::format("[defaults]\n{}\n{}", row.defaults, WithLines("")));
+    CHECK(ReadCheckConfig(path).gone == row.gone);
+  }
 }
 
 TEST_CASE("every key reaches its place") {
@@ -117,6 +137,7 @@ alloc-conf = "expandable_segments:True"
 overhead = "450MiB"
 max-increase = "2.5%"
 level = "warn"
+lock = "optional"
 strict = true
 message = "Ask the vision team."
 )"));
@@ -157,6 +178,7 @@ message = "Ask the vision team."
   CHECK(check.max_increase.share == 0.025);
   CHECK(check.max_increase.bytes == 0);
   CHECK(check.level == Level::kWarn);
+  CHECK(check.lock == LockUse::kOptional);
   CHECK(check.is_strict);
   CHECK(check.message == "Ask the vision team.");
 }
@@ -382,6 +404,7 @@ TEST_CASE("what is wrong in one check says where, what was expected and what was
        "line 3: max-increase: expected a size, found '5' (try: 8GiB or 512MiB)"},
       {"max-increase = []", "line 3: max-increase: expected a size or a share, found a list"},
       {"level = \"warning\"", "line 3: level: expected error, warn or off, found 'warning'"},
+      {"lock = false", "line 3: lock: expected required, optional or none, found 'false'"},
       {"strict = 2", "line 3: strict: expected yes or no, found '2'"},
       {"name = 3", "line 3: name: expected a string, found an integer"},
       {"name = \"\"", "line 3: name: expected a name of one line, found nothing"},

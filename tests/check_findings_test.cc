@@ -19,6 +19,7 @@ TEST_CASE("a finding is what the headline says") {
       {StrictRow(), "tight-fit", "TIGHT on t4: it does not fit 4 MiB less"},
       {WarningRow(), "over-budget", "12.0 GiB is 1.00 GiB over the budget of 80% of t4"},
       {ManyChecks(0, 1).rows[0], "over-budget", "2.00 GiB is 1.00 GiB over the budget of 1GiB"},
+      {MissedRow(), "not-compared", "not compared: the lock does not have it"},
       {GrownRow(), "memory-grew",
        "grew by 400.0 MiB (+25.0%) at layer1.*/relu (3), 64.0 MiB allowed"},
   };
@@ -47,6 +48,9 @@ TEST_CASE("advice is about the lock where the lock is what was compared with") {
       {QuietRow("a", CheckStatus::kGone), "Run `onnxfit check --update` and commit the lock.", "",
        ""},
       {QuietRow("a", CheckStatus::kOff), "", "", ""},
+      {MissedRow(), "Run `onnxfit check --update` and commit the lock.",
+       "Run `onnxfit check --update` and commit the lock.",
+       "Compare with something that has the check."},
       {PassingRow("a"), "", "", ""},
       {StrictRow(), "Take less memory, or let the check be less strict.",
        "Take less memory, or let the check be less strict.",

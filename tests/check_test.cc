@@ -43,6 +43,8 @@ CheckRow Judged(const Check& check, int64_t device_bytes, const Baseline& baseli
 
 const Baseline kNoLock = {.compares = false};
 const Baseline kNotThere = {};
+const Baseline kMissed = {.why_missing = "the lock does not have it"};
+const Baseline kMissedUngated = {.gates = false, .why_missing = "the lock does not have it"};
 const Baseline kThere = {.snapshot = SnapshotOf(kOld)};
 
 TEST_CASE("what a run may take") {
@@ -73,6 +75,9 @@ TEST_CASE("what a run may take") {
       {"nothing compares", 9 * kOld, none, Level::kError, {}, kNoLock, kPass},
       {"new", 9 * kOld, none, Level::kError, {}, kNotThere, kNew},
       {"new, a warning's", 9 * kOld, none, Level::kWarn, {}, kNotThere, kNew},
+      {"new, and has to be there", kOld, none, Level::kError, {}, kMissed, kFail},
+      {"the same, a warning's", kOld, none, Level::kWarn, {}, kMissed, kWarn},
+      {"the same in an update", kOld, none, Level::kError, {}, kMissedUngated, kNew},
       {"the budget's size", kOld, none, Level::kError, {SizeOf(kOld)}, kThere, kPass},
       {"and a byte", kOld, none, Level::kError, {SizeOf(kOld - 1)}, kThere, kFail},
       {"warned", kOld, none, Level::kWarn, {SizeOf(kOld - 1)}, kThere, kWarn},
@@ -182,6 +187,13 @@ TEST_CASE("rows without an answer") {
   CHECK(gone.name == "b");
   CHECK(gone.model == "a.onnx");
   CHECK(gone.line == 0);
+  CHECK(!gone.has_to_be_compared);
+  CHECK(GoneCheck("b", SnapshotOf(5), Level::kOff).status == CheckStatus::kGone);
+  CHECK(GoneCheck("b", SnapshotOf(5), Level::kWarn).status == CheckStatus::kWarn);
+  const CheckRow fails = GoneCheck("b", SnapshotOf(5), Level::kError);
+  CHECK(fails.status == CheckStatus::kFail);
+  CHECK(fails.has_to_be_compared);
+  CHECK(fails.not_compared == "it is in the lock, and no check has it");
 }
 
 TEST_CASE("the worst first, equals as the config has them") {

@@ -206,10 +206,34 @@ class Action(Workplace):
         self.assertEqual([row["name"] for row in bench], ["lenet"])
 
     def test_no_lock_yet(self):
-        run = self.act(self.repository(lock=False))
-        self.assertEqual((run.code, run.outputs["status"]), (0, "pass"))
-        self.assertEqual([c.split(" ")[0] for c in run.commands], ["::notice"])
-        self.assertIn("there is no onnxfit.lock.json yet", run.out)
+        folder = self.repository(lock=False)
+        run = self.act(folder)
+        self.assertEqual((run.code, run.outputs["status"]), (1, "fail"))
+        self.assertEqual([c.split(" ")[0] for c in run.commands], ["::error", "::notice"])
+        self.assertIn("::error file=onnxfit.lock.json,title=onnxfit%3A onnxfit.lock.json::"
+                      "not compared: there is no such file", run.commands[0])
+        self.assertIn("onnxfit check --update", run.commands[0])
+
+    def test_a_config_that_wants_no_lock(self):
+        for lock, status in (("optional", ["::notice"]), ("none", [])):
+            with self.subTest(lock=lock):
+                self.make_home()
+                folder = self.repository(lock=False)
+                config = (folder / "onnxfit.toml").read_text(encoding="utf-8")
+                (folder / "onnxfit.toml").write_text(f'[defaults]\nlock = "{lock}"\n{config}',
+                                                     encoding="utf-8")
+                run = self.act(folder)
+                self.assertEqual((run.code, run.outputs["status"]), (0, "pass"), run.out)
+                self.assertEqual([c.split(" ")[0] for c in run.commands], status)
+
+    def test_a_lock_that_lost_its_check(self):
+        folder = self.repository({"a.onnxtxt": LENET, "b.onnxtxt": LENET})
+        self.write(folder, {"b.onnxtxt": LENET, "c.onnxtxt": LENET})
+        run = self.act(folder)
+        self.assertEqual((run.code, run.outputs["status"]), (1, "fail"))
+        self.assertEqual([c.split("::")[-1].split("%0A")[0] for c in run.commands],
+                         ["not compared: the lock does not have it",
+                          "not compared: it is in the lock, and no check has it"])
 
     def test_no_answer(self):
         folder = self.repository()
@@ -542,6 +566,7 @@ class PreCommit(Workplace):
         pattern = re.compile(self.hook()["files"])
         rows = (
             ("models/a.onnx", True), ("a.onnxtxt", True), ("onnxfit.toml", True),
+            ("models/a.pt2", True), ("a.pt2.bak", False), ("a.pt", False), ("apt2", False),
             ("x/onnxfit.lock.json", True), ("a.onnx.data", False), ("myonnxfit.toml", False),
             ("onnxfit.toml.bak", False), ("train.py", False),
         )

@@ -84,8 +84,8 @@ TEST_CASE("a ref that is not there is told") {
   folder.Write("a", "a");
   folder.Commit("one");
   CHECK(RefError("mian") ==
-        "git:mian: expected a branch, a tag or a commit, found none of this name (try: git fetch "
-        "origin mian)");
+        "git:mian: expected a branch, a tag or a commit, found none of this name (try: git:main)");
+  CHECK(RefError("v2").ends_with("(try: git branch -a, which lists what is here)"));
   for (const char* ref : {"", "--help", "-C", "main:a", "$(touch x)", "^main", "main..main"}) {
     CAPTURE(ref);
     CHECK(RefError(ref).find("found none of this name") != std::string::npos);
@@ -105,8 +105,123 @@ TEST_CASE("a shallow clone says that it is one") {
   std::filesystem::current_path("clone");
   CHECK(RefError("v1") ==
         "git:v1: expected a ref, found none of this name: this clone is shallow (try: git fetch "
-        "--unshallow, or fetch-depth: 0 of actions/checkout)");
+        "--depth=1 origin tag v1, or fetch-depth: 0 of actions/checkout)");
   CHECK(*GitRef("HEAD", ".").Read("a") == "b");
+  std::filesystem::current_path("..");
+}
+
+// A repository with two commits, a tag of the first, a branch and a hidden ref of the second, from
+// which others are cloned.
+class Origin : public WorkingFolder {
+ public:
+  Origin() {
+    MakeRepository();
+    Write("a", "a");
+    Commit("one");
+    Git({"tag", "v1"});
+    Git({"tag", "-a", "-m", "signed off", "releases"});
+    first_ = IdOf("HEAD");
+    Write("a", "b");
+    Commit("two");
+    Git({"branch", "side"});
+    Git({"update-ref", "refs/pull/7/head", "HEAD"});
+    Git({"config", "uploadpack.allowReachableSHA1InWant", "true"});
+    Git({"checkout", "--quiet", "-b", "feature"});
+    Write("a", "c");
+    Commit("three");
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  static std::string IdOf(const std::string& ref) {
+    return RunProcess({"git", "rev-parse", ref}).out.substr(0, 40);
+  }
+
+  std::string first_;
+};
+
+// What stands behind "(try: " and is a command.
+std::string HintOf(const std::string& error) {
+  const size_t begin = error.find("(try: ");
+  if (begin == std::string::npos) return "";
+  const std::string hint = error.substr(begin + 6, error.size() - begin - 7);
+  return hint.substr(0, hint.find(", or "));
+}
+
+TEST_CASE("what is told brings the ref, whatever the clone") {
+  struct Row {
+    const char* ref;
+    const char* hint;          // of a clone of one branch
+    const char* shallow_hint;  // of one that is shallow, too
+  };
+  const Row rows[] = {
+      {"origin/main", "git fetch origin main:refs/remotes/origin/main",
+       "git fetch --depth=1 origin main:refs/remotes/origin/main"},
+      {"refs/remotes/origin/main", "git fetch origin main:refs/remotes/origin/main",
+       "git fetch --depth=1 origin main:refs/remotes/origin/main"},
+      {"remotes/origin/side", "git fetch origin side:refs/remotes/origin/side",
+       "git fetch --depth=1 origin side:refs/remotes/origin/side"},
+      {"main", "git fetch origin main:main", "git fetch --depth=1 origin main:main"},
+      {"heads/main", "git fetch origin main:main", "git fetch --depth=1 origin main:main"},
+      {"refs/heads/main", "git fetch origin main:main", "git fetch --depth=1 origin main:main"},
+      {"v1", "git fetch origin tag v1", "git fetch --depth=1 origin tag v1"},
+      {"tags/releases", "git fetch origin refs/tags/releases:refs/tags/releases",
+       "git fetch --depth=1 origin refs/tags/releases:refs/tags/releases"},
+      {"refs/pull/7/head", "git fetch origin refs/pull/7/head:refs/pull/7/head",
+       "git fetch --depth=1 origin refs/pull/7/head:refs/pull/7/head"},
+      {"origin/main~1", "git fetch origin main:refs/remotes/origin/main",
+       "git fetch --unshallow origin main:refs/remotes/origin/main"},
+      {"HEAD~1", nullptr, "git fetch --unshallow"},
+  };
+  for (const Row& row : rows) {
+    for (const bool is_shallow : {false, true}) {
+      const char* hint = is_shallow ? row.shallow_hint : row.hint;
+      if (hint == nullptr) continue;
+      CAPTURE(row.ref);
+      CAPTURE(is_shallow);
+      const Origin origin;
+      const std::string from = "file://" + std::filesystem::current_path().string();
+      origin.Git({"clone", "--quiet", "--no-tags", "--single-branch",
+                  is_shallow ? "--depth=1" : "--no-local", from, "clone"});
+      std::filesystem::current_path("clone");
+      CHECK(HintOf(RefError(row.ref)) == hint);
+      CHECK(RunProcess({"sh", "-c", hint}).exit_code == 0);
+      CHECK(RefError(row.ref) == "");
+      std::filesystem::current_path("..");
+    }
+  }
+}
+
+TEST_CASE("a commit is fetched by its id, and looked for by a part of it") {
+  for (const size_t digits : {size_t{40}, size_t{10}}) {
+    CAPTURE(digits);
+    const Origin origin;
+    const std::string id = origin.first().substr(0, digits);
+    const std::string from = "file://" + std::filesystem::current_path().string();
+    origin.Git({"clone", "--quiet", "--depth=1", "--no-tags", from, "clone"});
+    std::filesystem::current_path("clone");
+    const std::string hint = HintOf(RefError(id));
+    CHECK(hint == (digits == 40 ? "git fetch --depth=1 origin " + id
+                                : "git fetch --unshallow origin "
+                                  "'+refs/heads/*:refs/remotes/origin/*'"));
+    CHECK(RunProcess({"sh", "-c", hint}).exit_code == 0);
+    CHECK(RefError(id) == "");
+    std::filesystem::current_path("..");
+  }
+}
+
+TEST_CASE("a remote is called what the clone calls it, and what it has is named") {
+  const Origin origin;
+  const std::string from = "file://" + std::filesystem::current_path().string();
+  origin.Git({"clone", "--quiet", "--origin", "upstream", from, "clone"});
+  std::filesystem::current_path("clone");
+  CHECK(HintOf(RefError("main")) == "git:upstream/main");
+  CHECK(RefError("upstream/main") == "");
+  CHECK(HintOf(RefError("main~1")) == "git:upstream/main~1");
+  CHECK(HintOf(RefError("later")) == "git fetch upstream later:later");
+  CHECK(HintOf(RefError("origin/main")) == "git:upstream/main");
+  CHECK(HintOf(RefError("HEAD~9")) == "");
+  CHECK(HintOf(RefError("$(touch x)")) == "");
   std::filesystem::current_path("..");
 }
 

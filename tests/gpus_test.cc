@@ -73,7 +73,12 @@ TEST_CASE("a cloud's machines are listed with the cards in them") {
 TEST_CASE("notes are those of the cards that are listed") {
   CHECK(!Holds(RunArgs({"t4"}).out, "~"));
   CHECK(!Holds(RunArgs({"t4"}).out, "*"));
-  CHECK(Holds(RunArgs({"a6000"}).out, "~ not seen: derived"));
+  CHECK(Holds(RunArgs({"a30"}).out, "~ not seen: derived"));
+  CHECK(Holds(RunArgs({"a6000"}).out,
+              "\nECC: the memory is that with it on, which counts; with it off CUDA shows 47.4\n"
+              "     GiB of a6000\n"));
+  CHECK(Holds(RunArgs({"22.5gib"}).out, " 23.6\n     GiB of a5000, 23.9 GiB of p40\n"));
+  CHECK(!Holds(RunArgs({"t4"}).out, "ECC"));
   CHECK(!Holds(RunArgs({"a4000"}).out, "~ assumed"));
   CHECK(Holds(RunArgs({"orin"}).out, "the CPU has a share of that memory"));
   CHECK(!Holds(RunArgs({"t4"}).out, "the CPU has a share of that memory"));
@@ -95,8 +100,8 @@ TEST_CASE("all cards fit 80 columns") {
 
 TEST_CASE("colours and quiet are as elsewhere") {
   CHECK(RunArgs({"laptop", "-q"}).out == "12 of " + Count() + " cards\n");
-  CHECK(!Holds(RunArgs({"a6000"}).out, "\033"));
-  CHECK(Holds(RunArgs({"a6000", "--color", "always"}).out, "\033[33m~46.5 GiB\033[0m"));
+  CHECK(!Holds(RunArgs({"a30"}).out, "\033"));
+  CHECK(Holds(RunArgs({"a30", "--color", "always"}).out, "\033[33m~23.3 GiB\033[0m"));
 }
 
 TEST_CASE("JSON is an array of objects") {
@@ -127,6 +132,8 @@ TEST_CASE("JSON is an array of objects") {
       "    \"machines\": [\n";
   CHECK(json.substr(0, begin.size()) == begin);
   CHECK(RunArgs({"p40", "-f", "json"}).out.ends_with("\"assumed\"\n    }\n  }\n]\n"));
+  CHECK(Holds(RunArgs({"p40", "-f", "json"}).out, "\"without_ecc_bytes\": 25630343168,\n"));
+  CHECK(!Holds(RunArgs({"t4", "-f", "json"}).out, "without_ecc_bytes"));
   const std::string amd = RunArgs({"mi300x", "-f", "json"}).out;
   CHECK(!Holds(amd, "compute_capability"));
   CHECK(!Holds(amd, "evidence"));
@@ -137,22 +144,22 @@ TEST_CASE("CSV has a header and a row a card") {
   CHECK(RunArgs({"k520", "-f", "csv"}).out ==
         "alias,name,family,memory_type,sold_bytes,total_bytes,total_source,shares_memory,"
         "compute_capability,multiprocessors,context_bytes,context_low,context_high,"
-        "context_basis\n"
+        "context_basis,without_ecc_bytes\n"
         "k520,GRID K520 (per GPU),cloud,GDDR5,4294967296,4294770688,seen,false,3.0,8,120586240,"
-        "76546048,132120576,assumed\n");
+        "76546048,132120576,assumed,\n");
   CHECK(Lines(RunArgs({"--format=csv"}).out).size() == Cards().size() + 1);
 }
 
 TEST_CASE("Markdown is a table with its notes") {
-  CHECK(RunArgs({"a6000", "-f", "markdown"}).out ==
+  CHECK(RunArgs({"h800", "-f", "markdown"}).out ==
         "| card | name | memory | CC | SMs | context |\n"
         "| --- | --- | ---: | ---: | ---: | ---: |\n"
-        "| a6000 | RTX A6000 | \\~46.5 GiB | 8.6 | 84 | \\~358 MiB |\n"
+        "| h800 | H800 | \\~77.2 GiB | 9.0 | 132 | 751 MiB |\n"
         "\n"
         "- memory: the least that CUDA was seen to show as total; \\~ not seen: derived from what "
-        "nvidia-smi shows or what it is sold with\n"
+        "nvidia-smi shows, what it is sold with, or its memory without ECC\n"
         "- CC, SMs: compute capability, multiprocessors\n"
-        "- context: what each process takes of it before any tensor; \\~ assumed, not measured\n");
+        "- context: what each process takes of it before any tensor\n");
 }
 
 TEST_CASE("a list goes to a file, but not over one") {

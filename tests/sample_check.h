@@ -137,7 +137,15 @@ inline CheckRow QuietRow(const std::string& name, CheckStatus status) {
   return row;
 }
 
-// A row of every status, every kind of finding.
+// Has to be in the lock, and is not.
+inline CheckRow MissedRow() {
+  CheckRow row = RowOf("swin", CheckStatus::kFail, 700 * kMiB);
+  row.not_compared = "the lock does not have it";
+  row.has_to_be_compared = true;
+  return row;
+}
+
+// A row of every status, every kind of finding but one.
 inline CheckAnswer SampleCheck() {
   CheckAnswer answer;
   answer.config = "./ci/gate config.toml";

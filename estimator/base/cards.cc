@@ -21,7 +21,7 @@ struct Row {
   int64_t sold_gib;
   int compute_capability;  // times ten
   int64_t multiprocessors;
-  int64_t linux_mib = 0;    // CUDA's total, the smallest seen there
+  int64_t linux_mib = 0;    // CUDA's total, the smallest seen there; kEccRows has those with ECC on
   int64_t windows_mib = 0;  // the same there
   int64_t smi_mib = 0;      // nvidia-smi's total, the largest seen
   int64_t exact_bytes = 0;  // CUDA's total in bytes, where that is less than linux_mib
@@ -99,17 +99,21 @@ constexpr Row kRows[] = {
     // Linux: ollama's "23.4 GiB total", rounded.  Windows: Orpheus-FastAPI#84 and nvidia-smi.
     {"rtx5090-laptop", "GeForce RTX 5090 Laptop", "laptop", "GDDR7", 24, 120, 82, 23910, 24463},
     {"a2000", "RTX A2000", "workstation", "GDDR6", 6, 86, 26, 5796},
-    {"a4000", "RTX A4000", "workstation", "GDDR6", 16, 86, 48, 16117},
+    // DengKaiCQ/VGGT-Long#6: 15.61 GiB of an out-of-memory message.
+    {"a4000", "RTX A4000", "workstation", "GDDR6", 16, 86, 48, 15984},
     {"a5000", "RTX A5000", "workstation", "GDDR6", 24, 86, 64, 24138},
-    {"a6000", "RTX A6000", "workstation", "GDDR6", 48, 86, 84, 0, 0, 49140},
+    // 47.40 GiB of a report of a training; Ultralytics' banner has 48677 MiB.
+    {"a6000", "RTX A6000", "workstation", "GDDR6", 48, 86, 84, 48537, 0, 49140},
     {"rtx6000-ada", "RTX 6000 Ada Generation", "workstation", "GDDR6", 48, 89, 142, 48497, 0,
      49140},
     {"rtxpro6000", "RTX PRO 6000 Blackwell", "workstation", "GDDR7", 96, 120, 188, 97250, 0, 97887},
     // 7.80 GiB of a message.
     {"quadro-rtx4000", "Quadro RTX 4000", "workstation", "GDDR6", 8, 75, 36, 7987, 0, 8192},
     {"quadro-rtx6000", "Quadro RTX 6000", "workstation", "GDDR6", 24, 75, 72, 22497},
-    {"quadro-rtx8000", "Quadro RTX 8000", "workstation", "GDDR6", 48, 75, 72, 48404},
-    {"p4", "Tesla P4", "datacenter", "GDDR5", 8, 61, 20},
+    // Ultralytics' banner: 48380 MiB.
+    {"quadro-rtx8000", "Quadro RTX 8000", "workstation", "GDDR6", 48, 75, 72, 48380},
+    // 7.43 GiB of TensorFlow's banners and of PyTorch's messages, with ECC on.
+    {"p4", "Tesla P4", "datacenter", "GDDR5", 8, 61, 20, 7608},
     {"p40", "Tesla P40", "datacenter", "GDDR5", 24, 61, 30, 24443},
     {"p100", "Tesla P100-PCIE-16GB", "datacenter", "HBM2", 16, 60, 56, 16280, 0, 16384},
     {"t4", "Tesla T4", "datacenter", "GDDR6", 16, 75, 40, 14918, 0, 15360},
@@ -155,6 +159,30 @@ constexpr Row kRows[] = {
     {"jetson-agx-orin", "Jetson AGX Orin 64GB", "jetson", "LPDDR5", 64, 87, 16, 62841, 0, 0,
      65893089280},
     {"jetson-thor", "Jetson Thor (T5000)", "jetson", "LPDDR5X", 128, 110, 20, 125492},
+};
+
+// ECC keeps its bits in the memory itself where that is GDDR5 or GDDR6: a sixteenth of it (NVIDIA's
+// CUDA C++ Best Practices Guide, "ECC": 6.25 %).  HBM and GDDR7 have room of their own for them:
+// nvidia-smi has 97887 MiB of an RTX PRO 6000 with it on and with it off.
+constexpr int64_t kEccParts = 16;
+
+// Cards whose rows above were seen with ECC off.  Of all others that have it, a T4, A10, A40, L4,
+// L40S, Quadro RTX 6000 or K80, they were seen with it on.
+struct EccRow {
+  std::string_view alias;
+  int64_t linux_mib = 0;  // CUDA's total with ECC on, the smallest seen; 0 where nobody told it
+  int64_t smi_mib = 0;    // nvidia-smi's, the same
+};
+
+constexpr EccRow kEccRows[] = {
+    {"a2000", 0, 5754},  // nvidia-smi in a table of measurements: "RTX A2000, 5754MB VRAM"
+    // gpu-burn's "15090 MB of memory" and nvidia-smi -q of one card, driver 535, 2026.
+    {"a4000", 15090, 15352},
+    {"a5000", 22721, 23028},        // YOLOv9's banner, torch 2.2.0; nvidia-smi of another
+    {"a6000", 45619, 46068},        // 44.55 GiB of a report with torch 2.5.1; nvidia-smi of others
+    {"rtx6000-ada", 45496, 46068},  // DINGYANB/MTVCrafter#21: 44.43 GiB of a message
+    {"quadro-rtx8000", 0, 46080},   // nvidia-smi, driver 595
+    {"p40", 22917, 22919},          // TensorFlow's banners: "totalMemory: 22.38GiB"
 };
 
 // What comes of CUDA's total where it was not seen: `part` of `whole`.
@@ -207,14 +235,31 @@ constexpr int64_t ThreadsOf(int compute_capability) {
   return compute_capability == 75 ? 1024 : 2048;
 }
 
+constexpr const EccRow* EccOf(const Row& row) {
+  for (const EccRow& ecc : kEccRows) {
+    if (ecc.alias == row.alias) return &ecc;
+  }
+  return nullptr;
+}
+
+// What is left with ECC on of a card whose total with it off is `without_bytes`.
+constexpr Total TotalWithEcc(const EccRow& row, int64_t without_bytes) {
+  if (row.linux_mib > 0) return {row.linux_mib * kMiB, TotalSource::kSeen};
+  return {without_bytes - without_bytes / kEccParts, TotalSource::kWithoutEcc};
+}
+
+// Whether ECC is on, a program cannot know beforehand: the smaller total counts.
 Card CardOf(const Row& row) {
-  const Total total = TotalOf(row);
+  const Total without = TotalOf(row);
+  const EccRow* ecc = EccOf(row);
+  const Total total = ecc == nullptr ? without : TotalWithEcc(*ecc, without.bytes);
   return {.alias = row.alias,
           .family = row.family,
           .memory_type = row.memory_type,
           .sold_bytes = row.sold_gib * kGiB,
           .total_bytes = total.bytes,
           .total_source = total.source,
+          .without_ecc_bytes = ecc == nullptr ? 0 : without.bytes,
           .slow_bytes = row.slow_mib * kMiB,
           .shares_memory = SharesMemory(row),
           .device = {.name = std::string(row.name),

@@ -17,10 +17,12 @@ enum class TotalSource : uint8_t {
   kSeenWindows,  // the same, on Windows alone: Linux shows less
   kNvidiaSmi,    // derived from what nvidia-smi shows, which is more; of a slice the same
   kName,         // derived from what it is sold with
+  kWithoutEcc,   // derived from what CUDA shows with ECC off
 };
 
 constexpr std::string_view ToString(TotalSource source) {
-  constexpr std::string_view kNames[] = {"seen", "seen_on_windows", "nvidia_smi", "sold_size"};
+  constexpr std::string_view kNames[] = {"seen", "seen_on_windows", "nvidia_smi", "sold_size",
+                                         "without_ecc"};
   return kNames[static_cast<size_t>(source)];
 }
 
@@ -32,6 +34,7 @@ struct Card {
   int64_t sold_bytes = 0;        // as makers count it: 16 GiB of a "16 GB" card
   int64_t total_bytes = 0;       // the smallest that CUDA shows (cudaMemGetInfo)
   TotalSource total_source = TotalSource::kSeen;
+  int64_t without_ecc_bytes = 0;   // the same with ECC off, where total_bytes is with it; else 0
   int64_t slow_bytes = 0;          // of them, behind a narrower bus: the last of a GTX 970
   bool shares_memory = false;      // with the CPU: the operating system's share comes off first
   std::string_view slice_of = {};  // of a slice (slices.h), the alias of its card

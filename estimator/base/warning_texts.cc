@@ -119,6 +119,11 @@ constexpr WarningText kTexts[] = {
      "the "
      "rest fit, and are slow.",
      "Stay below the size that the warning names."},
+    {warning::kWithEcc, "ECC may be on",
+     "With ECC on, a card with GDDR5 or GDDR6 keeps a sixteenth of its memory for it. Workstation "
+     "cards are sold with it off, and many a cloud switches it on: the smaller size counts here.",
+     "nvidia-smi -q -d ECC on the card says which it is; --memory SIZE with what CUDA shows, or -g "
+     "auto there; nvidia-smi -e 0 switches it off from the next start on."},
     {warning::kOneOfSeveral, "the machine has several cards",
      "A cloud's machine was named that has several cards. The answer is for one process on one of "
      "them.",

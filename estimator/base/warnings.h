@@ -32,5 +32,6 @@ inline constexpr char kSlowMemory[] = "OF205";       // a part of the card's mem
 inline constexpr char kOneOfSeveral[] = "OF206";     // the machine that was named has more cards
 inline constexpr char kUnknownTrials[] = "OF207";    // what cudnn.benchmark takes for a moment
 inline constexpr char kNewerFramework[] = "OF208";   // PyTorch that no row is of wrote the file
+inline constexpr char kWithEcc[] = "OF209";          // the card's size is that with ECC on
 
 }  // namespace onnxfit::warning

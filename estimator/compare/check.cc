@@ -51,9 +51,7 @@ CheckRow RowOf(const Check& check) {
 CheckStatus StatusOf(const CheckRow& row, const Check& check, const Baseline& baseline) {
   const bool holds = std::all_of(row.budgets.begin(), row.budgets.end(),
                                  [](const BudgetResult& budget) { return budget.holds; });
-  if (!holds || row.grew_too_much) {
-    return check.level == Level::kWarn ? CheckStatus::kWarn : CheckStatus::kFail;
-  }
+  if (!holds || row.grew_too_much || row.has_to_be_compared) return FailureAt(check.level);
   const bool is_new = baseline.compares && !baseline.snapshot;
   return is_new ? CheckStatus::kNew : CheckStatus::kPass;
 }
@@ -91,7 +89,8 @@ CheckRow JudgeCheck(const Check& check, const Estimate& estimate, const Snapshot
     row.allowed_bytes = check.max_increase.BytesOf(baseline.snapshot->device_bytes);
     row.grew_too_much = baseline.gates && row.comparison->increase() > row.allowed_bytes;
   }
-  row.not_compared = baseline.why_none;
+  row.has_to_be_compared = baseline.gates && !baseline.why_missing.empty();
+  row.not_compared = row.has_to_be_compared ? baseline.why_missing : baseline.why_none;
   row.status = StatusOf(row, check, baseline);
   return row;
 }
@@ -103,8 +102,17 @@ CheckRow UnansweredCheck(const Check& check, const std::string& error) {
   return row;
 }
 
-CheckRow GoneCheck(const std::string& name, const Snapshot& before) {
-  return {.name = name, .model = before.model, .status = CheckStatus::kGone};
+CheckRow GoneCheck(const std::string& name, const Snapshot& before, std::optional<Level> fails) {
+  CheckRow row = {.name = name, .model = before.model, .status = CheckStatus::kGone};
+  if (!fails || *fails == Level::kOff) return row;
+  row.status = FailureAt(*fails);
+  row.not_compared = "it is in the lock, and no check has it";
+  row.has_to_be_compared = true;
+  return row;
+}
+
+CheckStatus FailureAt(Level level) {
+  return level == Level::kWarn ? CheckStatus::kWarn : CheckStatus::kFail;
 }
 
 }  // namespace onnxfit

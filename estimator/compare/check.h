@@ -22,6 +22,11 @@ enum class Level : uint8_t { kError, kWarn, kOff };
 inline constexpr Spelling<Level> kLevels[] = {
     {"error", Level::kError}, {"warn", Level::kWarn}, {"off", Level::kOff}};
 
+// Whether a check has to be in the lock.
+enum class LockUse : uint8_t { kRequired, kOptional, kNone };
+inline constexpr Spelling<LockUse> kLockUses[] = {
+    {"required", LockUse::kRequired}, {"optional", LockUse::kOptional}, {"none", LockUse::kNone}};
+
 // Worst last, so that statuses can be compared.
 enum class CheckStatus : uint8_t {
   kPass,
@@ -29,7 +34,7 @@ enum class CheckStatus : uint8_t {
   kGone,   // of the lock, no check has it
   kNew,    // its budgets hold; there is nothing to compare it with, or it cannot be read
   kWarn,   // fails at level warn
-  kFail,   // a budget does not hold, or it takes more than before
+  kFail,   // a budget does not hold, it takes more than before, or has to be compared and is not
   kError,  // no answer
 };
 inline constexpr size_t kCheckStatuses = 7;
@@ -52,6 +57,7 @@ struct Check {
   std::vector<Budget> budgets = {};
   Allowance max_increase = {};
   Level level = Level::kError;
+  LockUse lock = LockUse::kRequired;
   bool is_strict = false;    // TIGHT does not hold
   std::string message = {};  // for who reads of its failure
   int64_t line = 0;          // of the config, from 1
@@ -75,6 +81,7 @@ struct CheckRow {
   std::string message = {};                // the config's, for who reads of a failure
   std::string error = {};                  // why there is no answer
   std::string not_compared = {};           // why there is no comparison, where one was asked for
+  bool has_to_be_compared = false;         // and is not, which fails
   std::vector<BudgetResult> budgets = {};  // in the order of the check's
   std::optional<Snapshot> now = {};
   std::optional<Comparison> comparison = {};  // where there is something to compare with
@@ -101,6 +108,7 @@ struct Baseline {
   bool gates = true;                      // false: growth is told and is no failure
   std::optional<Snapshot> snapshot = {};  // absent where it does not have the run
   std::string why_none = {};              // why it has none of any run: it cannot be read
+  std::string why_missing = {};           // why it does not have this one, where that is a failure
 };
 
 // Judges one that has an answer.
@@ -111,7 +119,12 @@ CheckRow JudgeCheck(const Check& check, const Estimate& estimate, const Snapshot
 // Of one that has none: `error` says why, or is "" where it is off.
 CheckRow UnansweredCheck(const Check& check, const std::string& error);
 
-// Of one that the lock has and the config does not.
-CheckRow GoneCheck(const std::string& name, const Snapshot& before);
+// Of one that the lock has and the config does not.  `fails` is the level at which that fails; it
+// is told and no more where there is none.
+CheckRow GoneCheck(const std::string& name, const Snapshot& before,
+                   std::optional<Level> fails = {});
+
+// The status of what fails at `level`.  REQUIRES: it is not off.
+CheckStatus FailureAt(Level level);
 
 }  // namespace onnxfit

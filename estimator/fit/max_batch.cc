@@ -178,18 +178,22 @@ Warnings CardWarnings(const std::vector<MaxBatchRow>& rows, const FrameworkProfi
   std::vector<std::string> unsupported;
   std::vector<std::string> unseen;
   std::vector<std::string> shared;
+  std::vector<std::string> with_ecc;
   for (const MaxBatchRow& row : rows) {
     const Target& target = row.found.target;
     if (!WhyUnsupported(framework, target.device).empty()) unsupported.push_back(target.name);
     for (const Warning& warning : target.warnings) {
       if (warning.code == warning::kUnseenTotal) unseen.push_back(target.name);
       if (warning.code == warning::kSharedMemory) shared.push_back(target.name);
+      if (warning.code == warning::kWithEcc) with_ecc.push_back(target.name);
     }
   }
   Warnings warnings;
   WarnOf(warning::kUnsupportedCard, fmt::format("{} has no kernels for", framework.name),
          unsupported, warnings);
   WarnOf(warning::kUnseenTotal, "their size under Linux was not seen", unseen, warnings);
+  WarnOf(warning::kWithEcc, "their size is that with ECC on, a sixteenth less than with it off",
+         with_ecc, warnings);
   WarnOf(warning::kSharedMemory, "they share their memory with the CPU", shared, warnings);
   return warnings;
 }

@@ -42,6 +42,8 @@ Warnings TotalWarnings(const Card& card) {
                       : "what CUDA shows of it was not seen: taken as what nvidia-smi lists");
     case TotalSource::kName:
       return warn("no size of it was seen: derived from what it is sold with");
+    case TotalSource::kWithoutEcc:
+      return warn("what CUDA shows of it with ECC on was not seen: derived from its size without");
   }
   return {};
 }
@@ -53,6 +55,16 @@ void WarnOfSlowMemory(const Card& card, Warnings& warnings) {
                                   "than {} may use them",
                                   card.device.name, FormatBytes(card.slow_bytes),
                                   FormatBytes(card.total_bytes - card.slow_bytes))});
+}
+
+// Whether it is on, nvidia-smi says: "ECC Mode", "Current".
+void WarnOfEcc(const Card& card, Warnings& warnings) {
+  if (card.without_ecc_bytes == 0) return;
+  warnings.push_back({warning::kWithEcc,
+                      fmt::format("{}: taken as {}, its size with ECC on; with ECC off CUDA shows "
+                                  "{} of it",
+                                  card.device.name, FormatBytes(card.total_bytes),
+                                  FormatBytes(card.without_ecc_bytes))});
 }
 
 // The answer is about one process on one card.
@@ -83,6 +95,7 @@ Target TargetOf(const Card& card) {
                    .shares_memory = card.shares_memory,
                    .warnings = TotalWarnings(card)};
   WarnOfSlowMemory(card, target.warnings);
+  WarnOfEcc(card, target.warnings);
   return target;
 }
 

@@ -66,6 +66,7 @@ std::vector<std::string> ReasonsOf(const CheckRow& row) {
   for (const BudgetResult& budget : row.budgets) {
     if (!budget.holds) reasons.push_back(BudgetText(budget));
   }
+  if (row.has_to_be_compared) reasons.push_back("not compared: " + row.not_compared);
   return reasons;
 }
 
@@ -118,13 +119,16 @@ void AddRest(const Comparison& comparison, int64_t shown, std::vector<std::strin
 std::string AgainstText(const CheckAnswer& answer) {
   if (answer.against.empty()) return "";
   const auto has = [&](CheckStatus status) { return answer.counts()[static_cast<size_t>(status)]; };
+  const bool is_all_new = has(CheckStatus::kNew) > 0 && has(CheckStatus::kError) == 0 &&
+                          std::ranges::none_of(answer.rows, [](const CheckRow& row) {
+                            return row.comparison.has_value();
+                          });
   if (answer.against == "the lock") {
-    const size_t others = answer.rows.size() - has(CheckStatus::kNew) - has(CheckStatus::kOff);
-    const bool is_in_vain = has(CheckStatus::kNew) > 0 && others == 0 && !answer.is_update;
-    return is_in_vain ? ", nothing compared" : "";
+    return is_all_new && !answer.is_update ? ", nothing compared" : "";
   }
-  const bool is_in_vain = std::ranges::any_of(
-      answer.rows, [](const CheckRow& row) { return !row.not_compared.empty(); });
+  const bool is_in_vain = is_all_new || std::ranges::any_of(answer.rows, [](const CheckRow& row) {
+                            return !row.not_compared.empty();
+                          });
   return fmt::format(", {} with {}", is_in_vain ? "not compared" : "compared", answer.against);
 }
 
@@ -158,7 +162,7 @@ std::vector<std::string> Details(const CheckRow& row, size_t most) {
   std::vector<std::string> lines = ReasonsOf(row);
   if (lines.empty()) {
     lines.push_back(QuietText(row));
-  } else if (!row.not_compared.empty()) {
+  } else if (!row.not_compared.empty() && !row.has_to_be_compared) {
     lines.push_back("not compared: " + row.not_compared);
   }
   if (row.comparison && row.comparison->increase() > 0) {
@@ -205,7 +209,8 @@ Finding FindingOf(const CheckRow& row) {
   if (row.grew_too_much) return Finding::kMemoryGrew;
   const auto broken = std::find_if(row.budgets.begin(), row.budgets.end(),
                                    [](const BudgetResult& budget) { return !budget.holds; });
-  return broken == row.budgets.end() ? Finding::kNoAnswer : FindingOf(*broken);
+  if (broken != row.budgets.end()) return FindingOf(*broken);
+  return row.has_to_be_compared ? Finding::kNotCompared : Finding::kNoAnswer;
 }
 
 const FindingRule& RuleOf(const CheckRow& row) {
@@ -213,12 +218,14 @@ const FindingRule& RuleOf(const CheckRow& row) {
 }
 
 std::string AdviceFor(const CheckAnswer& answer, const CheckRow& row) {
+  constexpr const char* kUpdate = "Run `onnxfit check --update` and commit the lock.";
   const bool has_lock = answer.against == "the lock";
   if (row.status == CheckStatus::kNew || row.status == CheckStatus::kGone) {
-    return has_lock && !answer.is_update ? "Run `onnxfit check --update` and commit the lock." : "";
+    return has_lock && !answer.is_update ? kUpdate : "";
   }
   const bool says_what = row.status == CheckStatus::kWarn && !row.error.empty();
   if (row.status < CheckStatus::kWarn || says_what) return "";
+  if (FindingOf(row) == Finding::kNotCompared && has_lock) return kUpdate;
   if (FindingOf(row) == Finding::kMemoryGrew && has_lock) {
     return answer.is_update ? "If this is meant, commit the lock."
                             : "If this is meant, run `onnxfit check --update` and commit the lock.";

@@ -25,7 +25,14 @@ std::string Headline(const CheckRow& row);
 // ("+196.0 MiB layer1.*/relu (3)"), settings that changed, the config's message: a line each.
 std::vector<std::string> Details(const CheckRow& row, size_t most = 10);
 
-enum class Finding : uint8_t { kNoAnswer, kOutOfMemory, kTightFit, kOverBudget, kMemoryGrew };
+enum class Finding : uint8_t {
+  kNoAnswer,
+  kOutOfMemory,
+  kTightFit,
+  kOverBudget,
+  kMemoryGrew,
+  kNotCompared
+};
 
 // One row for each finding, in their order.  Services keep what they know of a problem under its
 // id: an id is never renamed.
@@ -52,6 +59,10 @@ inline constexpr FindingRule kFindingRules[] = {
     {"memory-grew", "A run takes more memory than before",
      "The run needs more memory than it did, by more than the check allows.",
      "Undo what grew, or, where this is meant, let the check grow by that much."},
+    {"not-compared", "A check is compared with nothing",
+     "The lock is missing or of another onnxfit, or it and the config do not have the same checks: "
+     "growth would not be seen.",
+     "Compare with something that has the check."},
 };
 
 // What its Headline is about.  REQUIRES: row.status >= CheckStatus::kWarn.

@@ -73,9 +73,24 @@ std::string MemoryNote(const std::vector<const Card*>& cards) {
   std::string text = "the least that CUDA was seen to show as total";
   if (HasTotal(cards, kWindows)) text += "; * seen on Windows alone, Linux shows less";
   if (HasTotal(cards, kDerived)) {
-    text += "; ~ not seen: derived from what nvidia-smi shows or what it is sold with";
+    text +=
+        "; ~ not seen: derived from what nvidia-smi shows, what it is sold with, or its memory "
+        "without ECC";
   }
   return text;
+}
+
+bool HasEcc(const Card* card) { return card->without_ecc_bytes > 0; }
+
+// "47.4 GiB of a6000, 23.9 GiB of p40"
+std::string EccNote(const std::vector<const Card*>& cards) {
+  std::string off;
+  for (const Card* card : cards) {
+    if (!HasEcc(card)) continue;
+    off += fmt::format("{}{} of {}", off.empty() ? "" : ", ", FormatBytes(card->without_ecc_bytes),
+                       card->alias);
+  }
+  return "the memory is that with it on, which counts; with it off CUDA shows " + off;
 }
 
 std::string ContextNote(const std::vector<const Card*>& cards) {
@@ -106,6 +121,7 @@ std::vector<CardNote> CardNotes(const std::vector<const Card*>& cards) {
   std::vector<CardNote> notes = {{"memory", MemoryNote(cards)},
                                  {"CC, SMs", "compute capability, multiprocessors"},
                                  {"context", ContextNote(cards)}};
+  if (std::ranges::any_of(cards, HasEcc)) notes.push_back({"ECC", EccNote(cards)});
   const auto shares = [](const Card* card) { return card->shares_memory; };
   if (std::any_of(cards.begin(), cards.end(), shares)) {
     notes.push_back({"Jetson, GB10",
@@ -181,7 +197,8 @@ Fields CsvFields(const Card& card) {
           std::to_string(context.bytes),
           std::to_string(context.low),
           std::to_string(context.high),
-          std::string(ToString(context.basis))};
+          std::string(ToString(context.basis)),
+          HasEcc(&card) ? std::to_string(card.without_ecc_bytes) : ""};
 }
 
 }  // namespace
@@ -200,10 +217,10 @@ std::string ToMarkdown(const std::vector<const Card*>& cards) {
 }
 
 std::string ToCsv(const std::vector<const Card*>& cards) {
-  std::string text =
-      CsvLine({"alias", "name", "family", "memory_type", "sold_bytes", "total_bytes",
-               "total_source", "shares_memory", "compute_capability", "multiprocessors",
-               "context_bytes", "context_low", "context_high", "context_basis"});
+  std::string text = CsvLine({"alias", "name", "family", "memory_type", "sold_bytes", "total_bytes",
+                              "total_source", "shares_memory", "compute_capability",
+                              "multiprocessors", "context_bytes", "context_low", "context_high",
+                              "context_basis", "without_ecc_bytes"});
   for (const Card* card : cards) text += CsvLine(CsvFields(*card));
   return text;
 }
@@ -242,6 +259,7 @@ Json CardJson(const Card& card) {
                {"total_bytes", card.total_bytes},
                {"total_source", ToString(card.total_source)},
                {"shares_memory", card.shares_memory}};
+  if (HasEcc(&card)) json["without_ecc_bytes"] = card.without_ecc_bytes;
   if (!card.slice_of.empty()) json["slice_of"] = card.slice_of;
   PutIfKnown(json, "compute_capability", CapabilityText(card.device.compute_capability));
   json["multiprocessors"] = card.device.multiprocessors;

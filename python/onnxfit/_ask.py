@@ -205,32 +205,61 @@ def _checked(config: str, words: Sequence[str], hide: Sequence[str] = ()) -> Che
     return checked
 
 
+def _refuse_beside_config(keywords: Mapping[str, Any]) -> None:
+    """A config says all of a run itself."""
+    for name, value in keywords.items():
+        if value is None or value == ():
+            continue
+        raise OnnxfitError(f"{name}: expected beside a model, found beside a config",
+                           "a key of its [[check]]")
+
+
+def _lock_words(lock: object, update: bool, name: str) -> List[str]:
+    """Of a lock that is told, the check of this name alone: others may share it."""
+    if lock is not None:
+        return ["--lock", os.path.abspath(os.fspath(lock)), "--only", name]  # type: ignore[call-overload]
+    if update:
+        raise OnnxfitError("update: expected a lock that it writes, found none: only a config has "
+                           "one beside it", "lock=\"model.lock.json\"")
+    return []
+
+
 def check(model: ModelLike = "onnxfit.toml", inputs: object = None, *,
           budget: flags.Sizes = (), against: Optional[str] = None,
+          lock: Union[None, str, "os.PathLike[str]"] = None, name: Optional[str] = None,
           max_increase: Optional[flags.Size] = None, update: bool = False, only: flags.Names = (),
           batch: Optional[int] = None, precision: Optional[str] = None,
           optimizer: Optimizer = None, loss: Loss = None, labels: Any = None,
           batch_dim: BatchDim = 0, dynamic_shapes: Any = None,
           **more: Unpack[flags.RunFlags]) -> Check:
     """Holds the models of a config (a path that ends in .toml) to their budgets and to its lock,
-    which `update` writes; `only` picks some of them.
+    which `update` writes, or to that at the path `lock`; `only` picks some of them.
 
     Or holds one model, as estimate() takes them, to `budget`: cards that it must run on, shares
     of them ("30% of t4"), sizes; and to growing by `max_increase` ("2%") at most over `against`,
-    such as a file of an earlier estimate's `raw` JSON.
+    such as a file of an earlier estimate's `raw` JSON, or over its row in `lock`, which `update`
+    writes.  Several models share a lock by `name`, which is else the file's or the class's.
 
     Raises OnnxfitError where not one check has an answer."""
-    told = flags.arguments({"update": update, "against": against, "only": only})
-    if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".toml"):
-        return _checked(os.fspath(model), told)
     keywords = {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
                 "loss": loss, "labels": labels, "batch_dim": batch_dim,
                 "dynamic_shapes": dynamic_shapes}
+    told = flags.arguments({"update": update, "against": against})
+    if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".toml"):
+        strict = keywords.pop("strict", False)
+        keywords["batch_dim"] = batch_dim or None
+        _refuse_beside_config({"inputs": inputs, "budget": budget, "max_increase": max_increase,
+                               "name": name, **keywords})
+        told += flags.arguments({"lock": lock, "only": only, "strict": strict})
+        return _checked(os.fspath(model), told)
     with _prepared(model, inputs, keywords) as (file, words):
+        called = name or Path(file.path).stem
+        told += _lock_words(lock, update, called)
         with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
-            config = Path(folder, "onnxfit.toml")
+            config = Path(file.folder or folder, "onnxfit.toml")
             config.write_text(_config.check({"model": os.path.abspath(file.path), **words,
-                                             "budget": budget or None,
+                                             "name": called, "budget": budget or None,
+                                             "lock": "none" if lock is None else None,
                                              "max_increase": max_increase}), encoding="utf-8")
             return _checked(str(config), told, hide=[*_ours(file), folder])
 

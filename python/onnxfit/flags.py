@@ -209,7 +209,7 @@ _WRITERS: Dict[str, Write] = {
     "assume": _assume,
 }
 KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu", "params", "update",
-                      "against", "only", *EstimateFlags.__annotations__,
+                      "against", "lock", "only", *EstimateFlags.__annotations__,
                       *MaxBatchFlags.__annotations__, *NumbersFlags.__annotations__))
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Sequence, Tuple, Union)
 
-from onnxfit import _command, archive, batch_first, losses, plain_values, recording
+from onnxfit import _command, archive, batch_first, losses, plain_values, recording, wrappers
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
 from onnxfit.inputs import BatchDim, Inputs, check, check_types, on_device_of
 
@@ -37,7 +37,7 @@ class ModelFile(NamedTuple):
     path: str
     folder: str = ""  # to be left out of what is shown; "" for a file of the user's
     batch: Optional[int] = None  # of the example inputs
-    flags: Mapping[str, str] = {}  # what the module says, as keywords
+    flags: Mapping[str, Any] = {}  # what the module says, as keywords
     sizes: Mapping[str, int] = {}  # of the example inputs: those of free dimensions, by symbol
     names: Mapping[str, str] = {}  # the symbol of each free dimension that somebody named
 
@@ -409,12 +409,6 @@ def _save_for_command(program: ExportedProgram, path: str,
 
 
 
-def _records_graphs(compiled: object) -> bool:
-    """Whether Inductor records CUDA graphs of what torch.compile(mode=…) returned."""
-    config = getattr(getattr(compiled, "dynamo_ctx", None), "compiler_config", None) or {}
-    return bool(config.get("triton.cudagraphs"))
-
-
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
     return {"mode": mode or ("train" if model.training else "eval")}
 
@@ -451,30 +445,28 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
             _save_for_command(model, path)  # type: ignore[arg-type]
             yield ModelFile(path, folder)
             return
-        module: Any = getattr(model, "_orig_mod", model)  # within torch.compile's
-        if inputs is None:
-            raise OnnxfitError(f"{type(module).__name__}: expected example inputs for its forward, "
-                               "found none", "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
-        path = os.path.join(folder, type(module).__name__ + ".pt2")
-        flags = _flags_of(module, mode)
-        if loss is not None and flags["mode"] == "eval":
-            note(f"in eval no loss is computed: {loss.name} changes nothing")
-            loss = None
-        program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes,
-                         batch_dim=batch_dim, loss=loss)
+        with wrappers.taken_off(model, mode) as plain:  # type: ignore[arg-type]
+            module = plain.module
+            if inputs is None:
+                raise OnnxfitError(
+                    f"{type(module).__name__}: expected example inputs for its forward, found none",
+                    "onnxfit.estimate(model, torch.empty(2, 3, 224, 224))")
+            path = os.path.join(folder, type(module).__name__ + ".pt2")
+            flags: Dict[str, Any] = {**_flags_of(module, mode), **plain.flags}
+            if loss is not None and flags["mode"] == "eval":
+                note(f"in eval no loss is computed: {loss.name} changes nothing")
+                loss = None
+            program = export(module, inputs, mode=mode, batch=batch, dynamic_shapes=dynamic_shapes,
+                             batch_dim=batch_dim, loss=loss)
         if loss is not None:
             flags["loss"] = "none"
+            if "compile" in flags:
+                note("the loss is compiled with the model")
         elif takes_own_loss and flags["mode"] == "train":
             flags.update(_own_loss(module, program))
         example = Inputs.of(inputs, module, batch_dim)
         place = _place_of_batch(program, example)
         _save_for_command(program, path, place if place is not None and place[1] > 0 else None)
-        if module is not model and flags["mode"] == "train":
-            flags["compile"] = "inductor"
-            if loss is not None:
-                note("the loss is compiled with the model")
-            if _records_graphs(model):
-                flags["cuda_graphs"] = True  # type: ignore[assignment]
         check_types(module, program, is_autocast)
         yield ModelFile(path, folder, example.batch, flags, _sizes_of(program, example),
                         _names_of(program, dynamic_shapes))

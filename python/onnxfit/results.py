@@ -382,7 +382,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One check: its status is pass, warn, fail, new, gone, off or error."""
+    """One check, or trouble with the lock: its status is pass, warn, fail, new, gone, off or
+    error."""
 
     name: str
     status: str
@@ -391,6 +392,7 @@ class CheckRow:
     line: Optional[int] = None
     message: str = ""
     error: str = ""
+    not_compared: str = ""  # why, where it was to be compared
     device_bytes: Optional[int] = None
     budgets: Tuple[Budget, ...] = ()
     warnings: Tuple[Doubt, ...] = ()

@@ -153,7 +153,8 @@ class Others(unittest.TestCase):
     def test_a_model_and_its_budget(self):
         good = onnxfit.check(RESNET, budget=["rtx3060", "2GiB"], batch=8, optimizer="sgdm")
         self.assertEqual((good.status, good.holds, len(good.checks[0].budgets)),
-                         ("new", True, 2))
+                         ("pass", True, 2))
+        self.assertNotIn("lock", str(good))
         bad = onnxfit.check(RESNET, budget="512MiB", batch=8)
         self.assertEqual((bad.status, bad.holds), ("fail", False))
         self.assertIn("over the budget of 512MiB", str(bad))
@@ -165,6 +166,49 @@ class Others(unittest.TestCase):
             same = onnxfit.check(RESNET, batch=8, against=str(before))
             grown = onnxfit.check(RESNET, batch=9, against=str(before), max_increase="1%")
         self.assertEqual((same.status, grown.status), ("pass", "fail"))
+
+    def test_a_model_and_its_lock(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lock = Path(folder, "nets.lock.json")
+            none = onnxfit.check(RESNET, batch=8, lock=lock)
+            self.assertEqual((none.holds, lock.exists()), (False, False))
+            self.assertIn("there is no such file", str(none))
+            new = onnxfit.check(RESNET, batch=8, lock=lock, update=True)
+            self.assertEqual((new.holds, new.updated), (True, True))
+            self.assertIn(f"{lock} is written", " ".join(new.notes))
+            written = json.loads(lock.read_text())["checks"]
+            self.assertEqual(list(written), ["resnet18.train"])
+            self.assertEqual(Path(folder, written["resnet18.train"]["model"]["path"]).resolve(),
+                             Path(RESNET).resolve())
+            same = onnxfit.check(RESNET, batch=8, lock=lock)
+            grown = onnxfit.check(RESNET, batch=9, lock=str(lock))
+            self.assertEqual((same.status, grown.status), ("pass", "fail"))
+            # Others have rows of their own.
+            onnxfit.check(LENET, name="small", lock=lock, update=True)
+            self.assertEqual(list(json.loads(lock.read_text())["checks"]),
+                             ["resnet18.train", "small"])
+            self.assertEqual(onnxfit.check(RESNET, batch=8, lock=lock).status, "pass")
+            self.assertFalse(onnxfit.check(LENET, name="other", lock=lock).holds)
+
+    def test_a_lock_that_would_be_nowhere(self):
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            onnxfit.check(RESNET, update=True)
+        self.assertIn("update: expected a lock that it writes", str(caught.exception))
+        self.assertEqual(caught.exception.hint, 'lock="model.lock.json"')
+
+    def test_what_a_config_says_itself(self):
+        config = ROOT / "models/onnxfit.toml"
+        rows = [{"batch": 3}, {"budget": "t4"}, {"max_increase": "2%"}, {"name": "a"},
+                {"optimizer": "sgd"}, {"mode": "eval"}]
+        for keywords in rows:
+            with self.subTest(keywords), self.assertRaises(onnxfit.OnnxfitError) as caught:
+                onnxfit.check(config, **keywords)
+            self.assertIn("found beside a config", str(caught.exception))
+        self.assertTrue(onnxfit.check(config, only="mlps*", strict=True).holds)
+        with tempfile.TemporaryDirectory() as folder:
+            lock = Path(folder, "a.lock.json")
+            self.assertTrue(onnxfit.check(config, lock=lock, update=True).updated)
+            self.assertTrue(onnxfit.check(config, lock=lock, only="mlps*").holds)
 
     def test_a_closed_form(self):
         answer = onnxfit.closed_form("7B", layers=32, hidden=4096)
