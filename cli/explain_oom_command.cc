@@ -96,6 +96,7 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
     if (options.request.settings.mode == Mode::kEval) DropTraining(processes);
     const std::string log_name = std::exchange(reading, options.model);
     replay = ReplayOom(LoadModel(options.model), options.request, processes[0]);
+    TellFirst(*replay, processes[0]);
     reading = log_name;
   }
   const std::string report = ReportOf(reading, processes, replay, options, out);

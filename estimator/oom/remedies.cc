@@ -7,6 +7,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/formats.h"
+#include "estimator/oom/programs.h"
 
 namespace onnxfit {
 namespace {
@@ -24,7 +25,36 @@ struct Case {
   bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
   bool IsOfHost() const { return IsHostMemory(family()); }
   // Programs that serve a model: there is no batch to choose, nor anything to train.
-  bool Serves() const { return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp; }
+  bool Serves() const { return HasLayers() || IsOfKind(OomProgram::Kind::kServes); }
+  // Those of them whose flags are told here.
+  bool HasLayers() const {
+    return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp;
+  }
+  // Of who says it, or who called it.
+  bool IsOfKind(OomProgram::Kind kind) const {
+    const OomProgram* program = FindProgram(message.app.empty() ? ProgramOf(*message.format)
+                                                                 : message.app);
+    return program != nullptr && program->kind == kind;
+  }
+  bool Fits(const OomAdvice& advice) const {
+    const bool is_theirs =
+        advice.program == message.app || advice.program == ProgramOf(*message.format);
+    return is_theirs && advice.about != (IsOfHost() ? OomAdvice::About::kCard
+                                                    : OomAdvice::About::kRam);
+  }
+  // Whether its program has advice in words of its own.
+  bool HasOwn() const {
+    const auto fits = [this](const OomAdvice& advice) { return Fits(advice); };
+    return std::ranges::any_of(ProgramAdvice(), fits) || std::ranges::any_of(SystemAdvice(), fits);
+  }
+  // Who was ended may be anybody: loaders of data, as often as not.
+  bool MayBePyTorch() const {
+    if (family() == OomFamily::kHost || message.app == "PyTorch") return true;
+    if (!message.app.empty() || Is("llamacpp-cpu")) return false;
+    return message.format->pattern == nullptr || IsOfKind(OomProgram::Kind::kEnds);
+  }
+  // A program that asks for RAM itself, and knows what to do about it.
+  bool IsOwnRam() const { return IsOfHost() && HasOwn() && IsOfKind(OomProgram::Kind::kComputes); }
   bool Is(std::string_view format) const { return message.format->name == format; }
 };
 
@@ -42,6 +72,9 @@ bool SurelyMore(const Amount& a, const Amount& b) { return a.bytes - b.bytes > a
 
 // 2.9 took the device out of the variable's name, and still reads the old one.
 std::string_view VariableOf(const OomMessage& message) {
+  if (message.text.find("PYTORCH_HIP_ALLOC_CONF") != std::string::npos) {
+    return "PYTORCH_HIP_ALLOC_CONF";
+  }
   return message.format->name == "pytorch-2.9" ? "PYTORCH_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
 }
 
@@ -72,10 +105,15 @@ Answer BatchOnFullCard(const Case& c) {
 }
 
 // Whether loading data may be what took it.
-bool MayBeLoading(const Case& c) { return c.IsOfHost() && !c.facts.tried; }
+bool MayBeLoading(const Case& c) {
+  return c.IsOfHost() && !c.facts.tried && c.MayBePyTorch();
+}
 
 std::optional<Answer> SmallerBatch(const Case& c) {
-  if (c.Serves()) return std::nullopt;
+  if (c.Serves() || c.Is("triton")) return std::nullopt;
+  const bool has_families = c.message.format->pattern == nullptr && c.family() != OomFamily::kCuda;
+  if (!has_families && c.HasOwn()) return std::nullopt;  // its own is told
+  if (c.IsOfHost() && !c.MayBePyTorch()) return std::nullopt;
   if (MayBeLoading(c)) return std::nullopt;  // the loader's is told
   if (c.IsOfHost()) return Answer{Help::kMaybe, "only if what was asked for grows with it"};
   if (c.Is(OomVerdict::kImpossible)) return BatchOfAbsurdSize(c);
@@ -134,6 +172,7 @@ std::optional<Answer> Expandable(const Case& c) {
 }
 
 std::optional<Answer> EmptyCache(const Case& c) {
+  if (c.IsOfHost() && !c.MayBePyTorch()) return std::nullopt;
   if (c.IsOfHost()) {
     return Answer{Help::kNo, "it is about the card's memory, and the machine's RAM is full"};
   }
@@ -154,6 +193,7 @@ std::optional<Answer> StopOthers(const Case& c) {
                                           Text(c.facts.tried), pids)};
   }
   const auto lack = c.facts.Short();
+  if (c.IsOwnRam() || c.Is("triton") || c.Is("nvenc")) return std::nullopt;
   if (c.IsOfHost()) {
     return Answer{Help::kMaybe, "other programs of this machine or job take of the same RAM"};
   }
@@ -164,6 +204,9 @@ std::optional<Answer> StopOthers(const Case& c) {
     return Answer{Help::kMaybe, "if there are any"};
   }
   if (c.Serves()) return Answer{Help::kMaybe, "if there are any: a server that ended may be left"};
+  if (c.family() == OomFamily::kCard && !c.facts.limited) {
+    return Answer{Help::kMaybe, "if there are any: all of them share the card"};
+  }
   if (!c.facts.others || !lack) return std::nullopt;
   const bool alone = c.facts.context || c.family() == OomFamily::kMps;
   const std::string held = fmt::format(
@@ -179,6 +222,7 @@ bool IsFull(const Case& c) {
 }
 
 bool Trains(const Case& c) {
+  if (c.Serves()) return false;
   return c.IsPyTorch() || c.family() == OomFamily::kTorchAsync || c.family() == OomFamily::kMps ||
          c.family() == OomFamily::kTensorFlow || c.family() == OomFamily::kXla;
 }
@@ -191,7 +235,8 @@ std::optional<Answer> Checkpointing(const Case& c) {
 }
 
 std::optional<Answer> MixedPrecision(const Case& c) {
-  if (!Trains(c) || !IsFull(c)) return std::nullopt;
+  const bool is_torch = c.family() != OomFamily::kTensorFlow && c.family() != OomFamily::kXla;
+  if (!Trains(c) || !IsFull(c) || !is_torch) return std::nullopt;
   return Answer{Help::kMaybe,
                 "it halves activations of products and convolutions; parameters, gradients and "
                 "optimizer state stay fp32, with copies in 16 bits beside them"};
@@ -216,7 +261,7 @@ std::optional<Answer> CardWithMore(const Case& c) {
   if (c.family() == OomFamily::kVllm && !lack) {
     return Answer{Help::kYes, "what it has more is the KV cache's"};
   }
-  if (c.Serves()) return Answer{Help::kYes, "more layers and a longer context fit"};
+  if (c.HasLayers()) return Answer{Help::kYes, "more layers and a longer context fit"};
   if (!lack) return std::nullopt;
   return Answer{Help::kYes, fmt::format("with {} more it gets past this point, if nothing later "
                                         "needs more",
@@ -224,7 +269,10 @@ std::optional<Answer> CardWithMore(const Case& c) {
 }
 
 std::optional<Answer> HigherLimit(const Case& c) {
-  if (!c.facts.limited) return std::nullopt;
+  const bool is_of_another = c.family() == OomFamily::kCard || c.family() == OomFamily::kRam;
+  if (!c.facts.limited || is_of_another || c.message.format->pattern != nullptr) {
+    return std::nullopt;
+  }
   if (c.family() == OomFamily::kTensorFlow) {
     return Answer{Help::kMaybe, fmt::format("TensorFlow may use {}, which is nearly all of the "
                                             "card unless you set it",
@@ -244,7 +292,14 @@ std::optional<Answer> NoSpill(const Case& c) {
 }
 
 std::optional<Answer> Growth(const Case& c) {
-  if (c.family() != OomFamily::kTensorFlow) return std::nullopt;
+  const bool calls = c.family() == OomFamily::kCuda && c.message.app == "TensorFlow";
+  if (c.family() != OomFamily::kTensorFlow && !calls) return std::nullopt;
+  const OomRank rank = c.message.format->rank;
+  if (calls || rank == OomRank::kDisguise || rank == OomRank::kWarning) {
+    return Answer{Help::kMaybe,
+                  "tf.config.experimental.set_memory_growth(gpu, True): cuDNN, cuBLAS and a second "
+                  "process then find memory that TensorFlow has not taken"};
+  }
   return Answer{Help::kNo,
                 "allow_growth changes when TensorFlow takes memory, not how much it needs; it "
                 "helps other programs on the card"};
@@ -264,7 +319,14 @@ std::optional<Answer> Arena(const Case& c) {
 }
 
 std::optional<Answer> Preallocation(const Case& c) {
-  if (c.family() != OomFamily::kXla) return std::nullopt;
+  const bool is_tpu = c.message.format->name.starts_with("xla-tpu");
+  const bool calls = c.family() == OomFamily::kCuda && c.message.app == "JAX/XLA";
+  if (calls || c.Is("xla-dnn")) {
+    return Answer{Help::kYes,
+                  "XLA_PYTHON_CLIENT_PREALLOCATE=false, or a lower XLA_PYTHON_CLIENT_MEM_FRACTION: "
+                  "JAX takes 75 % of the card by default, and libraries need some beside"};
+  }
+  if (c.family() != OomFamily::kXla || is_tpu) return std::nullopt;
   return Answer{Help::kMaybe,
                 "XLA_PYTHON_CLIENT_MEM_FRACTION=.95: JAX takes 75 % of the card by default"};
 }
@@ -322,14 +384,14 @@ std::optional<Answer> MoreSharedMemory(const Case& c) {
 }
 
 std::optional<Answer> LoadInParts(const Case& c) {
-  if (!c.IsOfHost() || c.Is("dataloader-shm")) return std::nullopt;
+  if (!c.IsOfHost() || c.Is("dataloader-shm") || !c.MayBePyTorch()) return std::nullopt;
   return Answer{Help::kMaybe,
                 "np.memmap and an IterableDataset hold no whole data set; torch.load "
                 "with mmap=True no second copy of the weights"};
 }
 
 std::optional<Answer> MoreRam(const Case& c) {
-  if (!c.IsOfHost() || c.Is("dataloader-shm")) return std::nullopt;
+  if (!c.IsOfHost() || c.Is("dataloader-shm") || c.HasOwn()) return std::nullopt;
   return Answer{c.Is(OomVerdict::kCapacity) ? Help::kYes : Help::kMaybe,
                 "slurm: --mem; docker: --memory; Kubernetes: resources.limits.memory; Colab: a "
                 "runtime with more RAM"};
@@ -361,7 +423,7 @@ std::optional<Answer> ShorterModelLength(const Case& c) {
 }
 
 std::optional<Answer> SmallerWeights(const Case& c) {
-  if (!c.Serves()) return std::nullopt;
+  if (!c.HasLayers()) return std::nullopt;
   return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
                                   ? "a quantized model, or --tensor-parallel-size over more cards, "
                                     "leaves more of each to the KV cache"
@@ -369,7 +431,7 @@ std::optional<Answer> SmallerWeights(const Case& c) {
 }
 
 std::optional<Answer> SmallerKvCache(const Case& c) {
-  if (!c.Serves() || c.Is("vllm-start")) return std::nullopt;
+  if (!c.HasLayers() || c.Is("vllm-start")) return std::nullopt;
   return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
                                   ? "--kv-cache-dtype fp8 halves it; --enforce-eager leaves it the "
                                     "memory of CUDA's graphs"
@@ -387,6 +449,28 @@ std::optional<Answer> ShorterContext(const Case& c) {
                 "the KV cache grows with it; -ub 256 halves the buffer of computing"};
 }
 
+// --- Memory that is shared, or was given back --------------------------------------------------
+
+// docs.kernel.org, amdgpu's module parameters; ttm's limit is half of the RAM.
+std::optional<Answer> MoreOfRam(const Case& c) {
+  if (!c.facts.shares_ram) return std::nullopt;
+  return Answer{Help::kYes,
+                fmt::format("the GPU is given {} of it: the BIOS's UMA frame buffer, or on Linux "
+                            "ttm.pages_limit (half of the RAM unless told), say how much",
+                            Text(c.facts.total))};
+}
+
+std::optional<Answer> SmallerSleeper(const Case& c) {
+  const auto& process = c.message.Size(OomField::kProcess);
+  if (!process || !c.facts.allocated || c.facts.allocated->bytes <= static_cast<double>(process->bytes)) {
+    return std::nullopt;
+  }
+  return Answer{Help::kYes,
+                fmt::format("where an engine sleeps beside training (vLLM's sleep mode): a lower "
+                            "gpu_memory_utilization, or its deepest level; {} were free",
+                            Text(c.facts.free))};
+}
+
 struct RemedyRow {
   std::string_view what;
   std::optional<Answer> (*judge)(const Case& c);
@@ -395,6 +479,8 @@ struct RemedyRow {
 
 constexpr RemedyRow kRemedies[] = {
     {"a higher limit (memory fraction)", HigherLimit},
+    {"more of the RAM for the GPU", MoreOfRam},
+    {"a smaller share for what sleeps", SmallerSleeper},
     {"ending other processes", StopOthers},
     {"expandable_segments:True", Expandable},
     {"no desktop, no second process", NoDesktop},
@@ -419,7 +505,7 @@ constexpr RemedyRow kRemedies[] = {
     {"a larger card", CardWithMore},
     {"lifting the limit of MPS", Watermark},
     {"another way to grow the arena", Arena},
-    {"a larger share of the card", Preallocation},  // docs.jax.dev, gpu_memory_allocation
+    {"another share of the card for JAX", Preallocation},  // docs.jax.dev, gpu_memory_allocation
     {"memory growth", Growth},
     {"no spilling", NoSpill},
     {"torch.cuda.empty_cache()", EmptyCache},
@@ -433,6 +519,11 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
                                    const OomJudgement& judgement) {
   const Case c = {message, facts, judgement};
   std::vector<OomRemedy> remedies;
+  for (const auto rows : {ProgramAdvice(), SystemAdvice()}) {
+    for (const OomAdvice& row : rows) {
+      if (c.Fits(row)) remedies.push_back({std::string(row.what), row.help, std::string(row.why)});
+    }
+  }
   for (const RemedyRow& row : kRemedies) {
     const auto answer = row.judge(c);
     if (!answer) continue;
@@ -445,20 +536,93 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
 
 namespace {
 
+// What shows who holds what, in the place of nvidia-smi or free.
+struct Look {
+  std::string_view program;
+  std::string_view command;
+};
+constexpr Look kLooks[] = {
+    {"slurm", "sacct -j JOB --format=JobID,State,ReqMem,MaxRSS"},
+    {"PBS", "qstat -xf JOB | grep resources_used.mem"},
+    {"LSF", "bjobs -l JOB"},
+    {"Grid Engine", "qacct -j JOB | grep maxvmem"},
+    {"HTCondor", "condor_q -hold JOB -af HoldReason MemoryUsage RequestMemory"},
+    {"Kubernetes", "kubectl describe pod POD"},
+    {"Kubernetes", "kubectl top pod POD --containers"},
+    {"Ray", "ray memory"},
+    {"Ray", "free -h"},
+    {"systemd-oomd", "oomctl"},
+    {"Windows", "Get-CimInstance Win32_PageFileUsage"},
+    {"WSL", "free -h"},
+    {"macOS", "sysctl vm.swapusage"},
+    {"Ollama", "ollama ps"},
+    {"MLX", "sysctl iogpu.wired_limit_mb"},
+    {"Metal", "sysctl iogpu.wired_limit_mb"},
+    {"ROCm", "rocm-smi --showmeminfo vram --showpids"},
+    {"Ascend", "npu-smi info"},
+    {"Intel's GPU", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
+    {"OpenVINO", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
+    {"OpenCL", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
+    {"Vulkan", "vulkaninfo | grep -i 'heap\\|maxMemoryAllocationSize'"},
+    {"Direct3D", "nvidia-smi"},
+};
+
+std::vector<std::string> LooksOf(std::string_view program) {
+  std::vector<std::string> looks;
+  for (const Look& look : kLooks) {
+    if (look.program == program) looks.emplace_back(look.command);
+  }
+  return looks;
+}
+
 // Those that show what a message of the machine's RAM does not.
-std::vector<std::string> HostCommands(const OomMessage& message) {
-  if (message.format->name == "dataloader-shm") return {"df -h /dev/shm"};
+std::vector<std::string> HostCommands(const Case& c) {
+  if (c.Is("dataloader-shm") || c.Is("pytorch-shm-file")) return {"df -h /dev/shm"};
+  if (c.IsOwnRam()) return {};
   std::vector<std::string> checks = {"free -h", "dmesg -T | grep -i 'killed process'"};
-  if (message.format->name == "slurm-oom") {
+  if (c.Is("slurm-oom")) {
     checks.emplace_back("sacct -j JOB --format=JobID,State,ReqMem,MaxRSS");
+  }
+  return checks;
+}
+
+bool IsOfAmd(const OomMessage& message) {
+  return message.format->name == "hip" || message.text.find("HIP out of memory") != std::string::npos;
+}
+
+// Where PyTorch asked, or may have: CUDA's words do not say who called it.
+bool MayBeTorch(const OomMessage& message) {
+  const OomFamily family = message.format->family;
+  if (family == OomFamily::kPyTorch || family == OomFamily::kTorchAsync) return true;
+  if (family != OomFamily::kCuda) return false;
+  return message.app == "PyTorch" || (message.app.empty() && message.format->pattern == nullptr);
+}
+
+std::vector<std::string> CardCommands(const OomMessage& message) {
+  std::vector<std::string> checks = {
+      "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
+      "nvidia-smi -L               # the card you mean, or a slice of one (MIG)?",
+      "echo $CUDA_VISIBLE_DEVICES  # GPU 0 is the first of these"};
+  if (IsOfAmd(message)) {
+    checks = {"rocm-smi --showmeminfo vram --showpids",
+              "echo $HIP_VISIBLE_DEVICES   # GPU 0 is the first of these"};
+  }
+  if (MayBeTorch(message)) {
+    checks.emplace_back("grep -rn set_per_process_memory_fraction .");
+    checks.emplace_back("print(torch.cuda.memory_summary())  # just before it fails");
   }
   return checks;
 }
 
 }  // namespace
 
-std::vector<std::string> CommandsFor(const OomMessage& message, const OomJudgement& judgement) {
-  if (IsHostMemory(message.format->family)) return HostCommands(message);
+std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& facts,
+                                     const OomJudgement& judgement) {
+  auto looks = LooksOf(ProgramOf(*message.format));
+  if (looks.empty()) looks = LooksOf(message.app);
+  if (!looks.empty()) return looks;
+  const Case c = {message, facts, judgement};
+  if (c.IsOfHost()) return HostCommands(c);
   if (judgement.verdict == OomVerdict::kFragmented) {
     const std::string_view option = OptionOf(message);
     if (option.empty()) return {};
@@ -473,19 +637,7 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomJudgeme
   const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
                               message.format->family != OomFamily::kJetson &&
                               message.format->name != "xpu";
-  if (!wants_look || !has_nvidia_smi) return {};
-  std::vector<std::string> checks = {
-      "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
-      "nvidia-smi -L               # the card you mean, or a slice of one (MIG)?",
-      "echo $CUDA_VISIBLE_DEVICES  # GPU 0 is the first of these"};
-  const bool is_torch = message.format->family == OomFamily::kPyTorch ||
-                        message.format->family == OomFamily::kTorchAsync ||
-                        message.format->family == OomFamily::kCuda;
-  if (is_torch) {
-    checks.emplace_back("grep -rn set_per_process_memory_fraction .");
-    checks.emplace_back("print(torch.cuda.memory_summary())  # just before it fails");
-  }
-  return checks;
+  return wants_look && has_nvidia_smi ? CardCommands(message) : std::vector<std::string>();
 }
 
 }  // namespace onnxfit
