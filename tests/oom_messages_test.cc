@@ -75,7 +75,7 @@ void CheckDigits(const std::string& log) {
   const OomLog read = ReadOomLog(log);
   if (read.processes.size() != 1) return;
   for (const std::optional<PrintedBytes>& size : read.processes[0].message.sizes) {
-    if (!size || size->places == 0) continue;
+    if (!size || size->places == 0 || size->unit == 1) continue;
     const std::string text = ToString(*size);
     CAPTURE(text);
     CHECK(log.find(text.substr(0, text.find(' '))) != std::string::npos);
@@ -105,9 +105,9 @@ TEST_CASE("a program's message gets that program's advice") {
     REQUIRE(log.processes.size() == 1);
     const OomExplanation e = ExplainOom(log.processes[0]);
     const std::string program(ProgramOf(*e.message.format));
-    const bool may_be_torch =
-        program.find("PyTorch") != std::string::npos || e.message.app == "PyTorch" ||
-        FindProgram(program)->kind == OomProgram::Kind::kEnds;
+    const bool may_be_torch = program.find("PyTorch") != std::string::npos ||
+                              e.message.app == "PyTorch" ||
+                              FindProgram(program)->kind == OomProgram::Kind::kEnds;
     CHECK(!e.remedies.empty());
     for (const OomRemedy& remedy : e.remedies) {
       CAPTURE(remedy.what);
@@ -169,7 +169,8 @@ TEST_CASE("words of programs that no row has") {
     const char* summary;
   };
   const Row rows[] = {
-      {"[error] Failed to allocate 3.2 GiB of device memory for field buffers (2.1 GiB available)\n",
+      {"[error] Failed to allocate 3.2 GiB of device memory for field buffers (2.1 GiB "
+       "available)\n",
        "CAPACITY: 3.2 GiB asked, 2.1 GiB free: 1.10 GiB short"},
       {"FATAL: not enough memory: need 12.5 GB but only 7.9 GB are available on the GPU\n",
        "CAPACITY: 12.5 GiB needed in all, 7.9 GiB free: 4.60 GiB short"},
@@ -190,14 +191,54 @@ TEST_CASE("words of programs that no row has") {
   }
 }
 
+// What a message's numbers come to.
+TEST_CASE("headlines say what was short, and of what") {
+  struct Row {
+    const char* log;
+    const char* summary;
+  };
+  const Row rows[] = {
+      {"Out of memory while trying to allocate 6442450944 bytes.\nparameter allocation: 1.25GiB\n"
+       "preallocated temp allocation: 6.00GiB\ntotal allocation: 9.25GiB\n",
+       "CAPACITY: 9.25 GiB needed in all, 6.00 GiB of it temporaries; 6.00 GiB asked"},
+      {"HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 191.98 GiB of "
+       "which 180.11 GiB is free. 2.10 GiB allowed; Of the allocated memory 2.03 GiB is allocated "
+       "by PyTorch, and 68.21 MiB is reserved by PyTorch but unallocated.",
+       "CAPACITY: 2.00 MiB asked, 2.10 GiB of 2.10 GiB allowed are held"},
+      {"CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 79.19 GiB of "
+       "which 1.40 GiB is free. Including non-PyTorch memory, this process has 77.70 GiB memory in "
+       "use. Of the allocated memory 90.10 GiB is allocated by PyTorch, and 12.00 GiB is reserved "
+       "by PyTorch but unallocated.",
+       "CONTRADICTORY: 90.10 GiB allocated are more than the 77.70 GiB that this process has"},
+      {"[TP0] Load weight end. avail mem=6.10 GB, mem usage=16.50 GB.\nRuntimeError: Not enough "
+       "memory. Please try to increase --mem-fraction-static.\n",
+       "CAPACITY: SGLang has no memory left for its KV cache: 6.10 GiB free"},
+      {"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+       "Memory on the node (IP: 10.1.0.4, ID: ab) where the task (actor ID: 7, name=A, pid=8, "
+       "memory used=9.31GB) was running was 121.40GB / 125.58GB (0.96), which exceeds\n",
+       "CAPACITY: Ray ended a task: the RAM of its node is full: 121.40 GiB of 125.58 GiB in use"},
+      {"failed to allocate 3.91G (4194304000 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n",
+       "CAPACITY: 3.91 GiB asked"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.log);
+    const OomLog log = ReadOomLog(row.log);
+    REQUIRE(log.processes.size() == 1);
+    CHECK(ExplainOom(log.processes[0]).summary[0] == row.summary);
+  }
+}
+
 TEST_CASE("commas stand between thousands, or in the place of the point") {
   struct Row {
     const char* text;
     int64_t bytes;
   };
-  const Row rows[] = {{"25,600,000bytes", 25600000}, {"1,5GB", 3 * kGiB / 2},
-                      {"2,048MB", 2 * kGiB},         {"1,234.5KiB", 1264128},
-                      {"12,75GiB", 51 * kGiB / 4},   {"32,1024", 32},
+  const Row rows[] = {{"25,600,000bytes", 25600000},
+                      {"1,5GB", 3 * kGiB / 2},
+                      {"2,048MB", 2 * kGiB},
+                      {"1,234.5KiB", 1264128},
+                      {"12,75GiB", 51 * kGiB / 4},
+                      {"32,1024", 32},
                       {"0,102", 0}};
   for (const Row& row : rows) {
     CAPTURE(row.text);

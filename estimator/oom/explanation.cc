@@ -29,14 +29,15 @@ std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
     return lack ? text + fmt::format(": {} too much", ToString(*lack)) : text;
   }
   if (facts.limited && !lack) {  // within rounding
-    return text + fmt::format(", {} of {} allowed are held", ToString(*held),
-                              ToString(*facts.allowed));
+    return text +
+           fmt::format(", {} of {} allowed are held", ToString(*held), ToString(*facts.allowed));
   }
   if (!room && held) {
     const std::string of = facts.total ? fmt::format(" of {}", ToString(*facts.total)) : "";
     return text + fmt::format(", {}{} held", ToString(*held), of);
   }
-  if (!room) return facts.allowed ? text + fmt::format(", {} allowed", ToString(*facts.allowed)) : text;
+  if (!room)
+    return facts.allowed ? text + fmt::format(", {} allowed", ToString(*facts.allowed)) : text;
   text += fmt::format(", {} {}", ToString(*room), facts.limited ? "left of the limit" : words.free);
   return lack ? text + fmt::format(": {} short", ToString(*lack)) : text;
 }
@@ -202,9 +203,10 @@ std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
   const OomReading own = ReadingOf(format);
   if (!own.meaning.empty()) return std::string(own.meaning);
   if (f.shares_ram) {
-    return fmt::format("no card has {} in all: a GPU within the processor, whose memory is a part "
-                       "of the host's RAM",
-                       ToString(*f.total));
+    return fmt::format(
+        "no card has {} in all: a GPU within the processor, whose memory is a part "
+        "of the host's RAM",
+        ToString(*f.total));
   }
   if (IsHostMemory(format.family)) return "the machine's RAM is full, not a card";
   if (f.needed && f.tried) {

@@ -31,16 +31,16 @@ static_assert(std::size(kFamilies) == static_cast<size_t>(OomFamily::kCard) + 1)
 
 // Words by which programs without a row say it.
 constexpr std::string_view kLooseHeads[] = {
-    "outofmemory",        "outofmem",           "notenoughmemory",     "insufficientmemory",
-    "failedtoallocate",   "unabletoallocate",   "couldnotallocate",    "cannotallocate",
-    "can'tallocate",      "allocationfailed",   "allocationfailure",   "memoryexhausted",
-    "failedtomalloc",     "notenoughram",       "insufficientram",     "outofram",
-    "outofgpumem",        "notenoughvram",      "insufficientvram",    "memorylimit",
-    "ranoutofmemory",     "memoryisfull",       "memoryallocationerr", "lowmemory",
-    "nomemory",           "oomerror",           "errorallocating",     "allocfailed",
-    "mallocfailed",       "memoryallocation",   "exceedsmemory",       "memoryexceeded",
-    "outofcudamemory",    "notenoughdevicemem", "notenoughgpu",        "insufficientgpu",
-    "vramexhausted",      "heapexhausted",      "allocationof",        "outofheap",
+    "outofmemory",      "outofmem",           "notenoughmemory",     "insufficientmemory",
+    "failedtoallocate", "unabletoallocate",   "couldnotallocate",    "cannotallocate",
+    "can'tallocate",    "allocationfailed",   "allocationfailure",   "memoryexhausted",
+    "failedtomalloc",   "notenoughram",       "insufficientram",     "outofram",
+    "outofgpumem",      "notenoughvram",      "insufficientvram",    "memorylimit",
+    "ranoutofmemory",   "memoryisfull",       "memoryallocationerr", "lowmemory",
+    "nomemory",         "oomerror",           "errorallocating",     "allocfailed",
+    "mallocfailed",     "memoryallocation",   "exceedsmemory",       "memoryexceeded",
+    "outofcudamemory",  "notenoughdevicemem", "notenoughgpu",        "insufficientgpu",
+    "vramexhausted",    "heapexhausted",      "allocationof",        "outofheap",
 };
 
 constexpr OomFormat kLoose[] = {

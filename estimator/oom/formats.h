@@ -90,11 +90,11 @@ const OomFormat& LooseFormat(bool is_card, bool is_ram);
 
 // What a message means that its numbers do not say.
 struct OomReading {
-  bool is_full = false;             // memory is full for sure, whatever numbers there are
-  std::string_view headline = {};   // behind the verdict, where the message has no numbers
-  std::string_view meaning = {};    // "" for what numbers say
-  std::string_view asked = {};      // " of KV cache asked" in the place of " asked"
-  std::string_view free = {};       // "left for it" in the place of "free"
+  bool is_full = false;            // memory is full for sure, whatever numbers there are
+  std::string_view headline = {};  // behind the verdict, where the message has no numbers
+  std::string_view meaning = {};   // "" for what numbers say
+  std::string_view asked = {};     // " of KV cache asked" in the place of " asked"
+  std::string_view free = {};      // "left for it" in the place of "free"
 };
 
 // Empty for a format that its numbers explain.

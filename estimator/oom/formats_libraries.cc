@@ -61,11 +61,12 @@ constexpr OomRow kLibraryRows[] = {
     {"cublas-execution", "CUDA", "", OomRank::kDisguise,
      "CUBLAS_STATUS_EXECUTION_FAILED || CUBLAS_STATUS_INTERNAL_ERROR", "", "cuBLAS, cublasStatus_t",
      "a full card, or a kernel that failed before it: an index out of range looks the same"},
-    {"nvrtc", "CUDA", "", OomRank::kDisguise, "NVRTC_ERROR_OUT_OF_MEMORY", "",
-     "NVRTC, nvrtcResult", "the compiler ran out of the machine's RAM, not of the card's memory", true},
+    {"nvrtc", "CUDA", "", OomRank::kDisguise, "NVRTC_ERROR_OUT_OF_MEMORY", "", "NVRTC, nvrtcResult",
+     "the compiler ran out of the machine's RAM, not of the card's memory", true},
     {"nvidia-alloc", "CUDA", "", OomRank::kDisguise,
-     "_STATUS_ALLOC_FAILED || NVJPEG_STATUS_ALLOCATOR_FAILURE || _STATUS_ALLOCATION_FAILED || "
-     "CUSTATEVEC_STATUS_ALLOC || NPP_MEMORY_ALLOCATION_ERR",
+     "CUTENSOR_STATUS_ALLOC_FAILED || CUTENSORNET_STATUS_ALLOC_FAILED || "
+     "CUSTATEVEC_STATUS_ALLOC_FAILED || CUDSS_STATUS_ALLOC_FAILED || "
+     "NVJPEG_STATUS_ALLOCATOR_FAILURE || NPP_MEMORY_ALLOCATION_ERR || AMGX_RC_NO_MEMORY",
      "a library of CUDA found no memory", "NVIDIA's libraries"},
     {"cnmem", "CUDA", "", OomRank::kBare, "CNMEM_STATUS_OUT_OF_MEMORY",
      "a pool on the card (CNMeM) is full", "NVIDIA/cnmem, include/cnmem.h"},
@@ -85,8 +86,8 @@ constexpr OomRow kLibraryRows[] = {
     {"hip-malloc", "ROCm", "", OomRank::kBare, "hipMalloc failed: out of memory",
      "ROCm found no room on the card", "HIP, hipGetErrorString"},
     {"hsa", "ROCm", "", OomRank::kBare,
-     "HSA_STATUS_ERROR_OUT_OF_RESOURCES || Available Free mem : {MB free}",
-     "ROCm found no memory", "ROCR-Runtime, hsa_status_t"},
+     "HSA_STATUS_ERROR_OUT_OF_RESOURCES || Available Free mem : {MB free}", "ROCm found no memory",
+     "ROCR-Runtime, hsa_status_t"},
     {"sycl", "Intel's GPU", "", OomRank::kBare,
      "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY || UR_RESULT_ERROR_OUT_OF_RESOURCES || "
      "PI_ERROR_OUT_OF_RESOURCES || ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY || "

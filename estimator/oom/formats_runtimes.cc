@@ -34,8 +34,7 @@ constexpr OomRow kRuntimeRows[] = {
      "{allowed} physical memory used",
      "YARN ended an executor: it took more than it may", "spark, YarnAllocator.scala"},
     {"spark", "Spark", "2 on", OomRank::kFailure,
-     "Unable to acquire {tried} bytes of memory, got {free}", "",
-     "spark, SparkOutOfMemoryError"},
+     "Unable to acquire {tried} bytes of memory, got {free}", "", "spark, SparkOutOfMemoryError"},
     {"spark-broadcast", "Spark", "", OomRank::kBare,
      "Not enough memory to build and broadcast the table",
      "Spark's driver has no memory for a table that goes to all executors",
@@ -65,7 +64,7 @@ constexpr OomRow kRuntimeRows[] = {
      "OutOfMemoryError()",
      "Julia found no RAM", "julia, src/gc.c"},
     {"matlab-array", "MATLAB", "", OomRank::kFailure,
-     "Requested {told} ({tried}) array exceeds maximum array size preference{?} ({allowed})", "",
+     "{tried}) array exceeds maximum array size preference{?} ({allowed})", "",
      "MATLAB, MATLAB:array:SizeLimitExceeded"},
     {"matlab-gpu", "MATLAB", "", OomRank::kBare,
      "Out of memory on device. To view more detail about available memory on the GPU",
@@ -107,8 +106,9 @@ constexpr OomRow kRuntimeRows[] = {
      "std::bad_alloc || MemoryError: bad allocation || error: bad allocation || bad_alloc",
      "a program in C++ found no memory", "C++, operator new",
      "that is RAM as a rule; libraries of CUDA throw it for the card's memory, too"},
-    {"python", "Python", "", OomRank::kBare, "MemoryError: || {|}MemoryError{|} || {|}MemoryError()",
-     "Python found no RAM", "CPython, Objects/obmalloc.c"},
+    {"python", "Python", "", OomRank::kBare,
+     "MemoryError: || {|}MemoryError{|} || {|}MemoryError()", "Python found no RAM",
+     "CPython, Objects/obmalloc.c"},
 
     // Compilers, build tools.
     {"gcc", "a compiler", "", OomRank::kFailure,
@@ -123,15 +123,15 @@ constexpr OomRow kRuntimeRows[] = {
      "the system ended a compiler for want of RAM", "gcc, nvcc, clang, MSVC",
      "as many compilers run at once as the build starts, and each takes gigabytes for kernels"},
     {"git", "git", "", OomRank::kFailure,
-     "fatal: Out of memory, malloc failed (tried to allocate {tried} bytes)", "",
-     "git, wrapper.c"},
+     "fatal: Out of memory, malloc failed (tried to allocate {tried} bytes)", "", "git, wrapper.c"},
 
     // Data bases and engines of queries.
     {"duckdb", "DuckDB", "", OomRank::kFailure,
      "could not allocate block of size {tried} ({used}/{total} used) || failed to allocate data of "
      "size {tried} ({used}/{total} used) || failed to pin block of size {tried} ({used}/{total} "
      "used) || failed to offload data block of size {tried} ({used}/{total} used)",
-     "", "duckdb, src/storage/buffer_manager", "that is DuckDB's memory_limit, 80 % of RAM by default"},
+     "", "duckdb, src/storage/buffer_manager",
+     "that is DuckDB's memory_limit, 80 % of RAM by default"},
     {"clickhouse", "ClickHouse", "", OomRank::kFailure,
      "would use {plan} (attempt to allocate chunk of {n} bytes), {}maximum: {allowed} || would use "
      "{plan} (attempt to allocate chunk of {n} B), {}maximum: {allowed}",
@@ -149,7 +149,8 @@ constexpr OomRow kRuntimeRows[] = {
      "Dask paused a worker: its memory is nearly full", "distributed, worker_memory.py",
      "a warning: it goes on when others have taken over what it keeps"},
     {"dask", "Dask", "", OomRank::kBare,
-     "% memory budget. Restarting || exceeded 95% memory budget || distributed.scheduler.KilledWorker "
+     "% memory budget. Restarting || exceeded 95% memory budget || "
+     "distributed.scheduler.KilledWorker "
      "|| KilledWorker:",
      "Dask ended a worker: it took more than its share of RAM", "distributed, worker_memory.py"},
     {"office", "a program", "", OomRank::kBare,

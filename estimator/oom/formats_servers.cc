@@ -21,12 +21,15 @@ constexpr OomRow kServerRows[] = {
      "llama.cpp found no room on the card", "ggml-org/llama.cpp#9271"},
     {"ggml-metal", "llama.cpp", "Metal", OomRank::kFailure,
      "failed to allocate '{node}' buffer, size = {MiB tried} || ggml_metal_buffer_init: error: "
-     "failed to allocate buffer, size = {MiB tried} || ggml_backend_metal_buffer_type_alloc_buffer: "
+     "failed to allocate buffer, size = {MiB tried} || "
+     "ggml_backend_metal_buffer_type_alloc_buffer: "
      "error: failed to allocate buffer, size = {MiB tried}",
      "", "ggml/src/ggml-metal"},
     {"ggml-metal-largest", "llama.cpp", "Metal, 2023", OomRank::kFailure,
-     "size {tried} is larger than buffer maximum of {allowed}", "", "ggml-org/llama.cpp#1815",
-     "that is the most that one buffer may have on this Mac"},
+
+     "ggml_metal_add_buffer: buffer '{told}' size {tried} is larger than buffer maximum of "
+     "{allowed}",
+     "", "ggml-org/llama.cpp#1815", "that is the most that one buffer may have on this Mac"},
     {"ggml-metal-working-set", "llama.cpp", "Metal", OomRank::kWarning,
      "current allocated size is greater than the recommended max working set size",
      "llama.cpp takes more than macOS recommends for the GPU", "ggml/src/ggml-metal",
@@ -56,7 +59,8 @@ constexpr OomRow kServerRows[] = {
     {"ggml-context", "llama.cpp", "CPU", OomRank::kFailure,
      "not enough space in the context's memory pool (needed {plan}, available {free})", "",
      "ggml/src/ggml.c",
-     "that is a pool of fixed size within the program: its batch or context is too long for it", true},
+     "that is a pool of fixed size within the program: its batch or context is too long for it",
+     true},
     {"ggml-mlock", "llama.cpp", "CPU", OomRank::kWarning,
      "failed to mlock {tried}-byte buffer (after previously locking {n} bytes)", "",
      "src/llama-mmap.cpp", "a warning: what may be locked in RAM is limited (ulimit -l)", true},
@@ -100,7 +104,8 @@ constexpr OomRow kServerRows[] = {
      "CUDA runtime error: CUDA out of memory",
      "LMDeploy's TurboMind found no room on the card", "InternLM/lmdeploy#2236"},
     {"lmdeploy-blocks", "LMDeploy", "", OomRank::kBare,
-     "No enough gpu memory for runtime || No enough gpu memory for kv cache || cache_max_entry_count "
+     "No enough gpu memory for runtime || No enough gpu memory for kv cache || "
+     "cache_max_entry_count "
      "is too small",
      "LMDeploy has no memory left for its KV cache", "lmdeploy/pytorch/engine"},
     {"tensorrt-llm", "TensorRT-LLM", "", OomRank::kBare,

@@ -13,8 +13,7 @@ constexpr OomRow kSystemRows[] = {
     {"ray-old", "Ray", "0.8 to 2.1", OomRank::kFailure,
      "of the memory on node {told} is used ({used} / {total})",
      "Ray ended a task: the RAM of its node is full", "ray, python/ray/_private/memory_monitor.py"},
-    {"ray-raylet", "Ray", "2.2 on", OomRank::kBare,
-     "killed due to memory pressure (OOM)",
+    {"ray-raylet", "Ray", "2.2 on", OomRank::kBare, "killed due to memory pressure (OOM)",
      "Ray ended workers: the RAM of a node is full", "ray, src/ray/raylet/node_manager.cc"},
     {"ray-bare", "Ray", "", OomRank::kBare,
      "Task was killed due to the node running low on memory || ray.exceptions.OutOfMemoryError || "
@@ -34,12 +33,14 @@ constexpr OomRow kSystemRows[] = {
      "({KiB used}>{KiB allowed})",
      "slurm ended a job: it took more RAM than it may", "slurm, jobacct_gather"},
     {"sacct", "slurm", "", OomRank::kBare,
-     "OUT_OF_MEMORY || OUT_OF_ME+ || srun: error: {}: task {n}: Out Of Memory || Exceeded job memory "
+     "OUT_OF_MEMORY || OUT_OF_ME+ || srun: error: {}: task {n}: Out Of Memory || Exceeded job "
+     "memory "
      "limit || exceeded memory limit, being killed",
      "slurm ended a job: it took more RAM than it may", "slurm, sacct, seff, srun",
      "that is RAM of the machine (--mem), not the card's memory"},
     {"pbs", "PBS", "", OomRank::kBare,
-     "PBS: job killed: mem {used} exceeded limit {allowed} || PBS: job killed: vmem {used} exceeded "
+     "PBS: job killed: mem {used} exceeded limit {allowed} || PBS: job killed: vmem {used} "
+     "exceeded "
      "limit {allowed} || PBS: job killed: mem job total {used} exceeded limit {allowed} || PBS: "
      "job killed: pmem {used} exceeded limit {allowed}",
      "PBS ended a job: it took more RAM than it may", "marbl/canu#530, veg/hyphy#500",
@@ -77,9 +78,11 @@ constexpr OomRow kSystemRows[] = {
      "request",
      "Kubernetes evicted a pod: the RAM of its node is full", "kubernetes, pkg/kubelet/eviction"},
     {"evicted-shm", "Kubernetes", "", OomRank::kBare,
-     "The node had condition: [MemoryPressure] || Usage of EmptyDir volume {told} exceeds the limit",
+     "The node had condition: [MemoryPressure] || Usage of EmptyDir volume {told} exceeds the "
+     "limit",
      "Kubernetes evicted a pod: memory is full", "kubernetes, pkg/kubelet/eviction"},
-    {"system-oom", "Kubernetes", "", OomRank::kBare, "System OOM encountered, victim process: {told},",
+    {"system-oom", "Kubernetes", "", OomRank::kBare,
+     "System OOM encountered, victim process: {told},",
      "the kernel of a node ended a process, for want of RAM", "kubernetes, pkg/kubelet/oom"},
     {"oomkilled", "Kubernetes", "", OomRank::kBare, "OOMKilled",
      "the container took more RAM than it may, and was ended", "kubectl get pods, docker, Argo",
@@ -87,8 +90,8 @@ constexpr OomRow kSystemRows[] = {
     {"spaces", "Hugging Face Spaces", "", OomRank::kBare, "Memory limit exceeded ({allowed})",
      "the Space took more RAM than it may", "Hugging Face Spaces, \"Workload evicted\""},
     {"cloud-run", "Cloud Run", "", OomRank::kBare,
-     "Memory limit of {allowed} exceeded with {used} used",
-     "the service took more RAM than it may", "Google Cloud Run's log"},
+     "Memory limit of {allowed} exceeded with {used} used", "the service took more RAM than it may",
+     "Google Cloud Run's log"},
     {"lambda", "AWS Lambda", "", OomRank::kBare,
      "Memory Size: {allowed} Max Memory Used: {used} Error Type: Runtime.OutOfMemory || "
      "Runtime.OutOfMemory || OutOfMemoryError: Container killed due to memory usage",
@@ -97,8 +100,8 @@ constexpr OomRow kSystemRows[] = {
      "Error R14 (Memory quota exceeded) || Error R15 (Memory quota vastly exceeded)",
      "the dyno took more RAM than it may", "Heroku's error codes"},
     {"kaggle", "Kaggle", "", OomRank::kBare,
-     "Your notebook tried to allocate more memory than is available",
-     "Kaggle's RAM is full", "Kaggle's dialogue", "that is RAM of the machine, not the card's memory"},
+     "Your notebook tried to allocate more memory than is available", "Kaggle's RAM is full",
+     "Kaggle's dialogue", "that is RAM of the machine, not the card's memory"},
     {"jupyter", "Jupyter", "", OomRank::kSign,
      "The kernel appears to have died. It will restart || Kernel died, restarting || The Kernel "
      "crashed while executing code || Kernel Restarting The kernel for",
@@ -114,8 +117,8 @@ constexpr OomRow kSystemRows[] = {
      "the kernel ended a process, for want of RAM", "Linux, mm/oom_kill.c",
      "the RAM of the machine, or of its container or job, is full: not the card's memory"},
     {"systemd-oomd", "systemd-oomd", "", OomRank::kBare,
-     "systemd-oomd killed {n} process || Killed {told} due to memory pressure for || Killed {told} "
-     "due to memory used ({used}) / total ({total}) || Marked {told} for killing",
+     "systemd-oomd killed {n} process || due to memory pressure for {told} being || due to memory "
+     "used ({used}) / total ({total})",
      "systemd-oomd ended programs: the machine's RAM is nearly full",
      "systemd/systemd#23606, src/oom"},
     {"systemd-unit", "systemd-oomd", "", OomRank::kBare,
@@ -130,8 +133,7 @@ constexpr OomRow kSystemRows[] = {
      "per-process-limit || vm-compressor-space-shortage",
      "macOS or iOS ended a program for want of memory", "xnu, bsd/kern/kern_memorystatus.c",
      "programs and GPU share this memory, and each program has a limit"},
-    {"wsl", "WSL", "", OomRank::kSign,
-     "dxgkio_make_resident: Ioctl failed: -12",
+    {"wsl", "WSL", "", OomRank::kSign, "dxgkio_make_resident: Ioctl failed: -12",
      "WSL found no memory for the card", "microsoft/WSL, drivers/hv/dxgkrnl",
      "the virtual machine's RAM or the card is full: .wslconfig has its limit"},
 
@@ -147,8 +149,8 @@ constexpr OomRow kSystemRows[] = {
      "14) || STATUS_NO_MEMORY || 0xC0000017",
      "Windows found no memory", "Windows, ERROR_NOT_ENOUGH_MEMORY"},
     {"errno-12", "the system", "", OomRank::kBare,
-     "[Errno 12] || os error 12) || (errno 12 || ENOMEM",
-     "the system refused memory (errno 12)", "POSIX, ENOMEM",
+     "[Errno 12] || os error 12) || (errno 12 || ENOMEM", "the system refused memory (errno 12)",
+     "POSIX, ENOMEM",
      "RAM and swap are full, or a limit of the process: fork promises as much again as it holds"},
     {"cannot-allocate", "the system", "", OomRank::kBare, "Cannot allocate memory",
      "the system refused memory (errno 12)", "POSIX, ENOMEM",

@@ -242,6 +242,11 @@ OomLog ReadOomLog(std::string_view log) {
     OomLog other = read;
     other.processes.clear();
     AddProcesses(loose, other);
+    std::erase_if(other.processes, [&](const ProcessOom& process) {
+      return std::ranges::any_of(read.processes, [&](const ProcessOom& known) {
+        return known.message.line == process.message.line;
+      });
+    });
     if (!other.processes.empty()) read.processes = std::move(other.processes);
   }
   for (ProcessOom& process : read.processes) {

@@ -254,8 +254,7 @@ std::optional<size_t> PhraseSearch::FindEnd(std::string_view text, size_t from) 
   return FindEnd(text, from, state);
 }
 
-std::optional<size_t> PhraseSearch::FindEnd(std::string_view text, size_t from,
-                                            State& kept) const {
+std::optional<size_t> PhraseSearch::FindEnd(std::string_view text, size_t from, State& kept) const {
   size_t state = kept;
   for (size_t at = from; at < text.size();) {
     if (text[at] == '\033') {

@@ -19,23 +19,24 @@ constexpr size_t kWordsBehind = 14;
 
 // Where the words are that advise, ask or forbid: nothing has failed there.
 constexpr std::string_view kConditions[] = {
-    "ifyou",      "incaseof",  "toavoid",   "toprevent",   "mightrunoutof",
-    "mayrunoutof", "canrunoutof", "couldrunoutof", "canleadto", "maylead",
-    "mightlead",  "incasethe", "--help",    "usage:",     "donotrunout", "don'trunout",
-    "howto",      "fixout",    "fixedout",  "retryonoom", "handleoom",   "ifthe",
-    "ifgpu",      "ifthere",   "ifout",     "incaseyour", "unless",      "memory-efficient"};
+    "ifyou",       "incaseof",    "toavoid",         "toprevent", "mightrunoutof",
+    "mayrunoutof", "canrunoutof", "couldrunoutof",   "canleadto", "maylead",
+    "mightlead",   "incasethe",   "--help",          "usage:",    "donotrunout",
+    "don'trunout", "howto",       "fixout",          "fixedout",  "retryonoom",
+    "handleoom",   "ifthe",       "ifgpu",           "ifthere",   "ifout",
+    "incaseyour",  "unless",      "memory-efficient"};
 
 // Words without which "failed to allocate" and its like are of something else: ports, names.
-constexpr std::string_view kOfMemory[] = {
-    "memory", "vram", "ram",   "byte", "buffer", "heap", "tensor", "mem", "array",
-    "gib",    "mib",  "kvcache", "gb",   "mb",     "oom"};
+constexpr std::string_view kOfMemory[] = {"memory", "vram",    "ram", "byte",  "buffer",
+                                          "heap",   "tensor",  "mem", "array", "gib",
+                                          "mib",    "kvcache", "gb",  "mb",    "oom"};
 
-constexpr std::string_view kOfCard[] = {"gpu",  "vram", "cuda",   "device",   "video", "graphics",
-                                        "hip",  "vulkan", "metal", "opencl", "texture", "accelerator",
-                                        "npu",  "tpu",  "directx", "d3d"};
-constexpr std::string_view kOfRam[] = {"ram",  "hostmem", "systemmem", "heap", "malloc",  "swap",
-                                       "rss",  "virtualmem", "physicalmem", "container", "cgroup",
-                                       "pod",  "cpumemory", "mainmemory"};
+constexpr std::string_view kOfCard[] = {
+    "gpu",   "vram",   "cuda",    "device",      "video", "graphics", "hip",     "vulkan",
+    "metal", "opencl", "texture", "accelerator", "npu",   "tpu",      "directx", "d3d"};
+constexpr std::string_view kOfRam[] = {
+    "ram",        "hostmem",     "systemmem", "heap",   "malloc", "swap",      "rss",
+    "virtualmem", "physicalmem", "container", "cgroup", "pod",    "cpumemory", "mainmemory"};
 
 struct LooseWord {
   std::string_view words;
@@ -43,38 +44,37 @@ struct LooseWord {
 };
 // In front of a number; the one that is nearest to it counts.
 constexpr LooseWord kBefore[] = {
-    {"allocate", OomField::kTried},    {"allocating", OomField::kTried},
-    {"allocation", OomField::kTried},  {"requested", OomField::kTried},
-    {"requesting", OomField::kTried},  {"request", OomField::kTried},
-    {"tried", OomField::kTried},       {"trying", OomField::kTried},
-    {"size", OomField::kTried},        {"need", OomField::kPlan},
-    {"needed", OomField::kPlan},       {"needs", OomField::kPlan},
-    {"require", OomField::kPlan},      {"required", OomField::kPlan},
-    {"requires", OomField::kPlan},     {"available", OomField::kFree},
-    {"avail", OomField::kFree},        {"free", OomField::kFree},
-    {"have", OomField::kFree},         {"has", OomField::kFree},
-    {"only", OomField::kFree},         {"left", OomField::kFree},
-    {"remaining", OomField::kFree},    {"total", OomField::kTotal},
-    {"capacity", OomField::kTotal},    {"limit", OomField::kAllowed},
-    {"maximum", OomField::kAllowed},   {"max", OomField::kAllowed},
-    {"allowed", OomField::kAllowed},   {"used", OomField::kUsed},
-    {"usage", OomField::kUsed},        {"inuse", OomField::kUsed},
-    {"using", OomField::kUsed},        {"allocated", OomField::kAllocated}};
+    {"allocate", OomField::kTried},   {"allocating", OomField::kTried},
+    {"allocation", OomField::kTried}, {"requested", OomField::kTried},
+    {"requesting", OomField::kTried}, {"request", OomField::kTried},
+    {"tried", OomField::kTried},      {"trying", OomField::kTried},
+    {"size", OomField::kTried},       {"need", OomField::kPlan},
+    {"needed", OomField::kPlan},      {"needs", OomField::kPlan},
+    {"require", OomField::kPlan},     {"required", OomField::kPlan},
+    {"requires", OomField::kPlan},    {"available", OomField::kFree},
+    {"avail", OomField::kFree},       {"free", OomField::kFree},
+    {"have", OomField::kFree},        {"has", OomField::kFree},
+    {"only", OomField::kFree},        {"left", OomField::kFree},
+    {"remaining", OomField::kFree},   {"total", OomField::kTotal},
+    {"capacity", OomField::kTotal},   {"limit", OomField::kAllowed},
+    {"maximum", OomField::kAllowed},  {"max", OomField::kAllowed},
+    {"allowed", OomField::kAllowed},  {"used", OomField::kUsed},
+    {"usage", OomField::kUsed},       {"inuse", OomField::kUsed},
+    {"using", OomField::kUsed},       {"allocated", OomField::kAllocated}};
 // Behind it.
 constexpr LooseWord kBehind[] = {
-    {"free", OomField::kFree},        {"available", OomField::kFree},
-    {"left", OomField::kFree},        {"remaining", OomField::kFree},
-    {"isfree", OomField::kFree},      {"isavailable", OomField::kFree},
-    {"total", OomField::kTotal},      {"needed", OomField::kPlan},
-    {"required", OomField::kPlan},    {"requested", OomField::kTried},
-    {"used", OomField::kUsed},        {"inuse", OomField::kUsed},
-    {"limit", OomField::kAllowed},    {"allocated", OomField::kAllocated}};
+    {"free", OomField::kFree},     {"available", OomField::kFree},
+    {"left", OomField::kFree},     {"remaining", OomField::kFree},
+    {"isfree", OomField::kFree},   {"isavailable", OomField::kFree},
+    {"total", OomField::kTotal},   {"needed", OomField::kPlan},
+    {"required", OomField::kPlan}, {"requested", OomField::kTried},
+    {"used", OomField::kUsed},     {"inuse", OomField::kUsed},
+    {"limit", OomField::kAllowed}, {"allocated", OomField::kAllocated}};
 
 template <size_t N>
 bool HasAny(std::string_view text, const std::string_view (&words)[N]) {
-  return std::ranges::any_of(words, [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
+  return std::ranges::any_of(
+      words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
 std::optional<OomField> FieldBehind(std::string_view behind) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFieldNames[kOomFields] = {
     "tried",         "total",   "free",  "allowed",    "allocated",   "reserved", "cached",
-    "private_pools", "process", "other", "parameters", "temporaries", "plan", "used"};
+    "private_pools", "process", "other", "parameters", "temporaries", "plan",     "used"};
 
 constexpr size_t kNearHead =
     80;  // letters between a hit and the head of the message that it is part of
@@ -397,8 +397,8 @@ bool BelongsToHit(const OomFormat& format, const Letters& letters, size_t at) {
   if (format.family != OomFamily::kRam && at <= letters.place + kNearHead / 2) return true;
   const auto begin = letters.gap.begin();
   return std::find(begin + static_cast<std::ptrdiff_t>(letters.place),
-                   begin + static_cast<std::ptrdiff_t>(at) + 1, '\n') ==
-         begin + static_cast<std::ptrdiff_t>(at) + 1;
+                   begin + static_cast<std::ptrdiff_t>(at) + 1,
+                   '\n') == begin + static_cast<std::ptrdiff_t>(at) + 1;
 }
 
 struct PatternHit {

@@ -59,7 +59,7 @@ struct OomMessage {
   int64_t line = 0;                   // of the log, from 1
   size_t place = 0;                   // in the log, behind the words that found it
   std::string_view app = {};  // a program of OomPrograms() that stands in the lines around it
-  std::string text = {};              // as read, at most some lines of it
+  std::string text = {};      // as read, at most some lines of it
   std::optional<int64_t> gpu = {};
   std::array<std::optional<PrintedBytes>, kOomFields> sizes = {};
   std::vector<OtherProcess> others = {};  // processes that the message lists

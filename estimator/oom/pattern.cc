@@ -25,13 +25,17 @@ struct PatternUnit {
 
 // Longer names first: "gib" is no "g" with an "ib" behind it.  Kubernetes writes Ki and Mi,
 // TensorFlow and XLA a bare G.
-constexpr PatternUnit kPatternUnits[] = {
-    {"gigabytes", kGiB}, {"megabytes", kMiB},  {"kilobytes", kKiB},  {"bytes", 1},  {"byte", 1},
-    {"kib", kKiB},       {"mib", kMiB},        {"gib", kGiB},        {"tib", 1024 * kGiB},
-    {"kb", kKiB},        {"mb", kMiB},         {"gb", kGiB},         {"tb", 1024 * kGiB},
-    {"ki", kKiB},        {"mi", kMiB},         {"gi", kGiB},         {"ti", 1024 * kGiB},
-    {"k", kKiB},         {"m", kMiB},          {"g", kGiB},          {"t", 1024 * kGiB},
-    {"b", 1}};
+constexpr PatternUnit kPatternUnits[] = {{"gigabytes", kGiB},  {"megabytes", kMiB},
+                                         {"kilobytes", kKiB},  {"bytes", 1},
+                                         {"byte", 1},          {"kib", kKiB},
+                                         {"mib", kMiB},        {"gib", kGiB},
+                                         {"tib", 1024 * kGiB}, {"kb", kKiB},
+                                         {"mb", kMiB},         {"gb", kGiB},
+                                         {"tb", 1024 * kGiB},  {"ki", kKiB},
+                                         {"mi", kMiB},         {"gi", kGiB},
+                                         {"ti", 1024 * kGiB},  {"k", kKiB},
+                                         {"m", kMiB},          {"g", kGiB},
+                                         {"t", 1024 * kGiB},   {"b", 1}};
 
 int64_t UnitNamed(std::string_view name) {
   const auto* unit = std::ranges::find(kPatternUnits, name, &PatternUnit::name);
@@ -82,7 +86,8 @@ std::vector<ReadHere> SizesAt(const Letters& letters, size_t at, int64_t unit) {
   const bool ends_in_point = lower.substr(end).starts_with('.');  // "262. MiB"
   for (const PatternUnit& named : kPatternUnits) {
     if (!lower.substr(end + (ends_in_point ? 1 : 0)).starts_with(named.name)) continue;
-    read.push_back({SizeOf(decimal, named.bytes), end + (ends_in_point ? 1 : 0) + named.name.size()});
+    read.push_back(
+        {SizeOf(decimal, named.bytes), end + (ends_in_point ? 1 : 0) + named.name.size()});
   }
   read.push_back({SizeOf(decimal, unit), end});
   return read;
@@ -164,8 +169,7 @@ class Matcher {
       if (is_last && end < most && letters_.gap[end] == 0) continue;
       const auto behind = Match(piece + 1, end);
       if (!behind) continue;
-      std::string& told =
-          pieces_[piece].what == What::kTold ? message_.told : message_.node;
+      std::string& told = pieces_[piece].what == What::kTold ? message_.told : message_.node;
       if (told.empty()) told = letters_.Sentence(at, end, kLongestWords);
       return behind;
     }

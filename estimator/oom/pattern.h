@@ -25,7 +25,17 @@ struct Letters;
 //   {?}                  what follows may be missing
 // White space and the case of letters do not count.
 struct OomPattern {
-  enum class What : uint8_t { kWords, kSize, kGpu, kNumber, kTold, kNode, kAnything, kEdge, kMaybeMore };
+  enum class What : uint8_t {
+    kWords,
+    kSize,
+    kGpu,
+    kNumber,
+    kTold,
+    kNode,
+    kAnything,
+    kEdge,
+    kMaybeMore
+  };
   struct Piece {
     What what = What::kWords;
     std::string words = {};  // in lower case without white space

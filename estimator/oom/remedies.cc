@@ -8,55 +8,12 @@
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/formats.h"
 #include "estimator/oom/programs.h"
+#include "estimator/oom/remedy_case.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr std::string_view kHelpNames[] = {"yes", "maybe", "no"};
-
-// A message and what is known of it.
-struct Case {
-  const OomMessage& message;
-  const OomFacts& facts;
-  const OomJudgement& judgement;
-
-  bool Is(OomVerdict verdict) const { return judgement.verdict == verdict; }
-  OomFamily family() const { return message.format->family; }
-  bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
-  bool IsOfHost() const { return IsHostMemory(family()); }
-  // Programs that serve a model: there is no batch to choose, nor anything to train.
-  bool Serves() const { return HasLayers() || IsOfKind(OomProgram::Kind::kServes); }
-  // Those of them whose flags are told here.
-  bool HasLayers() const {
-    return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp;
-  }
-  // Of who says it, or who called it.
-  bool IsOfKind(OomProgram::Kind kind) const {
-    const OomProgram* program = FindProgram(message.app.empty() ? ProgramOf(*message.format)
-                                                                 : message.app);
-    return program != nullptr && program->kind == kind;
-  }
-  bool Fits(const OomAdvice& advice) const {
-    const bool is_theirs =
-        advice.program == message.app || advice.program == ProgramOf(*message.format);
-    return is_theirs && advice.about != (IsOfHost() ? OomAdvice::About::kCard
-                                                    : OomAdvice::About::kRam);
-  }
-  // Whether its program has advice in words of its own.
-  bool HasOwn() const {
-    const auto fits = [this](const OomAdvice& advice) { return Fits(advice); };
-    return std::ranges::any_of(ProgramAdvice(), fits) || std::ranges::any_of(SystemAdvice(), fits);
-  }
-  // Who was ended may be anybody: loaders of data, as often as not.
-  bool MayBePyTorch() const {
-    if (family() == OomFamily::kHost || message.app == "PyTorch") return true;
-    if (!message.app.empty() || Is("llamacpp-cpu")) return false;
-    return message.format->pattern == nullptr || IsOfKind(OomProgram::Kind::kEnds);
-  }
-  // A program that asks for RAM itself, and knows what to do about it.
-  bool IsOwnRam() const { return IsOfHost() && HasOwn() && IsOfKind(OomProgram::Kind::kComputes); }
-  bool Is(std::string_view format) const { return message.format->name == format; }
-};
 
 struct Answer {
   Help help;
@@ -70,25 +27,9 @@ std::string Text(const std::optional<Amount>& amount) {
 // For sure, whatever rounds to these numbers.
 bool SurelyMore(const Amount& a, const Amount& b) { return a.bytes - b.bytes > a.error + b.error; }
 
-// 2.9 took the device out of the variable's name, and still reads the old one.
-std::string_view VariableOf(const OomMessage& message) {
-  if (message.text.find("PYTORCH_HIP_ALLOC_CONF") != std::string::npos) {
-    return "PYTORCH_HIP_ALLOC_CONF";
-  }
-  return message.format->name == "pytorch-2.9" ? "PYTORCH_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
-}
-
-// Which option is there against fragmentation: none before 1.10, growing segments from 2.1 on.
-std::string_view OptionOf(const OomMessage& message) {
-  constexpr std::string_view kWithout[] = {"pytorch-0.4.1", "pytorch-1.4", "pytorch-old", "xpu"};
-  const std::string_view name = message.format->name;
-  if (std::find(std::begin(kWithout), std::end(kWithout), name) != std::end(kWithout)) return "";
-  return name == "pytorch-1.10" ? "max_split_size_mb:128" : "expandable_segments:True";
-}
-
 // --- What each remedy does ----------------------------------------------------------------
 
-Answer BatchOfAbsurdSize(const Case& c) {
+Answer BatchOfAbsurdSize(const RemedyCase& c) {
   if (!c.facts.total) return {Help::kNo, "no card has that much: look at the shape"};
   const auto times = static_cast<int64_t>(c.facts.tried->bytes / c.facts.total->bytes) + 1;
   return {Help::kMaybe, fmt::format("only if this tensor grows with it: the batch would have to be "
@@ -96,7 +37,7 @@ Answer BatchOfAbsurdSize(const Case& c) {
                                     times)};
 }
 
-Answer BatchOnFullCard(const Case& c) {
+Answer BatchOnFullCard(const RemedyCase& c) {
   const auto lack = c.facts.Short();
   if (!lack) return {Help::kYes, "activations and what was asked for shrink with it"};
   return {Help::kYes, fmt::format("{} are missing here; activations shrink with it, parameters, "
@@ -105,11 +46,11 @@ Answer BatchOnFullCard(const Case& c) {
 }
 
 // Whether loading data may be what took it.
-bool MayBeLoading(const Case& c) {
+bool MayBeLoading(const RemedyCase& c) {
   return c.IsOfHost() && !c.facts.tried && c.MayBePyTorch();
 }
 
-std::optional<Answer> SmallerBatch(const Case& c) {
+std::optional<Answer> SmallerBatch(const RemedyCase& c) {
   if (c.Serves() || c.Is("triton")) return std::nullopt;
   const bool has_families = c.message.format->pattern == nullptr && c.family() != OomFamily::kCuda;
   if (!has_families && c.HasOwn()) return std::nullopt;  // its own is told
@@ -128,7 +69,7 @@ std::optional<Answer> SmallerBatch(const Case& c) {
   return Answer{Help::kMaybe, "if it is this process that fills the card"};
 }
 
-Answer AgainstPieces(const Case& c) {
+Answer AgainstPieces(const RemedyCase& c) {
   const std::string_view option = OptionOf(c.message);
   const std::string cached = Text(c.facts.cached);
   if (option.empty()) {
@@ -146,7 +87,7 @@ Answer AgainstPieces(const Case& c) {
                                cached, Text(c.facts.tried))};
 }
 
-std::optional<Answer> Expandable(const Case& c) {
+std::optional<Answer> Expandable(const RemedyCase& c) {
   if (!c.IsPyTorch() || c.Is(OomVerdict::kUnknown) || !c.facts.cached || !c.facts.tried) {
     return std::nullopt;
   }
@@ -171,7 +112,7 @@ std::optional<Answer> Expandable(const Case& c) {
                                           cached, Text(c.facts.tried))};
 }
 
-std::optional<Answer> EmptyCache(const Case& c) {
+std::optional<Answer> EmptyCache(const RemedyCase& c) {
   if (c.IsOfHost() && !c.MayBePyTorch()) return std::nullopt;
   if (c.IsOfHost()) {
     return Answer{Help::kNo, "it is about the card's memory, and the machine's RAM is full"};
@@ -185,7 +126,7 @@ std::optional<Answer> EmptyCache(const Case& c) {
                 "no more memory for PyTorch"};
 }
 
-std::optional<Answer> StopOthers(const Case& c) {
+std::optional<Answer> StopOthers(const RemedyCase& c) {
   if (c.Is(OomVerdict::kOtherProcess)) {
     std::string pids = c.message.others.empty() ? "" : "; processes";
     for (const OtherProcess& other : c.message.others) pids += fmt::format(" {}", other.pid);
@@ -217,24 +158,24 @@ std::optional<Answer> StopOthers(const Case& c) {
   return Answer{Help::kMaybe, fmt::format("{}, {} are missing", held, Text(lack))};
 }
 
-bool IsFull(const Case& c) {
+bool IsFull(const RemedyCase& c) {
   return c.Is(OomVerdict::kCapacity) || c.Is(OomVerdict::kSpilled) || c.Is(OomVerdict::kFragmented);
 }
 
-bool Trains(const Case& c) {
+bool Trains(const RemedyCase& c) {
   if (c.Serves()) return false;
   return c.IsPyTorch() || c.family() == OomFamily::kTorchAsync || c.family() == OomFamily::kMps ||
          c.family() == OomFamily::kTensorFlow || c.family() == OomFamily::kXla;
 }
 
-std::optional<Answer> Checkpointing(const Case& c) {
+std::optional<Answer> Checkpointing(const RemedyCase& c) {
   if (!Trains(c) || !IsFull(c)) return std::nullopt;
   return Answer{Help::kMaybe,
                 "in training: activations are computed twice instead of kept, for about a third "
                 "more time; files called checkpoints free nothing"};
 }
 
-std::optional<Answer> MixedPrecision(const Case& c) {
+std::optional<Answer> MixedPrecision(const RemedyCase& c) {
   const bool is_torch = c.family() != OomFamily::kTensorFlow && c.family() != OomFamily::kXla;
   if (!Trains(c) || !IsFull(c) || !is_torch) return std::nullopt;
   return Answer{Help::kMaybe,
@@ -242,14 +183,14 @@ std::optional<Answer> MixedPrecision(const Case& c) {
                 "optimizer state stay fp32, with copies in 16 bits beside them"};
 }
 
-std::optional<Answer> SmallerOptimizer(const Case& c) {
+std::optional<Answer> SmallerOptimizer(const RemedyCase& c) {
   if (!Trains(c) || !IsFull(c)) return std::nullopt;
   return Answer{Help::kMaybe,
                 "in training: Adam keeps 8 bytes a parameter from its first step on, SGD none, "
                 "an 8-bit Adam 2"};
 }
 
-std::optional<Answer> CardWithMore(const Case& c) {
+std::optional<Answer> CardWithMore(const RemedyCase& c) {
   const auto lack = c.facts.Short();
   if (c.facts.limited || c.IsOfHost()) return std::nullopt;
   if (c.Is(OomVerdict::kImpossible)) {
@@ -268,7 +209,7 @@ std::optional<Answer> CardWithMore(const Case& c) {
                                         Text(lack))};
 }
 
-std::optional<Answer> HigherLimit(const Case& c) {
+std::optional<Answer> HigherLimit(const RemedyCase& c) {
   const bool is_of_another = c.family() == OomFamily::kCard || c.family() == OomFamily::kRam;
   if (!c.facts.limited || is_of_another || c.message.format->pattern != nullptr) {
     return std::nullopt;
@@ -284,14 +225,14 @@ std::optional<Answer> HigherLimit(const Case& c) {
                   c.facts.free ? fmt::format(": {} of the card is free", Text(c.facts.free)) : "")};
 }
 
-std::optional<Answer> NoSpill(const Case& c) {
+std::optional<Answer> NoSpill(const RemedyCase& c) {
   if (!c.Is(OomVerdict::kSpilled)) return std::nullopt;
   return Answer{Help::kNo,
                 "the driver's setting \"CUDA - Sysmem Fallback Policy\" makes it fail sooner, "
                 "instead of run slowly"};
 }
 
-std::optional<Answer> Growth(const Case& c) {
+std::optional<Answer> Growth(const RemedyCase& c) {
   const bool calls = c.family() == OomFamily::kCuda && c.message.app == "TensorFlow";
   if (c.family() != OomFamily::kTensorFlow && !calls) return std::nullopt;
   const OomRank rank = c.message.format->rank;
@@ -305,20 +246,20 @@ std::optional<Answer> Growth(const Case& c) {
                 "helps other programs on the card"};
 }
 
-std::optional<Answer> Watermark(const Case& c) {
+std::optional<Answer> Watermark(const RemedyCase& c) {
   if (c.family() != OomFamily::kMps) return std::nullopt;
   return Answer{Help::kMaybe,
                 "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit; macOS then swaps, and may "
                 "stop everything"};
 }
 
-std::optional<Answer> Arena(const Case& c) {
+std::optional<Answer> Arena(const RemedyCase& c) {
   if (c.family() != OomFamily::kOnnxRuntime) return std::nullopt;
   return Answer{Help::kMaybe,
                 "arena_extend_strategy=kSameAsRequested: the arena else grows by powers of two"};
 }
 
-std::optional<Answer> Preallocation(const Case& c) {
+std::optional<Answer> Preallocation(const RemedyCase& c) {
   const bool is_tpu = c.message.format->name.starts_with("xla-tpu");
   const bool calls = c.family() == OomFamily::kCuda && c.message.app == "JAX/XLA";
   if (calls || c.Is("xla-dnn")) {
@@ -331,19 +272,19 @@ std::optional<Answer> Preallocation(const Case& c) {
                 "XLA_PYTHON_CLIENT_MEM_FRACTION=.95: JAX takes 75 % of the card by default"};
 }
 
-std::optional<Answer> Floats(const Case& c) {
+std::optional<Answer> Floats(const RemedyCase& c) {
   if (c.family() != OomFamily::kTheano) return std::nullopt;
   return Answer{Help::kMaybe, "floatX=float32 halves all that was float64"};
 }
 
-std::optional<Answer> NoDesktop(const Case& c) {
+std::optional<Answer> NoDesktop(const RemedyCase& c) {
   if (c.family() != OomFamily::kJetson) return std::nullopt;
   return Answer{Help::kYes,
                 "memory is shared with the CPU: the system and a desktop take about 1 GiB of it; "
                 "swap does not hold a card's memory, and a restart puts pieces together"};
 }
 
-std::optional<Answer> OnCpu(const Case& c) {
+std::optional<Answer> OnCpu(const RemedyCase& c) {
   if (c.family() != OomFamily::kCuda || c.message.format->rank != OomRank::kDisguise) {
     return std::nullopt;
   }
@@ -355,14 +296,14 @@ std::optional<Answer> OnCpu(const Case& c) {
 // --- The machine's RAM -----------------------------------------------------------------------
 
 // torch/utils/data/dataloader.py: prefetch_factor is 2 where there are workers.
-std::optional<Answer> FewerWorkers(const Case& c) {
+std::optional<Answer> FewerWorkers(const RemedyCase& c) {
   if (!MayBeLoading(c)) return std::nullopt;
   return Answer{c.message.format->rank == OomRank::kSign ? Help::kYes : Help::kMaybe,
                 "each is a process of its own, with its own copies and with 2 batches waiting "
                 "(prefetch_factor); 0 loads in the training process"};
 }
 
-std::optional<Answer> SmallerLoaderBatch(const Case& c) {
+std::optional<Answer> SmallerLoaderBatch(const RemedyCase& c) {
   if (!MayBeLoading(c)) return std::nullopt;
   return Answer{
       Help::kMaybe,
@@ -370,27 +311,27 @@ std::optional<Answer> SmallerLoaderBatch(const Case& c) {
       "not matter here"};
 }
 
-std::optional<Answer> NoPinning(const Case& c) {
+std::optional<Answer> NoPinning(const RemedyCase& c) {
   if (!MayBeLoading(c) || c.Is("dataloader-shm")) return std::nullopt;
   return Answer{Help::kMaybe,
                 "pinned batches are copies beside the loader's, which cannot be swapped out"};
 }
 
-std::optional<Answer> MoreSharedMemory(const Case& c) {
+std::optional<Answer> MoreSharedMemory(const RemedyCase& c) {
   if (!c.Is("dataloader-shm")) return std::nullopt;
   return Answer{Help::kYes,
                 "docker run --shm-size=8g, or --ipc=host; in Kubernetes an emptyDir of "
                 "medium Memory at /dev/shm"};
 }
 
-std::optional<Answer> LoadInParts(const Case& c) {
+std::optional<Answer> LoadInParts(const RemedyCase& c) {
   if (!c.IsOfHost() || c.Is("dataloader-shm") || !c.MayBePyTorch()) return std::nullopt;
   return Answer{Help::kMaybe,
                 "np.memmap and an IterableDataset hold no whole data set; torch.load "
                 "with mmap=True no second copy of the weights"};
 }
 
-std::optional<Answer> MoreRam(const Case& c) {
+std::optional<Answer> MoreRam(const RemedyCase& c) {
   if (!c.IsOfHost() || c.Is("dataloader-shm") || c.HasOwn()) return std::nullopt;
   return Answer{c.Is(OomVerdict::kCapacity) ? Help::kYes : Help::kMaybe,
                 "slurm: --mem; docker: --memory; Kubernetes: resources.limits.memory; Colab: a "
@@ -399,7 +340,7 @@ std::optional<Answer> MoreRam(const Case& c) {
 
 // --- Servers ---------------------------------------------------------------------------------
 
-std::optional<Answer> Utilization(const Case& c) {
+std::optional<Answer> Utilization(const RemedyCase& c) {
   if (c.family() != OomFamily::kVllm) return std::nullopt;
   if (c.Is("vllm-start") && c.facts.free && c.facts.total) {
     const double share = std::floor(c.facts.free->bytes / c.facts.total->bytes * 100) / 100;
@@ -413,7 +354,7 @@ std::optional<Answer> Utilization(const Case& c) {
                 "leave that much of the card: all that is more is the KV cache's"};
 }
 
-std::optional<Answer> ShorterModelLength(const Case& c) {
+std::optional<Answer> ShorterModelLength(const RemedyCase& c) {
   if (c.family() != OomFamily::kVllm || c.Is("vllm-start")) return std::nullopt;
   if (c.message.length) {
     return Answer{Help::kYes, fmt::format("{} tokens would fit", *c.message.length)};
@@ -422,7 +363,7 @@ std::optional<Answer> ShorterModelLength(const Case& c) {
                 "the KV cache of a sequence, and what is set aside at the start, shrink with it"};
 }
 
-std::optional<Answer> SmallerWeights(const Case& c) {
+std::optional<Answer> SmallerWeights(const RemedyCase& c) {
   if (!c.HasLayers()) return std::nullopt;
   return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
                                   ? "a quantized model, or --tensor-parallel-size over more cards, "
@@ -430,7 +371,7 @@ std::optional<Answer> SmallerWeights(const Case& c) {
                                   : "of a model in a smaller quantization more layers fit"};
 }
 
-std::optional<Answer> SmallerKvCache(const Case& c) {
+std::optional<Answer> SmallerKvCache(const RemedyCase& c) {
   if (!c.HasLayers() || c.Is("vllm-start")) return std::nullopt;
   return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
                                   ? "--kv-cache-dtype fp8 halves it; --enforce-eager leaves it the "
@@ -438,12 +379,12 @@ std::optional<Answer> SmallerKvCache(const Case& c) {
                                   : "-ctk q8_0 -ctv q8_0, with -fa, halve it"};
 }
 
-std::optional<Answer> FewerLayers(const Case& c) {
+std::optional<Answer> FewerLayers(const RemedyCase& c) {
   if (c.family() != OomFamily::kLlamaCpp) return std::nullopt;
   return Answer{Help::kYes, "the others are computed by the CPU, from RAM"};
 }
 
-std::optional<Answer> ShorterContext(const Case& c) {
+std::optional<Answer> ShorterContext(const RemedyCase& c) {
   if (c.family() != OomFamily::kLlamaCpp || c.Is("llamacpp-load")) return std::nullopt;
   return Answer{c.Is("llamacpp-kv") ? Help::kYes : Help::kMaybe,
                 "the KV cache grows with it; -ub 256 halves the buffer of computing"};
@@ -452,7 +393,7 @@ std::optional<Answer> ShorterContext(const Case& c) {
 // --- Memory that is shared, or was given back --------------------------------------------------
 
 // docs.kernel.org, amdgpu's module parameters; ttm's limit is half of the RAM.
-std::optional<Answer> MoreOfRam(const Case& c) {
+std::optional<Answer> MoreOfRam(const RemedyCase& c) {
   if (!c.facts.shares_ram) return std::nullopt;
   return Answer{Help::kYes,
                 fmt::format("the GPU is given {} of it: the BIOS's UMA frame buffer, or on Linux "
@@ -460,9 +401,10 @@ std::optional<Answer> MoreOfRam(const Case& c) {
                             Text(c.facts.total))};
 }
 
-std::optional<Answer> SmallerSleeper(const Case& c) {
+std::optional<Answer> SmallerSleeper(const RemedyCase& c) {
   const auto& process = c.message.Size(OomField::kProcess);
-  if (!process || !c.facts.allocated || c.facts.allocated->bytes <= static_cast<double>(process->bytes)) {
+  if (!process || !c.facts.allocated ||
+      c.facts.allocated->bytes <= static_cast<double>(process->bytes)) {
     return std::nullopt;
   }
   return Answer{Help::kYes,
@@ -473,7 +415,7 @@ std::optional<Answer> SmallerSleeper(const Case& c) {
 
 struct RemedyRow {
   std::string_view what;
-  std::optional<Answer> (*judge)(const Case& c);
+  std::optional<Answer> (*judge)(const RemedyCase& c);
   bool is_of_training = false;
 };
 
@@ -517,7 +459,7 @@ std::string_view ToString(Help help) { return kHelpNames[static_cast<size_t>(hel
 
 std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& facts,
                                    const OomJudgement& judgement) {
-  const Case c = {message, facts, judgement};
+  const RemedyCase c = {message, facts, judgement};
   std::vector<OomRemedy> remedies;
   for (const auto rows : {ProgramAdvice(), SystemAdvice()}) {
     for (const OomAdvice& row : rows) {
@@ -532,112 +474,6 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
   std::stable_sort(remedies.begin(), remedies.end(),
                    [](const OomRemedy& a, const OomRemedy& b) { return a.help < b.help; });
   return remedies;
-}
-
-namespace {
-
-// What shows who holds what, in the place of nvidia-smi or free.
-struct Look {
-  std::string_view program;
-  std::string_view command;
-};
-constexpr Look kLooks[] = {
-    {"slurm", "sacct -j JOB --format=JobID,State,ReqMem,MaxRSS"},
-    {"PBS", "qstat -xf JOB | grep resources_used.mem"},
-    {"LSF", "bjobs -l JOB"},
-    {"Grid Engine", "qacct -j JOB | grep maxvmem"},
-    {"HTCondor", "condor_q -hold JOB -af HoldReason MemoryUsage RequestMemory"},
-    {"Kubernetes", "kubectl describe pod POD"},
-    {"Kubernetes", "kubectl top pod POD --containers"},
-    {"Ray", "ray memory"},
-    {"Ray", "free -h"},
-    {"systemd-oomd", "oomctl"},
-    {"Windows", "Get-CimInstance Win32_PageFileUsage"},
-    {"WSL", "free -h"},
-    {"macOS", "sysctl vm.swapusage"},
-    {"Ollama", "ollama ps"},
-    {"MLX", "sysctl iogpu.wired_limit_mb"},
-    {"Metal", "sysctl iogpu.wired_limit_mb"},
-    {"ROCm", "rocm-smi --showmeminfo vram --showpids"},
-    {"Ascend", "npu-smi info"},
-    {"Intel's GPU", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
-    {"OpenVINO", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
-    {"OpenCL", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
-    {"Vulkan", "vulkaninfo | grep -i 'heap\\|maxMemoryAllocationSize'"},
-    {"Direct3D", "nvidia-smi"},
-};
-
-std::vector<std::string> LooksOf(std::string_view program) {
-  std::vector<std::string> looks;
-  for (const Look& look : kLooks) {
-    if (look.program == program) looks.emplace_back(look.command);
-  }
-  return looks;
-}
-
-// Those that show what a message of the machine's RAM does not.
-std::vector<std::string> HostCommands(const Case& c) {
-  if (c.Is("dataloader-shm") || c.Is("pytorch-shm-file")) return {"df -h /dev/shm"};
-  if (c.IsOwnRam()) return {};
-  std::vector<std::string> checks = {"free -h", "dmesg -T | grep -i 'killed process'"};
-  if (c.Is("slurm-oom")) {
-    checks.emplace_back("sacct -j JOB --format=JobID,State,ReqMem,MaxRSS");
-  }
-  return checks;
-}
-
-bool IsOfAmd(const OomMessage& message) {
-  return message.format->name == "hip" || message.text.find("HIP out of memory") != std::string::npos;
-}
-
-// Where PyTorch asked, or may have: CUDA's words do not say who called it.
-bool MayBeTorch(const OomMessage& message) {
-  const OomFamily family = message.format->family;
-  if (family == OomFamily::kPyTorch || family == OomFamily::kTorchAsync) return true;
-  if (family != OomFamily::kCuda) return false;
-  return message.app == "PyTorch" || (message.app.empty() && message.format->pattern == nullptr);
-}
-
-std::vector<std::string> CardCommands(const OomMessage& message) {
-  std::vector<std::string> checks = {
-      "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
-      "nvidia-smi -L               # the card you mean, or a slice of one (MIG)?",
-      "echo $CUDA_VISIBLE_DEVICES  # GPU 0 is the first of these"};
-  if (IsOfAmd(message)) {
-    checks = {"rocm-smi --showmeminfo vram --showpids",
-              "echo $HIP_VISIBLE_DEVICES   # GPU 0 is the first of these"};
-  }
-  if (MayBeTorch(message)) {
-    checks.emplace_back("grep -rn set_per_process_memory_fraction .");
-    checks.emplace_back("print(torch.cuda.memory_summary())  # just before it fails");
-  }
-  return checks;
-}
-
-}  // namespace
-
-std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& facts,
-                                     const OomJudgement& judgement) {
-  auto looks = LooksOf(ProgramOf(*message.format));
-  if (looks.empty()) looks = LooksOf(message.app);
-  if (!looks.empty()) return looks;
-  const Case c = {message, facts, judgement};
-  if (c.IsOfHost()) return HostCommands(c);
-  if (judgement.verdict == OomVerdict::kFragmented) {
-    const std::string_view option = OptionOf(message);
-    if (option.empty()) return {};
-    const std::string_view variable = VariableOf(message);
-    return {fmt::format("export {}={}", variable, option),
-            fmt::format("$env:{} = \"{}\"", variable, option),
-            fmt::format("os.environ[\"{}\"] = \"{}\"", variable, option)};
-  }
-  const bool wants_look = judgement.verdict == OomVerdict::kContradictory ||
-                          judgement.verdict == OomVerdict::kUnknown ||
-                          judgement.verdict == OomVerdict::kOtherProcess;
-  const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
-                              message.format->family != OomFamily::kJetson &&
-                              message.format->name != "xpu";
-  return wants_look && has_nvidia_smi ? CardCommands(message) : std::vector<std::string>();
 }
 
 }  // namespace onnxfit

@@ -12,7 +12,8 @@ constexpr OomAdvice kSystemAdvice[] = {
     {"Ray", Help::kMaybe, "a smaller object store, del of references",
      "ray.init(object_store_memory=…); ray memory shows who holds what; it is 30 % of RAM"},
     {"Ray", Help::kMaybe, "RAY_memory_usage_threshold, RAY_memory_monitor_refresh_ms=0",
-     "the limit is 0.95 of RAM; without it the kernel ends processes, and not always the right one"},
+     "the limit is 0.95 of RAM; without it the kernel ends processes, and not always the right "
+     "one"},
     {"slurm", Help::kYes, "a higher --mem, or --mem-per-cpu",
      "sbatch --mem=64G; --mem=0 takes all of the node; sacct's MaxRSS says how much it took"},
     {"PBS", Help::kYes, "a higher mem in the request",
@@ -48,7 +49,8 @@ constexpr OomAdvice kSystemAdvice[] = {
     {"earlyoom", Help::kMaybe, "other limits (-m 4 -s 10), or --avoid for a program",
      "EARLYOOM_ARGS in /etc/default/earlyoom"},
     {"macOS", Help::kYes, "closing other programs, a smaller model",
-     "an iPhone's app has about half of its RAM: the increased-memory-limit entitlement gives more"},
+     "an iPhone's app has about half of its RAM: the increased-memory-limit entitlement gives "
+     "more"},
     {"WSL", Help::kYes, "a higher limit in %UserProfile%\\.wslconfig",
      "[wsl2] memory=48GB: half of the RAM unless told; then wsl --shutdown"},
     {"Windows", Help::kYes, "a larger page file",
@@ -56,7 +58,8 @@ constexpr OomAdvice kSystemAdvice[] = {
     {"Windows", Help::kYes, "fewer DataLoader workers (num_workers)",
      "each loads CUDA's libraries anew, and Windows sets gigabytes aside for each"},
     {"the system", Help::kMaybe, "vm.overcommit_memory=1, more swap",
-     "fork promises as much again as the process holds; sysctl shows the setting, ulimit -v a limit"},
+     "fork promises as much again as the process holds; sysctl shows the setting, ulimit -v a "
+     "limit"},
 
     // Languages.
     {"Java", Help::kYes, "a larger heap (-Xmx)",
@@ -69,8 +72,7 @@ constexpr OomAdvice kSystemAdvice[] = {
      "spark.sql.shuffle.partitions, repartition(): each task then has less at once"},
     {"Spark", Help::kMaybe, "spark.sql.autoBroadcastJoinThreshold=-1, a higher spark.driver.memory",
      "where the driver fails: collect() and broadcasts bring all to it"},
-    {"Node.js", Help::kYes, "a larger heap",
-     "NODE_OPTIONS=--max-old-space-size=8192, in MB"},
+    {"Node.js", Help::kYes, "a larger heap", "NODE_OPTIONS=--max-old-space-size=8192, in MB"},
     {"WebAssembly", Help::kYes, "a smaller model, or several modules",
      "a 32-bit module has 4 GiB at most; -sALLOW_MEMORY_GROWTH and MAXIMUM_MEMORY are its limits"},
     {"R", Help::kYes, "fewer copies, data.table or arrow",
@@ -87,7 +89,8 @@ constexpr OomAdvice kSystemAdvice[] = {
     {"Polars", Help::kYes, "scan_parquet and collect(engine=\"streaming\")",
      "the table then passes in parts"},
     {"Go", Help::kYes, "GOMEMLIMIT, a lower GOGC", "collects sooner"},
-    {".NET", Help::kYes, "a 64-bit process, smaller arrays", "one object has 2 GB at most unless told"},
+    {".NET", Help::kYes, "a 64-bit process, smaller arrays",
+     "one object has 2 GB at most unless told"},
     {"Arrow", Help::kYes, "iter_batches(), or a dataset's scanner",
      "ParquetFile.iter_batches and dataset.to_batches hold no whole table"},
     {"pandas", Help::kYes, "chunksize, usecols, dtype=", "float32 and category take half, or less"},
@@ -102,7 +105,8 @@ constexpr OomAdvice kSystemAdvice[] = {
      "(TORCH_CUDA_ARCH_LIST)"},
     {"a compiler", Help::kMaybe, "a wheel that is built already",
      "of flash-attn and its like the releases have them"},
-    {"git", Help::kYes, "git config pack.windowMemory 256m, pack.threads 1", "a shallow clone, too"},
+    {"git", Help::kYes, "git config pack.windowMemory 256m, pack.threads 1",
+     "a shallow clone, too"},
 
     // Data bases.
     {"DuckDB", Help::kYes, "SET memory_limit, SET temp_directory, fewer threads",

@@ -81,7 +81,7 @@ bool IsLimited(const OomFacts& facts) {
 }
 
 // AMD's cards have these, less what firmware takes: 15.98 of 16 GiB, a W7900 with ECC 44.98.
-constexpr double kAmdGib[] = {4,  6,  8,  10, 12, 16, 20,  24,  32,  36,
+constexpr double kAmdGib[] = {4,  6,  8,  10, 12, 16,  20,  24,  32, 36,
                               45, 48, 64, 80, 96, 128, 192, 256, 288};
 
 // A GPU within the processor: HIP shows as its total a part of RAM, which no card has.
@@ -147,8 +147,8 @@ bool IsPartlyFragmented(const OomFacts& facts, int lean) {
 
 OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
   if (!facts.tried) {
-    const bool is_full = NeedsMore(facts) ||
-                         (ReadingOf(*message.format).is_full && message.doubted.empty());
+    const bool is_full =
+        NeedsMore(facts) || (ReadingOf(*message.format).is_full && message.doubted.empty());
     return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
   }
   if (IsMoreFreeThanAll(facts) || IsGivenBack(message, facts)) {
@@ -243,9 +243,9 @@ std::vector<std::string> Contradictions(const OomMessage& message, const OomFact
   std::vector<std::string> sentences;
   const Amount useless = {kUselessRest, 0};
   if (IsGivenBack(message, f)) {
-    sentences.push_back(
-        fmt::format("{} allocated are more than the {} that this process has",
-                    ToString(*f.allocated), ToString(*message.Size(OomField::kProcess))));
+    sentences.push_back(fmt::format("{} allocated are more than the {} that this process has",
+                                    ToString(*f.allocated),
+                                    ToString(*message.Size(OomField::kProcess))));
     sentences.emplace_back(
         "nothing was spilled: a pool was given back to the card and is still counted, as by vLLM's "
         "sleep mode");

@@ -49,8 +49,8 @@ struct OomFacts {
   std::optional<Amount> needed = {};   // in all, by a plan that was made beforehand
   std::optional<Amount> used = {};     // of the total, by anybody
   std::optional<Amount> temporaries = {};  // of what is needed
-  bool shares_ram = false;             // the card's total is a part of the host's RAM
-  bool limited = false;                // `allowed` is what was too small, not the card
+  bool shares_ram = false;                 // the card's total is a part of the host's RAM
+  bool limited = false;                    // `allowed` is what was too small, not the card
 
   // What was left for this process: free memory, or less where a limit is.
   std::optional<Amount> Room() const;

@@ -184,12 +184,11 @@ std::string ReplayHeadline(const OomReplay& replay) {
     text += "of this model runs there: the log's run differs in a flag or size";
     return text;
   }
-  const bool has_one = !replay.candidates.empty() &&
-                       (replay.candidates.size() == 1 || replay.candidates[0].matches);
+  const bool has_one =
+      !replay.candidates.empty() && (replay.candidates.size() == 1 || replay.candidates[0].matches);
   text += has_one ? fmt::format("has no room for {}, {}", replay.candidates[0].tensor,
                                 ToString(replay.candidates[0].type))
-                  : fmt::format("fails in {}, asking for {}",
-                                InstantText(replay.fails_at->when),
+                  : fmt::format("fails in {}, asking for {}", InstantText(replay.fails_at->when),
                                 PyTorchBytes(replay.fails_at->tried_bytes));
   if (!replay.reading.empty()) text += " with " + replay.reading;
   return replay.largest ? text + ": " + LargestInShort(*replay.largest) : text;
@@ -278,7 +277,8 @@ std::string Card(const OomExplanation& e, const OomPage& page) {
                     {SizeOf(part)},
                     {ErrorText(part, page.options.ascii)}});
   }
-  return fmt::format("\n{}: {}\n  {}\n", MemoryName(e), e.card_text, Painted({bar, page.Paint(kCyan)})) +
+  return fmt::format("\n{}: {}\n  {}\n", MemoryName(e), e.card_text,
+                     Painted({bar, page.Paint(kCyan)})) +
          Table(rows, "llrl", kIndent);
 }
 
