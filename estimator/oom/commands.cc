@@ -67,11 +67,6 @@ std::vector<std::string> HostCommands(const RemedyCase& c) {
   return checks;
 }
 
-bool IsOfAmd(const OomMessage& message) {
-  return message.format->name == "hip" ||
-         message.text.find("HIP out of memory") != std::string::npos;
-}
-
 // Where PyTorch asked, or may have: CUDA's words do not say who called it.
 bool MayBeTorch(const OomMessage& message) {
   const OomFamily family = message.format->family;
@@ -85,7 +80,7 @@ std::vector<std::string> CardCommands(const OomMessage& message) {
       "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
       "nvidia-smi -L               # the card you mean, or a slice of one (MIG)?",
       "echo $CUDA_VISIBLE_DEVICES  # GPU 0 is the first of these"};
-  if (IsOfAmd(message)) {
+  if (message.IsOfHip()) {
     checks = {"rocm-smi --showmeminfo vram --showpids",
               "echo $HIP_VISIBLE_DEVICES   # GPU 0 is the first of these"};
   }

@@ -242,9 +242,6 @@ std::string DisguiseMeaning(const OomFormat& format) {
   if (format.rank == OomRank::kDisguise) {
     return "a library found no memory for its handle; an index out of range looks the same";
   }
-  if (format.rank == OomRank::kLoose) {
-    return "words of a program that is not known here: its own manual says what it keeps in memory";
-  }
   return std::string(kMeanings[static_cast<size_t>(OomVerdict::kUnknown)]);
 }
 

@@ -40,6 +40,8 @@ constexpr std::string_view kLooseHeads[] = {
     "nomemory",         "oomerror",           "errorallocating",     "allocfailed",
     "mallocfailed",     "memoryallocation",   "exceedsmemory",       "memoryexceeded",
     "outofcudamemory",  "notenoughdevicemem", "notenoughgpu",        "insufficientgpu",
+    "out_of_memory",    "outofhostmemory",    "no_memory",           "insufficient_memory",
+    "allottedmemory",   "memorybudget",       "exceededmemory",      "memoryfull",
     "vramexhausted",    "heapexhausted",      "allocationof",        "outofheap",
 };
 

@@ -28,13 +28,23 @@ constexpr OomRow kFrameworkRows[] = {
 
     // TensorFlow.
     {"tensorflow-driver", "TensorFlow", "1 and 2, and JAX", OomRank::kWarning,
-     "failed to allocate {n}G ({tried} bytes) from device || failed to allocate {n}GiB ({tried} "
-     "bytes) from device || failed to allocate {n}M ({tried} bytes) from device || failed to "
-     "allocate {n}MiB ({tried} bytes) from device",
+     "failed to allocate {n}G ({tried} bytes) from device{?}: CUDA_ERROR_OUT_OF_MEMORY{?}: out of "
+     "memory || "
+     "failed to allocate {n}GiB ({tried} bytes) from device{?}: CUDA_ERROR_OUT_OF_MEMORY{?}: out "
+     "of memory || "
+     "failed to allocate {n}M ({tried} bytes) from device{?}: CUDA_ERROR_OUT_OF_MEMORY{?}: out of "
+     "memory || "
+     "failed to allocate {n}MiB ({tried} bytes) from device{?}: CUDA_ERROR_OUT_OF_MEMORY{?}: out "
+     "of memory || "
+     "failed to allocate {n}GiB ({tried} bytes) from device: RESOURCE_EXHAUSTED: : "
+     "CUDA_ERROR_OUT_OF_MEMORY{?}: out of memory || "
+     "failed to allocate {n}MiB ({tried} bytes) from device: RESOURCE_EXHAUSTED: : "
+     "CUDA_ERROR_OUT_OF_MEMORY{?}: out of memory",
      "", "stream_executor/cuda/cuda_driver.cc",
      "often harmless: its allocator asks for less next, and only what follows is an error"},
     {"tensorflow-pinned", "TensorFlow", "1 and 2", OomRank::kWarning,
-     "failed to alloc {tried} bytes on host || could not allocate pinned host memory of size: "
+     "failed to alloc {tried} bytes on host{?}: CUDA_ERROR_OUT_OF_MEMORY{?}: out of memory || "
+     "could not allocate pinned host memory of size: "
      "{tried}",
      "", "stream_executor/cuda/cuda_driver.cc",
      "that is RAM which the card reads from (pinned), not the card's memory", true},
@@ -176,8 +186,9 @@ constexpr OomRow kFrameworkRows[] = {
 
     // Arrays in Python, Julia, tables of trees.
     {"cupy", "CuPy", "5 on", OomRank::kFailure,
-     "Out of memory allocating {tried} bytes{?} (allocated so far: {allocated} bytes{?}, limit set "
-     "to: {allowed} bytes",
+     "Out of memory allocating {tried} bytes (allocated so far: {allocated} bytes{?}, limit set "
+     "to: {allowed} bytes || cupy.cuda.memory.OutOfMemoryError: Out of memory allocating {tried} "
+     "bytes",
      "", "cupy/cuda/memory.pyx; cupy/cupy#2537"},
     {"cupy-old", "CuPy", "1 to 4", OomRank::kFailure,
      "out of memory to allocate {tried} bytes{?} (total {allocated} bytes", "",
@@ -244,6 +255,13 @@ constexpr OomRow kFrameworkRows[] = {
     {"taichi", "Taichi", "", OomRank::kBare,
      "CUDA_ERROR_OUT_OF_MEMORY: out of memory while calling", "Taichi found no room on the card",
      "taichi/rhi/cuda/cuda_driver.h"},
+    {"kokkos", "Kokkos", "", OomRank::kFailure,
+     "Kokkos failed to allocate memory for label \"{node}\".{}Allocation of size {tried} failed",
+     "", "kokkos, core/src/impl/Kokkos_Error.cpp"},
+    {"nvhpc", "NVIDIA HPC compilers", "", OomRank::kFailure,
+     "Out of memory allocating {tried} bytes of device memory{?} total/free CUDA memory: "
+     "{total}/{free}",
+     "", "nvfortran and nvc, the OpenACC runtime"},
     {"faiss", "Faiss", "", OomRank::kFailure,
      "StandardGpuResources: alloc fail type {told} dev {gpu} space {} size {tried} bytes", "",
      "faiss/gpu/StandardGpuResources.cpp"},

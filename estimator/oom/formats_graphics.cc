@@ -35,7 +35,8 @@ constexpr OomRow kGraphicsRows[] = {
      "a program found no room on the card", "words that many programs use"},
 
     // Video.
-    {"nvenc", "NVENC", "", OomRank::kDisguise, "OpenEncodeSessionEx failed: out of memory (10)",
+    {"nvenc", "NVENC", "", OomRank::kDisguise,
+     "OpenEncodeSessionEx failed: out of memory (10) || NV_ENC_ERR_OUT_OF_MEMORY",
      "NVENC opened no more sessions: its limit looks like want of memory",
      "FFmpeg, libavcodec/nvenc.c; NVENC's error 10",
      "drivers of GeForce cards allow few sessions at once, and each takes some memory"},

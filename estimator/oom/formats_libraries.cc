@@ -20,12 +20,12 @@ constexpr OomRow kLibraryRows[] = {
      "failure: out of memory || Error Code 1: Cuda Driver (out of memory)",
      "TensorRT found no room on the card", "NVIDIA/TensorRT#840, #948"},
     {"tensorrt-build", "TensorRT", "", OomRank::kWarning,
-     "GPU memory allocation error during getBestTactic: {node}",
+     "GPU memory allocation error during getBestTactic",
      "TensorRT's builder found no room to try ways to compute a layer", "NVIDIA/TensorRT#948",
      "a warning of the builder: it tries others, and fails if none of them fits"},
     {"tensorrt-workspace", "TensorRT", "", OomRank::kDisguise,
      "Could not find any implementation for node {node} due to insufficient workspace || Could "
-     "not find any implementation for node {node}. || Try increasing the workspace size with",
+     "not find any implementation for node || Try increasing the workspace size with",
      "TensorRT's builder found no way to compute a layer in the memory that it may use",
      "NVIDIA/TensorRT, the builder's log",
      "its workspace limit or the card is too small; an operator that it does not have looks the "
@@ -112,6 +112,10 @@ constexpr OomRow kLibraryRows[] = {
      "cudaErrorCudartUnloading: CUDA: out of memory || cudaErrorCudartUnloading CUDA: out of "
      "memory",
      "the card has no room for what was asked", "mshadow and TVM, CUDA_CALL"},
+    {"thrust", "CUDA", "", OomRank::kBare,
+     "std::bad_alloc: cudaErrorMemoryAllocation || get_temporary_buffer failed || "
+     "thrust::system::detail::bad_alloc || bad allocation: cudaErrorMemoryAllocation",
+     "Thrust found no room on the card", "NVIDIA/cccl, thrust/system/detail/bad_alloc.h"},
     {"cuda-words", "CUDA", "", OomRank::kBare,
      "CUDA failed with error out of memory || CUDA runtime error: out of memory || CUDA out of "
      "memory error || cudaGetLastError() out of memory || CUDA runtime API error: out of memory || "

@@ -136,6 +136,23 @@ constexpr OomRow kRuntimeRows[] = {
      "would use {plan} (attempt to allocate chunk of {n} bytes), {}maximum: {allowed} || would use "
      "{plan} (attempt to allocate chunk of {n} B), {}maximum: {allowed}",
      "", "ClickHouse, src/Common/MemoryTracker.cpp"},
+    {"trino", "Trino", "", OomRank::kBare,
+     "Query exceeded per-node memory limit of {allowed} [Allocated: {allocated}, || Query exceeded "
+     "distributed user memory limit of {allowed} || Query exceeded per-node user memory limit of "
+     "{allowed} [Allocated: {allocated},",
+     "Trino ended a query: it took more memory than it may", "trino, ExceededMemoryLimitException"},
+    {"mysql", "MySQL", "", OomRank::kFailure, "Out of memory (Needed {tried} bytes", "",
+     "mysql, messages_to_clients.txt, ER_OUTOFMEMORY"},
+    {"mongodb", "MongoDB", "", OomRank::kBare,
+     "Exceeded memory limit for $ || Sort exceeded memory limit of {allowed} bytes",
+     "MongoDB ended a stage of a pipeline: it took more than 100 MB",
+     "mongodb, QueryExceededMemoryLimit"},
+    {"bigquery", "BigQuery", "", OomRank::kBare, "could not be executed in the allotted memory",
+     "BigQuery ended a query: it took too much memory", "BigQuery, resourcesExceeded"},
+    {"fortran", "Fortran", "", OomRank::kFailure,
+     "Error allocating {tried} bytes Error termination || Allocation would exceed memory limit || "
+     "insufficient virtual memory || ALLOCATE: {tried} bytes requested; not enough memory",
+     "", "libgfortran, ifort (severe 41), nvfortran", "that is RAM, not the card's memory"},
     {"postgres", "PostgreSQL", "", OomRank::kFailure, "Failed on request of size {tried}", "",
      "postgres, src/backend/utils/mmgr/aset.c"},
     {"redis", "Redis", "", OomRank::kBare, "OOM command not allowed when used memory",

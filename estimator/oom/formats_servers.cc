@@ -117,7 +117,8 @@ constexpr OomRow kServerRows[] = {
      "KV cache || Free memory is not enough to allocate KV cache",
      "TensorRT-LLM's engine and KV cache do not fit", "tensorrt_llm/_torch/pyexecutor"},
     {"triton-server", "Triton Inference Server", "", OomRank::kDisguise,
-     "failed to allocate CUDA memory with byte size {tried} || unable to allocate CUDA memory || "
+     "failed to allocate CUDA memory with byte size {tried}{?} on GPU {gpu}: "
+     "CNMEM_STATUS_OUT_OF_MEMORY || unable to allocate CUDA memory || "
      "failed to allocate pinned system memory",
      "Triton found no room in its own pools", "triton-inference-server/core",
      "its pools have a fixed size: --cuda-memory-pool-byte-size, --pinned-memory-pool-byte-size"},

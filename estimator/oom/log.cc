@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -242,9 +243,10 @@ OomLog ReadOomLog(std::string_view log) {
     OomLog other = read;
     other.processes.clear();
     AddProcesses(loose, other);
+    constexpr int64_t kSameSentence = 4;  // lines, as a terminal breaks them
     std::erase_if(other.processes, [&](const ProcessOom& process) {
       return std::ranges::any_of(read.processes, [&](const ProcessOom& known) {
-        return known.message.line == process.message.line;
+        return std::abs(known.message.line - process.message.line) < kSameSentence;
       });
     });
     if (!other.processes.empty()) read.processes = std::move(other.processes);

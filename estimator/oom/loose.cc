@@ -114,6 +114,20 @@ Line LineAround(const Letters& letters) {
   return line;
 }
 
+// A size, and "12.34 G" too where a blank is behind the letter.
+std::optional<ReadSizeResult> SizeAt(const Letters& letters, size_t at, size_t limit) {
+  const std::string_view written = std::string_view(letters.written).substr(0, limit);
+  auto size = ReadSize(written.substr(at));
+  if (!size || size->has_unit) return size;
+  const size_t end = at + size->letters;
+  constexpr std::string_view kShort = "KMGT";
+  const size_t power = end < limit ? kShort.find(written[end]) : std::string_view::npos;
+  const bool ends = end + 1 >= limit || letters.gap[end + 1] != 0;
+  if (power == std::string_view::npos || !ends) return size;
+  const int64_t unit = int64_t{1} << (10 * (power + 1));
+  return ReadSizeResult{SizeOf(ReadDecimal(written.substr(at)), unit), size->letters + 1, true};
+}
+
 // Sizes have units here, or are so long that they count bytes.
 bool IsSizeLike(const ReadSizeResult& size) {
   constexpr int64_t kLong = 1'000'000;
@@ -124,7 +138,7 @@ void ReadNumbers(const Letters& letters, const Line& line, OomMessage& message) 
   const std::string_view lower = std::string_view(letters.lower).substr(0, line.end);
   const std::string_view written = std::string_view(letters.written).substr(0, line.end);
   for (size_t at = line.begin; at < line.end;) {
-    const auto size = IsDigit(written[at]) ? ReadSize(written.substr(at)) : std::nullopt;
+    const auto size = IsDigit(written[at]) ? SizeAt(letters, at, line.end) : std::nullopt;
     if (!size) {
       ++at;
       continue;
@@ -141,6 +155,10 @@ void ReadNumbers(const Letters& letters, const Line& line, OomMessage& message) 
 }
 
 }  // namespace
+
+void ReadLooseNumbers(const Letters& letters, OomMessage& message) {
+  ReadNumbers(letters, LineAround(letters), message);
+}
 
 std::optional<OomMessage> ReadLooseMessage(const Letters& letters, size_t& end) {
   const Line line = LineAround(letters);

@@ -438,6 +438,7 @@ std::optional<PatternHit> ReadByPattern(const OomFormat& format, const Letters& 
 }
 
 OomMessage MessageOf(PatternHit hit, const Letters& letters, size_t& end) {
+  if (hit.IsAnybodys()) ReadLooseNumbers(letters, hit.message);
   hit.message.text =
       letters.Sentence(SentenceBegin(letters, hit.begin), SentenceEnd(letters, hit.end), kQuoted);
   end = letters.at[hit.end - 1] + 1;
@@ -473,6 +474,13 @@ std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters
 }
 
 }  // namespace
+
+bool OomMessage::IsOfHip() const {
+  std::string letters = text;  // a terminal may have broken the line in a word
+  std::erase_if(letters, IsSpace);
+  return letters.find("HIPoutofmemory") != std::string::npos ||
+         letters.find("HIPerror") != std::string::npos;
+}
 
 std::string_view ToString(OomField field) { return kFieldNames[static_cast<size_t>(field)]; }
 

@@ -53,7 +53,15 @@ struct DoubtedNumber {
   bool operator==(const DoubtedNumber&) const = default;
 };
 
+struct OomMessage;
+
+// Reads sizes of the line around the place into `message`, by common words before and behind them.
+void ReadLooseNumbers(const Letters& letters, OomMessage& message);
+
 struct OomMessage {
+  // Whether a message of PyTorch's is of AMD's build of it.
+  bool IsOfHip() const;
+
   const OomFormat* format = nullptr;  // a row of OomFormats()
   std::string process = {};           // "rank0", "" where the log does not say
   int64_t line = 0;                   // of the log, from 1

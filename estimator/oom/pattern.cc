@@ -170,6 +170,9 @@ class Matcher {
       const auto behind = Match(piece + 1, end);
       if (!behind) continue;
       std::string& told = pieces_[piece].what == What::kTold ? message_.told : message_.node;
+      if (told.empty() && pieces_[piece].what == What::kNode) {
+        told = letters_.written.substr(at, end - at);
+      }
       if (told.empty()) told = letters_.Sentence(at, end, kLongestWords);
       return behind;
     }

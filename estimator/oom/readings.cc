@@ -90,6 +90,10 @@ OomReading ReadingOf(const OomFormat& format) {
     const bool is_full = format.rank == OomRank::kFailure || format.rank == OomRank::kBare;
     return {is_full, format.headline, format.meaning};
   }
+  if (format.rank == OomRank::kLoose) {
+    return {true, "",
+            "words of a program that is not known here: its manual says what it keeps in memory"};
+  }
   const auto* found = std::ranges::find(kReadings, format.name, &PhraseReading::format);
   return found == std::end(kReadings) ? OomReading() : found->reading;
 }

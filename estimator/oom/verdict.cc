@@ -87,7 +87,7 @@ constexpr double kAmdGib[] = {4,  6,  8,  10, 12, 16,  20,  24,  32, 36,
 // A GPU within the processor: HIP shows as its total a part of RAM, which no card has.
 bool SharesRam(const OomMessage& message, const OomFacts& facts) {
   constexpr double kLess = 0.015;
-  if (message.text.find("HIP out of memory") == std::string::npos || !facts.total) return false;
+  if (!message.IsOfHip() || !facts.total) return false;
   const double gib = facts.total->bytes / static_cast<double>(kGiB);
   return std::ranges::none_of(
       kAmdGib, [&](double size) { return gib <= size && gib >= size * (1 - kLess); });
