@@ -98,6 +98,7 @@ int RunExplainOom(const Options& options, std::ostream& out, std::string& readin
     const std::string log_name = std::exchange(reading, options.model);
     const Graph graph = LoadModel(options.model);
     replay = ReplayOom(graph, AskedOf(graph, options.request), processes[0]);
+    TellFirst(*replay, processes[0]);
     reading = log_name;
   }
   const std::string report = ReportOf(reading, processes, replay, options, out);

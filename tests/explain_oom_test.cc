@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/oom/log.h"
 #include "estimator/report/layout.h"
 #include "tests/files.h"
 #include "tests/paths.h"
@@ -270,8 +271,9 @@ TEST_CASE("CSV has a record for each process") {
   CHECK(FirstLine(csv) ==
         "log,process,line,framework,format,gpu,verdict,tried_bytes,total_bytes,free_bytes,"
         "allowed_bytes,allocated_bytes,reserved_bytes,cached_bytes,private_pools_bytes,"
-        "process_bytes,other_bytes,parameters_bytes,temporaries_bytes,plan_bytes,card_bytes,"
-        "short_bytes,request_low_bytes,request_high_bytes,more_messages,model,batch,model_fails,"
+        "process_bytes,other_bytes,parameters_bytes,temporaries_bytes,plan_bytes,used_bytes,"
+        "card_bytes,short_bytes,request_low_bytes,request_high_bytes,more_messages,model,batch,"
+        "model_fails,"
         "max_batch,summary\n");
   CHECK(csv.find(",rank0,") != std::string::npos);
   CHECK(csv.find(",rank1,") != std::string::npos);
@@ -285,6 +287,11 @@ TEST_CASE("a model names who asked, and the largest batch") {
   const std::string model = std::string(kSourceDir) + "/models/mlp_2000.onnxtxt";
   const std::string path = folder.Write("train.log", kP100);
   const std::string out = RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam"}).out;
+  CHECK(Unwrapped(out).starts_with(
+      "CAPACITY: batch 1173063 has no room for h, float32[1173063, 2000]: the largest that runs is "
+      "453691 This process"));
+  CHECK(Unwrapped(out).find("The message says: 8.74 GiB asked, 6.32 GiB free: 2.42 GiB short.") !=
+        std::string::npos);
   CHECK(out.find("\nThe model: ") != std::string::npos);
   CHECK(out.find("h, float32[1173063, 2000], step 1, forward, at fc1\n") != std::string::npos);
   CHECK(out.find("The largest batch that runs: 453691 (454383 if") != std::string::npos);
@@ -307,6 +314,9 @@ TEST_CASE("a card may be named beside a model, one and not without") {
   CHECK(Unwrapped(RunArgs({bare, "--model", model}).out)
             .find("does not say how large the card is: name it with --gpu.") != std::string::npos);
   const std::string path = folder.Write("train.log", kP100);
+  const std::string small = RunArgs({path, "--model", model, "-b", "8", "--gpu", "p100", "-q"}).out;
+  CHECK(Unwrapped(small) ==
+        "CAPACITY: batch 8 of this model runs there: the log's run differs in a flag or size ");
   CHECK(Unwrapped(RunArgs({path, "--model", model, "--gpu", "gtx1650"}).out)
             .find("On another card, the GeForce GTX 1650 with ") != std::string::npos);
   CHECK(RunArgs({path, "--gpu", "t4"}).err ==
@@ -421,10 +431,8 @@ TEST_CASE("what cannot be explained is said in one line") {
                                                               "ELF\0\0\0",
                                                               7));
   const std::string gzip = folder.Write("train.log.gz", "\x1F\x8B\x08");
-  const std::string looked_for =
-      "; looked for those of PyTorch on the CPU, PyTorch with cudaMallocAsync, vLLM, llama.cpp, "
-      "the machine's RAM, Jetson, PyTorch on Apple's MPS, PyTorch, TensorFlow, Theano, "
-      "PaddlePaddle, JAX/XLA, ONNX Runtime, TensorRT and CUDA\n";
+  const std::string looked_for = "; looked for those of " + OomFrameworks() + "\n";
+  CHECK(OomFrameworks().ends_with(" programs, from PyTorch, JAX and CUDA to slurm and the kernel"));
   struct Row {
     std::vector<std::string> args;
     std::string error;

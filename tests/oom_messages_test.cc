@@ -1,4 +1,4 @@
-// Every message of tests/data/oom_messages.txt, as it is read and judged.
+// Every message of tests/data/oom_messages.txt and oom_programs.txt, as it is read and judged.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/formats.h"
+#include "estimator/oom/programs.h"
 #include "tests/files.h"
 #include "tests/paths.h"
 
@@ -23,8 +24,8 @@ struct Example {
   std::string text = {};
 };
 
-std::vector<Example> Examples() {
-  const auto path = std::filesystem::path(kSourceDir) / "tests/data/oom_messages.txt";
+std::vector<Example> ExamplesOf(const char* file) {
+  const auto path = std::filesystem::path(kSourceDir) / "tests/data" / file;
   std::istringstream lines(ContentsOf(path));
   std::vector<Example> examples;
   for (std::string line; std::getline(lines, line);) {
@@ -34,6 +35,13 @@ std::vector<Example> Examples() {
       examples.back().text += line + "\n";
     }
   }
+  return examples;
+}
+
+std::vector<Example> Examples() {
+  std::vector<Example> examples = ExamplesOf("oom_messages.txt");
+  const std::vector<Example> programs = ExamplesOf("oom_programs.txt");
+  examples.insert(examples.end(), programs.begin(), programs.end());
   return examples;
 }
 
@@ -67,7 +75,7 @@ void CheckDigits(const std::string& log) {
   const OomLog read = ReadOomLog(log);
   if (read.processes.size() != 1) return;
   for (const std::optional<PrintedBytes>& size : read.processes[0].message.sizes) {
-    if (!size || size->places == 0) continue;
+    if (!size || size->places == 0 || size->unit == 1) continue;
     const std::string text = ToString(*size);
     CAPTURE(text);
     CHECK(log.find(text.substr(0, text.find(' '))) != std::string::npos);
@@ -86,6 +94,159 @@ TEST_CASE("every format is read and judged") {
     CAPTURE(format.name);
     const bool is_shown = seen.contains(std::string(format.name));
     CHECK((is_shown || format.rank == OomRank::kNumbers));
+  }
+}
+
+// PyTorch's own advice is for PyTorch's users.
+TEST_CASE("a program's message gets that program's advice") {
+  for (const Example& example : ExamplesOf("oom_programs.txt")) {
+    CAPTURE(example.text);
+    const OomLog log = ReadOomLog(example.text);
+    REQUIRE(log.processes.size() == 1);
+    const OomExplanation e = ExplainOom(log.processes[0]);
+    const std::string program(ProgramOf(*e.message.format));
+    const bool may_be_torch = program.find("PyTorch") != std::string::npos ||
+                              e.message.app == "PyTorch" ||
+                              FindProgram(program)->kind == OomProgram::Kind::kEnds;
+    CHECK(!e.remedies.empty());
+    for (const OomRemedy& remedy : e.remedies) {
+      CAPTURE(remedy.what);
+      CHECK((may_be_torch || remedy.what.find("torch") == std::string::npos));
+      CHECK((may_be_torch || remedy.why.find("PyTorch gave") == std::string::npos));
+    }
+  }
+}
+
+TEST_CASE("rows name programs that are known, and words that can be read") {
+  for (const OomFormat& format : OomFormats()) {
+    if (format.pattern == nullptr) continue;
+    CAPTURE(format.name);
+    CHECK(FindProgram(format.program) != nullptr);
+    CHECK(format.head.size() >= 5);
+    CHECK(!format.source.empty());
+  }
+}
+
+TEST_CASE("advice is for programs that are known") {
+  for (const auto rows : {ProgramAdvice(), SystemAdvice()}) {
+    for (const OomAdvice& row : rows) {
+      CAPTURE(row.program);
+      CHECK(FindProgram(row.program) != nullptr);
+    }
+  }
+}
+
+// CUDA's words do not say who called: the lines around them do.
+TEST_CASE("the program around a library's words is found") {
+  struct Row {
+    const char* log;
+    const char* app;
+  };
+  const Row rows[] = {
+      {"File \"/opt/ComfyUI/execution.py\", line 3\nRuntimeError: CUDA error: out of memory\n",
+       "ComfyUI"},
+      {"mxnet.base.MXNetError: Check failed: e == cudaSuccess || e == cudaErrorCudartUnloading: "
+       "CUDA: out of memory\n",
+       "MXNet"},
+      {"tvm._ffi.base.TVMError: Check failed: e == cudaSuccess || e == cudaErrorCudartUnloading: "
+       "CUDA: out of memory\n",
+       "TVM"},
+      {"jaxlib.xla_extension.XlaRuntimeError: INTERNAL: cuSolver internal error\n", "JAX/XLA"},
+      {"CUDA_ERROR_OUT_OF_MEMORY\n", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.log);
+    const OomLog log = ReadOomLog(row.log);
+    REQUIRE(log.processes.size() == 1);
+    CHECK(log.processes[0].message.app == row.app);
+  }
+}
+
+// Programs without a row: what they say is read as far as its words are common ones.
+TEST_CASE("words of programs that no row has") {
+  struct Row {
+    const char* log;
+    const char* summary;
+  };
+  const Row rows[] = {
+      {"[error] Failed to allocate 3.2 GiB of device memory for field buffers (2.1 GiB "
+       "available)\n",
+       "CAPACITY: 3.2 GiB asked, 2.1 GiB free: 1.10 GiB short"},
+      {"FATAL: not enough memory: need 12.5 GB but only 7.9 GB are available on the GPU\n",
+       "CAPACITY: 12.5 GiB needed in all, 7.9 GiB free: 4.60 GiB short"},
+      {"unable to allocate 4294967296 bytes on the heap\n", "CAPACITY: 4.00 GiB asked"},
+      {"solver: insufficient memory (requested 16,5 GB, limit 8 GB)\n",
+       "CAPACITY: 16.5 GiB asked, 8 GiB allowed: 8.50 GiB too much"},
+      {"thread 'main' panicked: out of memory while growing arena\n",
+       "CAPACITY: another program says that memory ran out"},
+      {"Allocation of size 12.34 G for rho failed, likely due to insufficient memory.\n",
+       "CAPACITY: 12.34 GiB asked"},
+      {"Error allocating 34359738368 bytes: Cannot allocate memory\n", "CAPACITY: 32.0 GiB asked"},
+      {"encoder: MY_ENC_ERR_OUT_OF_MEMORY\n", "CAPACITY: another program says that memory ran out"},
+      {"if you run out of memory, use a smaller batch\n", ""},
+      {"To avoid out of memory errors, lower the batch size\n", ""},
+      {"failed to allocate port 8080\n", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.log);
+    const OomLog log = ReadOomLog(row.log);
+    CHECK(log.processes.empty() == (row.summary[0] == '\0'));
+    if (!log.processes.empty()) CHECK(ExplainOom(log.processes[0]).summary[0] == row.summary);
+  }
+}
+
+// What a message's numbers come to.
+TEST_CASE("headlines say what was short, and of what") {
+  struct Row {
+    const char* log;
+    const char* summary;
+  };
+  const Row rows[] = {
+      {"Out of memory while trying to allocate 6442450944 bytes.\nparameter allocation: 1.25GiB\n"
+       "preallocated temp allocation: 6.00GiB\ntotal allocation: 9.25GiB\n",
+       "CAPACITY: 9.25 GiB needed in all, 6.00 GiB of it temporaries; 6.00 GiB asked"},
+      {"HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 191.98 GiB of "
+       "which 180.11 GiB is free. 2.10 GiB allowed; Of the allocated memory 2.03 GiB is allocated "
+       "by PyTorch, and 68.21 MiB is reserved by PyTorch but unallocated.",
+       "CAPACITY: 2.00 MiB asked, 2.10 GiB of 2.10 GiB allowed are held"},
+      {"CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 79.19 GiB of "
+       "which 1.40 GiB is free. Including non-PyTorch memory, this process has 77.70 GiB memory in "
+       "use. Of the allocated memory 90.10 GiB is allocated by PyTorch, and 12.00 GiB is reserved "
+       "by PyTorch but unallocated.",
+       "CONTRADICTORY: 90.10 GiB allocated are more than the 77.70 GiB that this process has"},
+      {"[TP0] Load weight end. avail mem=6.10 GB, mem usage=16.50 GB.\nRuntimeError: Not enough "
+       "memory. Please try to increase --mem-fraction-static.\n",
+       "CAPACITY: SGLang has no memory left for its KV cache: 6.10 GiB free"},
+      {"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+       "Memory on the node (IP: 10.1.0.4, ID: ab) where the task (actor ID: 7, name=A, pid=8, "
+       "memory used=9.31GB) was running was 121.40GB / 125.58GB (0.96), which exceeds\n",
+       "CAPACITY: Ray ended a task: the RAM of its node is full: 121.40 GiB of 125.58 GiB in use"},
+      {"failed to allocate 3.91G (4194304000 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n",
+       "CAPACITY: 3.91 GiB asked"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.log);
+    const OomLog log = ReadOomLog(row.log);
+    REQUIRE(log.processes.size() == 1);
+    CHECK(ExplainOom(log.processes[0]).summary[0] == row.summary);
+  }
+}
+
+TEST_CASE("commas stand between thousands, or in the place of the point") {
+  struct Row {
+    const char* text;
+    int64_t bytes;
+  };
+  const Row rows[] = {{"25,600,000bytes", 25600000},
+                      {"1,5GB", 3 * kGiB / 2},
+                      {"2,048MB", 2 * kGiB},
+                      {"1,234.5KiB", 1264128},
+                      {"12,75GiB", 51 * kGiB / 4},
+                      {"32,1024", 32},
+                      {"0,102", 0}};
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    CHECK(ReadSize(row.text)->size.bytes == row.bytes);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/oom/formats.h"
 #include "estimator/oom/likely_shapes.h"
+#include "estimator/oom/programs.h"
 
 namespace onnxfit {
 namespace {
@@ -22,34 +23,77 @@ std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
   std::string text = fmt::format("{}{}", ToString(*facts.tried), words.asked);
   const auto room = facts.Room();
   const auto lack = facts.Short();
-  if (!room) return text;
+  const auto& held = facts.reserved ? facts.reserved : facts.allocated;
+  if (facts.limited && !held) {
+    text += fmt::format(", {} allowed", ToString(*facts.allowed));
+    return lack ? text + fmt::format(": {} too much", ToString(*lack)) : text;
+  }
+  if (facts.limited && !lack) {  // within rounding
+    return text +
+           fmt::format(", {} of {} allowed are held", ToString(*held), ToString(*facts.allowed));
+  }
+  if (!room && held) {
+    const std::string of = facts.total ? fmt::format(" of {}", ToString(*facts.total)) : "";
+    return text + fmt::format(", {}{} held", ToString(*held), of);
+  }
+  if (!room)
+    return facts.allowed ? text + fmt::format(", {} allowed", ToString(*facts.allowed)) : text;
   text += fmt::format(", {} {}", ToString(*room), facts.limited ? "left of the limit" : words.free);
   return lack ? text + fmt::format(": {} short", ToString(*lack)) : text;
 }
 
 // The format's own words, in the place of those that fit most.
 OomReading WordsOf(const OomFormat& format) {
-  const OomReading* own = ReadingOf(format);
-  OomReading words = own == nullptr ? OomReading() : *own;
+  OomReading words = ReadingOf(format);
   if (words.asked.empty()) words.asked = " asked";
   if (words.free.empty()) words.free = "free";
   return words;
 }
 
-std::string NoNumbers(const OomMessage& message) {
+// What a message says beside how much was asked: ": 59.49 GiB of 62.58 GiB in use".
+std::string FiguresText(const OomFacts& f) {
+  if (f.used && f.total) {
+    return fmt::format(": {} of {} in use", ToString(*f.used), ToString(*f.total));
+  }
+  const auto& held = f.used ? f.used : f.allocated;
+  if (held && f.allowed) {
+    return fmt::format(": {} held, {} allowed", ToString(*held), ToString(*f.allowed));
+  }
+  if (f.needed) return fmt::format(": {} needed", ToString(*f.needed));
+  if (f.free) return fmt::format(": {} free", ToString(*f.free));
+  if (f.total) return fmt::format(": {} in all", ToString(*f.total));
+  return held ? fmt::format(": {} held", ToString(*held)) : "";
+}
+
+// Who says it, or who called the library that does.
+std::string WhoText(const OomMessage& message) {
+  const bool is_other = message.format->rank == OomRank::kLoose;
+  return std::string(is_other && !message.app.empty() ? message.app : ProgramOf(*message.format));
+}
+
+std::string NoNumbers(const OomExplanation& e) {
+  const OomMessage& message = e.message;
   const OomFormat& format = *message.format;
   const OomReading words = WordsOf(format);
   if (!words.headline.empty()) {
-    return fmt::format("{}{}{}", words.headline, message.told.empty() ? "" : ": ", message.told);
+    return fmt::format("{}{}{}{}", words.headline, message.told.empty() ? "" : ": ", message.told,
+                       format.pattern != nullptr ? FiguresText(e.facts) : "");
+  }
+  if (format.rank == OomRank::kLoose) {
+    return fmt::format("{} says that memory ran out{}", WhoText(message), FiguresText(e.facts));
   }
   if (format.family == OomFamily::kJetson) return "an assertion in place of an out-of-memory error";
   if (format.rank == OomRank::kDisguise) return "probably out of memory, in disguise";
-  return fmt::format("{} ran out of memory, without {}", ToString(format.family),
+  return fmt::format("{} ran out of memory, without {}", ProgramOf(format),
                      message.doubted.empty() ? "numbers" : "saying how much was asked");
 }
 
 std::string ImpossibleLine(const OomExplanation& e) {
   const auto& total = e.facts.total;
+  if (IsHostMemory(e.message.format->family)) {
+    return fmt::format("{} asked of the machine's RAM{}", ToString(*e.facts.tried),
+                       total ? ", which has " + ToString(*total) : "");
+  }
   return fmt::format("{} asked of {}", ToString(*e.facts.tried),
                      total ? "a card of " + ToString(*total) : "one card: no card has that");
 }
@@ -75,11 +119,29 @@ std::string PiecesLine(const OomExplanation& e) {
                      ToString(*e.facts.cached), free);
 }
 
+// "21.95 GiB needed in all, 15.48 GiB there: 6.47 GiB short", of a plan made beforehand.
+std::string NeededLine(const OomFacts& f) {
+  std::string text = fmt::format("{} needed in all", ToString(*f.needed));
+  if (f.temporaries && f.temporaries->bytes > 0) {
+    text += fmt::format(", {} of it temporaries", ToString(*f.temporaries));
+  }
+  if (f.tried) return text + fmt::format("; {} asked", ToString(*f.tried));
+  const auto lack = f.Short();
+  if (!lack) return text;
+  if (f.free) return text + fmt::format(", {} free: {} short", ToString(*f.free), ToString(*lack));
+  return text + fmt::format(", {} {}: {} short", ToString(f.total ? *f.total : *f.allowed),
+                            f.total ? "there" : "allowed", ToString(*lack));
+}
+
 std::string CapacityLine(const OomExplanation& e) {
-  if (!e.facts.tried) return NoNumbers(e.message);
+  const bool has_headline = !ReadingOf(*e.message.format).headline.empty();
+  if (e.facts.needed && (e.facts.tried || (e.facts.Short() && !has_headline))) {
+    return NeededLine(e.facts);
+  }
+  if (!e.facts.tried) return NoNumbers(e);
   return AskedAndFree(e.facts, WordsOf(*e.message.format));
 }
-std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e.message); }
+std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e); }
 
 // By verdict: what was asked, and what stood in its way.
 constexpr std::string (*kHeadlines[])(const OomExplanation& e) = {
@@ -91,15 +153,29 @@ bool OthersAlone(const OomExplanation& e) {
   return e.facts.context || e.message.format->family == OomFamily::kMps;
 }
 
+// Whether what a program holds are tensors, or of anything.
+bool HoldsTensors(const OomFormat& format) {
+  if (format.pattern == nullptr) return true;
+  const OomProgram* program = FindProgram(format.program);
+  return program == nullptr || program->kind == OomProgram::Kind::kTrains;
+}
+
 // Who holds what.
 std::string HoldersText(const OomExplanation& e) {
   const OomFacts& f = e.facts;
   std::string text;
   if (IsHostMemory(e.message.format->family)) {
-    return f.allocated ? fmt::format("The process held {}.", ToString(*f.allocated))
-                       : "The message does not say who holds what.";
+    if (f.allocated) return fmt::format("The process held {}.", ToString(*f.allocated));
+    if (f.used && f.total) {
+      return fmt::format("{} of {} were in use.", ToString(*f.used), ToString(*f.total));
+    }
+    return f.used ? fmt::format("{} were in use.", ToString(*f.used))
+                  : "The message does not say who holds what.";
   }
-  if (f.allocated) text = "This process: tensors " + ToString(*f.allocated);
+  if (f.allocated) {
+    text = fmt::format("This process: {}{}", HoldsTensors(*e.message.format) ? "tensors " : "",
+                       ToString(*f.allocated));
+  }
   if (f.allocated && f.cached) text += ", cache " + ToString(*f.cached);
   if (f.others) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : ". ",
@@ -124,8 +200,20 @@ constexpr std::string_view kMeanings[] = {
 };
 
 std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
-  const OomReading* own = ReadingOf(format);
-  if (own != nullptr && !own->meaning.empty()) return std::string(own->meaning);
+  const OomReading own = ReadingOf(format);
+  if (!own.meaning.empty()) return std::string(own.meaning);
+  if (f.shares_ram) {
+    return fmt::format(
+        "no card has {} in all: a GPU within the processor, whose memory is a part "
+        "of the host's RAM",
+        ToString(*f.total));
+  }
+  if (IsHostMemory(format.family)) return "the machine's RAM is full, not a card";
+  if (f.needed && f.tried) {
+    return fmt::format("no card with less than {} can run this program, whatever is free",
+                       ToString(*f.needed));
+  }
+  if (!f.tried) return std::string(kMeanings[static_cast<size_t>(OomVerdict::kCapacity)]);
   if (f.limited && format.family == OomFamily::kTensorFlow) {
     return "TensorFlow's share of the card is full";
   }
@@ -146,8 +234,8 @@ std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
 }
 
 std::string DisguiseMeaning(const OomFormat& format) {
-  const OomReading* own = ReadingOf(format);
-  if (own != nullptr && !own->meaning.empty()) return std::string(own->meaning);
+  const OomReading own = ReadingOf(format);
+  if (!own.meaning.empty()) return std::string(own.meaning);
   if (format.family == OomFamily::kJetson) {
     return "PyTorch asked NVML for numbers that a Jetson or a MIG slice does not have";
   }
@@ -251,12 +339,18 @@ void DivideCard(OomExplanation& e) {
   if (!f.total) return;
   e.card_bytes = f.total->rounded();
   e.card_text = ToString(*f.total);
+  if (IsHostMemory(e.message.format->family)) {
+    AddPart(e, What::kHeld, f.used ? f.used : f.allocated);
+    AddPart(e, What::kFree, f.used ? std::optional(*f.total - *f.used) : f.free);
+    return;
+  }
   AddPart(e, What::kTensors, f.allocated);
   AddPart(e, What::kCached, f.cached);
   AddPart(e, What::kContext, f.context);
   const bool is_theano = !f.allocated && f.free;  // and others that say no more
   if (is_theano && !f.others) AddPart(e, What::kHeld, *f.total - *f.free);
   AddPart(e, OthersAlone(e) ? What::kOthers : What::kOthersAndContext, f.others);
+  if (f.used && e.card.empty()) AddPart(e, What::kHeld, f.used);
   AddPart(e, What::kFree, f.free);
   int64_t rest = e.card_bytes;
   for (const OomPart& part : e.card) rest -= part.bytes;
@@ -331,6 +425,11 @@ OomRequest RequestOf(const OomMessage& message) {
     request.low_bytes = std::max<int64_t>(1, tried.bytes - tried.error);
     request.high_bytes = tried.bytes + tried.error;
   }
+  const auto& temporaries = message.Size(OomField::kTemporaries);
+  if (temporaries && temporaries->bytes > 0 && temporaries->Prints(tried.bytes)) {
+    request.notes.push_back(
+        "This is the one block in which XLA keeps all temporaries of the program, not a tensor.");
+  }
   if (!request.notes.empty()) return request;
   if (message.tensor.dtype != DType::kUndefined) {
     request.notes.push_back(fmt::format("{}{}", ToString(message.tensor),
@@ -353,10 +452,11 @@ OomExplanation ExplainOom(const ProcessOom& process) {
   Summarize(e);
   DivideCard(e);
   const bool is_tensor = e.message.format->family != OomFamily::kVllm &&
-                         e.message.format->family != OomFamily::kLlamaCpp;
+                         e.message.format->family != OomFamily::kLlamaCpp &&
+                         HoldsTensors(*e.message.format);
   if (e.facts.tried && is_tensor) e.request = RequestOf(e.message);
   e.remedies = RemediesFor(e.message, e.facts, e.judgement);
-  e.commands = CommandsFor(e.message, e.judgement);
+  e.commands = CommandsFor(e.message, e.facts, e.judgement);
   AddNotes(e);
   return e;
 }

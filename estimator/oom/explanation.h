@@ -83,6 +83,7 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
 
 // Lines to type, for bash, PowerShell and Python, where an option of the allocator helps; else
 // those that show what the message does not.
-std::vector<std::string> CommandsFor(const OomMessage& message, const OomJudgement& judgement);
+std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& facts,
+                                     const OomJudgement& judgement);
 
 }  // namespace onnxfit

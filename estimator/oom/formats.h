@@ -1,6 +1,5 @@
-// The out-of-memory messages that we know: one row a format, one row a phrase with a number.
-// A new format is a row here and a message in tests/data/oom_messages.txt.  Internal to the room
-// oom/.
+// The out-of-memory messages that we know: one row each, in formats_*.cc by what kind of program
+// says them, and a message in tests/data/oom_messages.txt.  Internal to the room oom/.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "estimator/oom/message.h"
+#include "estimator/oom/pattern.h"
 
 namespace onnxfit {
 
@@ -28,7 +28,8 @@ enum class OomFamily : uint8_t {
   kTorchAsync,  // PyTorch with CUDA's own allocator, cudaMallocAsync
   kVllm,
   kLlamaCpp,
-  kRam,  // the machine's, as NumPy, the kernel, slurm and Colab tell of it
+  kRam,   // the machine's, as NumPy, the kernel, slurm and Colab tell of it
+  kCard,  // a card's, as other programs tell of it
 };
 std::string_view ToString(OomFamily family);  // "PyTorch", "the machine's RAM" …
 
@@ -37,6 +38,7 @@ enum class OomRank : uint8_t {
   kFailure,
   kBare,      // without numbers
   kDisguise,  // another error, that full memory often causes
+  kLoose,     // words that no row has, of some program
   kWarning,   // the program goes on
   kSign,      // how the system ends a process, for want of memory or another reason
   kState,     // no failure: figures of the machine
@@ -51,29 +53,59 @@ struct OomFormat {
   std::string_view head;  // in lower case without white space, as all texts below
   std::string_view mark;  // also in the message; "" for nothing
   std::string_view source;
+  std::string_view program = {};  // who says it; "" for what the family is called
+  // Where the message is read by its own words, and neither by `mark` nor by OomPhrases().
+  const OomPattern* pattern = nullptr;
+  std::string_view headline = {};  // behind the verdict, where the message has no numbers
+  std::string_view meaning = {};   // what numbers do not say
 };
+std::string_view ProgramOf(const OomFormat& format);  // "CuPy", "PyTorch", "slurm"
+
+// A row of formats_*.cc: everything about one message.
+struct OomRow {
+  std::string_view name;
+  std::string_view program;  // a row of OomPrograms(), or what a family is called
+  std::string_view versions;
+  OomRank rank;
+  std::string_view says;  // as OomPattern has it; several wordings with " || " between them
+  std::string_view headline;
+  std::string_view source;
+  std::string_view meaning = {};
+  bool is_of_ram = false;  // though the program's is a card's as a rule
+};
+std::span<const OomFormat> PhraseFormats();
+std::span<const OomFormat> CutFormats();  // cut off in the middle, or a library's words alone
+std::span<const OomRow> FrameworkRows();  // that compute with tensors
+std::span<const OomRow> LibraryRows();    // that they call: CUDA's, allocators, compilers
+std::span<const OomRow> ServerRows();     // that serve or draw with a model
+std::span<const OomRow> GraphicsRows();   // graphics, video, simulation
+std::span<const OomRow> RuntimeRows();    // languages, data bases, tables
+std::span<const OomRow> SystemRows();     // that end other programs: schedulers, kernels, clouds
 
 // More special ones first.
 std::span<const OomFormat> OomFormats();
 
+// What is said of no row's memory, in words that many programs use: "failed to allocate 3 GiB".
+const OomFormat& LooseFormat(bool is_card, bool is_ram);
+
 // What a message means that its numbers do not say.
 struct OomReading {
-  std::string_view format;      // its name
-  bool is_full;                 // memory is full for sure, whatever numbers there are
-  std::string_view headline;    // behind the verdict, where the message has no numbers
-  std::string_view meaning;     // "" for what numbers say
-  std::string_view asked = {};  // " of KV cache asked" in the place of " asked"
-  std::string_view free = {};   // "left for it" in the place of "free"
+  bool is_full = false;            // memory is full for sure, whatever numbers there are
+  std::string_view headline = {};  // behind the verdict, where the message has no numbers
+  std::string_view meaning = {};   // "" for what numbers say
+  std::string_view asked = {};     // " of KV cache asked" in the place of " asked"
+  std::string_view free = {};      // "left for it" in the place of "free"
 };
 
-// Null for a format that its numbers explain.
-const OomReading* ReadingOf(const OomFormat& format);
+// Empty for a format that its numbers explain.
+OomReading ReadingOf(const OomFormat& format);
 
 // Whether the message is about the host's memory, and not a card's.
 bool IsHostMemory(OomFamily family);
 
-// The heads, each one once.
+// The heads, or as much of them as finds a message, each one once.
 std::vector<std::string_view> OomHeads();
+std::span<const std::string_view> LooseHeads();  // of what no row has
 
 // What a number in a message means, by what is written around it.
 struct OomPhrase {

@@ -1,13 +1,19 @@
 #include "estimator/oom/log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "estimator/oom/formats.h"
 #include "estimator/oom/log_lines.h"
+#include "estimator/oom/programs.h"
 
 namespace onnxfit {
 namespace {
@@ -49,18 +55,21 @@ bool IsCommonWord(std::string_view log, size_t place) {
   return !is_passive && !IsDigit(before) && kBefore.find(before) == std::string_view::npos;
 }
 
+using MessageReader = std::optional<OomMessage> (*)(const Letters& letters, size_t& end);
+
 class LogReader {
  public:
-  explicit LogReader(std::string_view log) : log_(log) {}
+  // `read` reads the message around a place that one of `heads` leads to.
+  LogReader(std::string_view log, std::span<const std::string_view> heads, MessageReader read)
+      : log_(log), search_(heads), read_(read) {}
 
   bool is_whole() const { return places_ <= kMostPlaces; }
 
   // By prefix, in its order.
   std::map<std::string, Found> Read() {
-    static const std::vector<std::string_view> heads = OomHeads();
-    static const PhraseSearch search(heads);
     size_t from = 0;
-    while (const auto end = search.FindEnd(log_, from)) {
+    PhraseSearch::State state = 0;  // a longer phrase may end behind one that is part of it
+    while (const auto end = search_.FindEnd(log_, from, state)) {
       from = *end;
       Visit(*end);
     }
@@ -82,16 +91,27 @@ class LogReader {
     ++places_;
     const Letters letters = ReadLetters(log_, place, kAhead);
     size_t end = 0;
-    auto message = ReadOomMessage(letters, end);
+    auto message = read_(letters, end);
     if (!message) return;
+    message->place = place;
     message->line = LineOf(place - 1);
     Found& of = found_[process];
-    of.end = HasNumbers(*message) ? end : std::min(log_.find('\n', end), log_.size());
+    const bool is_line = message->format->pattern != nullptr || !HasNumbers(*message);
+    of.end = !is_line ? end : std::min(log_.find('\n', end), log_.size());
     Keep(std::move(*message), of.messages);
   }
 
   // Of the machine's states the fullest one: they come every second, and would crowd out messages.
+  // Of other figures the last one.
   static void Keep(OomMessage message, std::vector<OomMessage>& messages) {
+    const auto figures = std::find_if(messages.begin(), messages.end(), [&](const OomMessage& m) {
+      return m.format == message.format && m.format->rank == OomRank::kNumbers &&
+             m.format->pattern != nullptr;
+    });
+    if (figures != messages.end()) {
+      *figures = std::move(message);
+      return;
+    }
     const auto state = std::find_if(messages.begin(), messages.end(), [](const OomMessage& m) {
       return m.format->rank == OomRank::kState;
     });
@@ -122,6 +142,8 @@ class LogReader {
   }
 
   std::string_view log_;
+  PhraseSearch search_;
+  MessageReader read_;
   std::map<std::string, Found> found_;
   int64_t places_ = 0;
   size_t seen_ = 0;
@@ -160,8 +182,7 @@ bool IsBeside(const OomMessage& message) {
 // TensorFlow tells its limit and what is in use apart from the tensor that did not fit.
 void AddNumbers(OomMessage& message, const Messages& messages) {
   for (const OomMessage& other : messages) {
-    if (other.format->family != message.format->family) continue;
-    if (!IsBeside(other)) continue;
+    if (ProgramOf(*other.format) != ProgramOf(*message.format) || !IsBeside(other)) continue;
     for (size_t i = 0; i < kOomFields; ++i) {
       if (!message.sizes[i]) message.sizes[i] = other.sizes[i];
     }
@@ -182,12 +203,7 @@ std::optional<ProcessOom> FirstOf(const Messages& messages, int64_t unread) {
   return process;
 }
 
-}  // namespace
-
-OomLog ReadOomLog(std::string_view log) {
-  OomLog read = {.lines = std::count(log.begin(), log.end(), '\n')};
-  if (!log.empty() && log.back() != '\n') ++read.lines;
-  LogReader reader(log);
+void AddProcesses(LogReader& reader, OomLog& read) {
   const std::map<std::string, Found> by_prefix = reader.Read();
   read.is_whole = reader.is_whole();
   for (const auto& [process, found] : by_prefix) {
@@ -198,6 +214,46 @@ OomLog ReadOomLog(std::string_view log) {
       if (first) read.processes.push_back(std::move(*first));
     }
   }
+}
+
+// Whether anything says that memory ran out, and not only that a process ended.
+bool HasFailure(const OomLog& read) {
+  return std::ranges::any_of(read.processes, [](const ProcessOom& process) {
+    return process.message.format->rank < OomRank::kSign;
+  });
+}
+
+// The program whose words stand nearby: libraries and drivers do not say who called them.
+std::string_view AppAround(std::string_view log, const OomMessage& message) {
+  constexpr size_t kBehind = 300;
+  const Letters letters = ReadLetters(log, message.place, kBehind);
+  const OomProgram* program = ProgramIn(letters.lower);
+  return program == nullptr || program->name == ProgramOf(*message.format) ? "" : program->name;
+}
+
+}  // namespace
+
+OomLog ReadOomLog(std::string_view log) {
+  OomLog read = {.lines = std::count(log.begin(), log.end(), '\n')};
+  if (!log.empty() && log.back() != '\n') ++read.lines;
+  LogReader reader(log, OomHeads(), ReadOomMessage);
+  AddProcesses(reader, read);
+  if (!HasFailure(read)) {
+    LogReader loose(log, LooseHeads(), ReadLooseMessage);
+    OomLog other = read;
+    other.processes.clear();
+    AddProcesses(loose, other);
+    constexpr int64_t kSameSentence = 4;  // lines, as a terminal breaks them
+    std::erase_if(other.processes, [&](const ProcessOom& process) {
+      return std::ranges::any_of(read.processes, [&](const ProcessOom& known) {
+        return std::abs(known.message.line - process.message.line) < kSameSentence;
+      });
+    });
+    if (!other.processes.empty()) read.processes = std::move(other.processes);
+  }
+  for (ProcessOom& process : read.processes) {
+    process.message.app = AppAround(log, process.message);
+  }
   std::stable_sort(
       read.processes.begin(), read.processes.end(),
       [](const ProcessOom& a, const ProcessOom& b) { return a.message.line < b.message.line; });
@@ -205,17 +261,10 @@ OomLog ReadOomLog(std::string_view log) {
 }
 
 std::string OomFrameworks() {
-  std::vector<std::string_view> names;
-  for (const OomFormat& format : OomFormats()) {
-    const std::string_view name = ToString(format.family);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
-    text += names[i];
-  }
-  return text;
+  std::set<std::string_view> names;
+  for (const OomFormat& format : OomFormats()) names.insert(ProgramOf(format));
+  return fmt::format("{} programs, from PyTorch, JAX and CUDA to slurm and the kernel",
+                     names.size());
 }
 
 namespace {

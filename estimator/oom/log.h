@@ -26,7 +26,7 @@ struct OomLog {
 // One pass over `log`, about 2 ns a byte, and some µs for each of the first messages of a process.
 OomLog ReadOomLog(std::string_view log);
 
-// What was looked for, for those who have a log without it: "CUDA out of memory (PyTorch), …".
+// What was looked for, for those who have a log without it: "140 programs, from PyTorch …".
 std::string OomFrameworks();
 
 // UTF-8 of a text that Windows' PowerShell wrote as UTF-16 (with a byte order mark); other texts

@@ -250,14 +250,25 @@ void PhraseSearch::Complete() {
 }
 
 std::optional<size_t> PhraseSearch::FindEnd(std::string_view text, size_t from) const {
-  size_t state = 0;
+  State state = 0;
+  return FindEnd(text, from, state);
+}
+
+std::optional<size_t> PhraseSearch::FindEnd(std::string_view text, size_t from, State& kept) const {
+  size_t state = kept;
   for (size_t at = from; at < text.size();) {
     if (text[at] == '\033') {
       at = SkipEscape(text, at);
       continue;
     }
+    if (IsSpace(text[at])) {
+      ++at;
+      continue;
+    }
     state = next_[state * kBytes + static_cast<unsigned char>(text[at++])];
-    if (ends_[state] != 0) return at;
+    if (ends_[state] == 0) continue;
+    kept = static_cast<State>(state);
+    return at;
   }
   return std::nullopt;
 }

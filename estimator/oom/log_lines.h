@@ -56,11 +56,16 @@ class PhraseSearch {
   // REQUIRES: phrases in lower case, without white space, not empty.
   explicit PhraseSearch(std::span<const std::string_view> phrases);
 
+  using State = uint16_t;
+
   // The place behind the phrase that ends first at or after `from`, and begins there or later.
   std::optional<size_t> FindEnd(std::string_view text, size_t from) const;
 
+  // The same for phrases that began before `from`: `state` is what the search there left behind, 0
+  // at first.
+  std::optional<size_t> FindEnd(std::string_view text, size_t from, State& state) const;
+
  private:
-  using State = uint16_t;
   static constexpr size_t kBytes = 256;
 
   void Insert(std::string_view phrase);

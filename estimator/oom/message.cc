@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFieldNames[kOomFields] = {
     "tried",         "total",   "free",  "allowed",    "allocated",   "reserved", "cached",
-    "private_pools", "process", "other", "parameters", "temporaries", "plan"};
+    "private_pools", "process", "other", "parameters", "temporaries", "plan",     "used"};
 
 constexpr size_t kNearHead =
     80;  // letters between a hit and the head of the message that it is part of
@@ -52,8 +52,8 @@ bool IsNegative(const Letters& letters, size_t at) {
 // What was asked for or planned may be absurd, and macOS counts what others hold wrongly; memory
 // that is there or is held cannot be.
 int64_t MostOf(OomField field) {
-  const bool is_held =
-      field != OomField::kTried && field != OomField::kOther && field < OomField::kParameters;
+  const bool is_held = field != OomField::kTried && field != OomField::kOther &&
+                       (field < OomField::kParameters || field == OomField::kUsed);
   return is_held ? kMostHeld : kMostBytes;
 }
 
@@ -62,9 +62,13 @@ int64_t LeastOf(OomField field) {
   return field == OomField::kTried || field == OomField::kTotal ? 1 : 0;
 }
 
+}  // namespace
+
 bool CanBe(OomField field, int64_t bytes) {
   return bytes >= LeastOf(field) && bytes <= MostOf(field);
 }
+
+namespace {
 
 // 17179869184.00 GiB, or 2^64, as the limit of a process that has none.
 bool IsNoLimit(OomField field, int64_t bytes) {
@@ -375,6 +379,72 @@ size_t SentenceEnd(const Letters& letters, size_t last) {
   return last;
 }
 
+// Whether a word begins at `at`: "OUT_OF_MEMORY" is none within "CUDA_ERROR_OUT_OF_MEMORY".
+bool BeginsWord(const Letters& letters, size_t at) {
+  const auto is_letter = [&](size_t i) {
+    return IsAlnum(letters.lower[i]) || letters.lower[i] == '_';
+  };
+  return at == 0 || letters.gap[at] != 0 || !IsAlnum(letters.lower[at]) || !is_letter(at - 1);
+}
+
+// Whether a head at `at` belongs to the hit: it covers it, or begins a little behind, for the name
+// of an exception goes before its text.  What tells of RAM stands beside other messages, so that
+// only what is in the same line belongs to it.
+bool BelongsToHit(const OomFormat& format, const Letters& letters, size_t at) {
+  if (at <= letters.place && at + format.head.size() >= letters.place) return true;
+  constexpr size_t kSameLine = 120;
+  if (at > letters.place + kSameLine) return false;
+  if (format.family != OomFamily::kRam && at <= letters.place + kNearHead / 2) return true;
+  const auto begin = letters.gap.begin();
+  return std::find(begin + static_cast<std::ptrdiff_t>(letters.place),
+                   begin + static_cast<std::ptrdiff_t>(at) + 1,
+                   '\n') == begin + static_cast<std::ptrdiff_t>(at) + 1;
+}
+
+struct PatternHit {
+  OomMessage message;
+  size_t begin = 0;  // of letters
+  size_t end = 0;
+
+  // Words that any program's runtime says, whoever asked.
+  bool IsAnybodys() const {
+    constexpr std::string_view kAnybody[] = {"Python", "a program in C++", "the system",
+                                             "a renderer"};
+    return std::ranges::find(kAnybody, message.format->program) != std::end(kAnybody);
+  }
+
+  // Numbers say more than words, a program's own words more than anybody's; else what comes first
+  // does, of the same words the longer ones.
+  bool SaysMoreThan(const PatternHit& other) const {
+    const bool is_failure = message.format->rank == OomRank::kFailure;
+    const bool other_is = other.message.format->rank == OomRank::kFailure;
+    if (is_failure != other_is) return is_failure;
+    if (IsAnybodys() != other.IsAnybodys()) return !IsAnybodys();
+    const bool overlaps = begin < other.end && other.begin < end;
+    return overlaps ? end - begin > other.end - other.begin : begin < other.begin;
+  }
+};
+
+std::optional<PatternHit> ReadByPattern(const OomFormat& format, const Letters& letters) {
+  const size_t first = letters.place - std::min(letters.place, format.head.size());
+  const size_t head = letters.lower.find(format.head, first);
+  if (head == std::string::npos || !BelongsToHit(format, letters, head)) return std::nullopt;
+  if (!BeginsWord(letters, head)) return std::nullopt;
+  PatternHit hit = {.message = {.format = &format, .process = letters.process}, .begin = head};
+  const auto behind = MatchPattern(*format.pattern, letters, head, hit.message);
+  if (!behind) return std::nullopt;
+  hit.end = *behind;
+  return hit;
+}
+
+OomMessage MessageOf(PatternHit hit, const Letters& letters, size_t& end) {
+  if (hit.IsAnybodys()) ReadLooseNumbers(letters, hit.message);
+  hit.message.text =
+      letters.Sentence(SentenceBegin(letters, hit.begin), SentenceEnd(letters, hit.end), kQuoted);
+  end = letters.at[hit.end - 1] + 1;
+  return std::move(hit.message);
+}
+
 std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters, size_t& end) {
   // Signs, states and what tells of RAM stand beside other messages: theirs is the hit itself.
   const bool is_hit = format.family == OomFamily::kRam || format.rank == OomRank::kState;
@@ -405,14 +475,29 @@ std::optional<OomMessage> ReadAs(const OomFormat& format, const Letters& letters
 
 }  // namespace
 
+bool OomMessage::IsOfHip() const {
+  std::string letters = text;  // a terminal may have broken the line in a word
+  std::erase_if(letters, IsSpace);
+  return letters.find("HIPoutofmemory") != std::string::npos ||
+         letters.find("HIPerror") != std::string::npos;
+}
+
 std::string_view ToString(OomField field) { return kFieldNames[static_cast<size_t>(field)]; }
 
 std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end) {
+  std::optional<PatternHit> best;
   for (const OomFormat& format : OomFormats()) {
+    if (format.pattern != nullptr) {
+      auto hit = ReadByPattern(format, letters);
+      if (hit && (!best || hit->SaysMoreThan(*best))) best = std::move(hit);
+      continue;
+    }
+    if (best) break;  // what follows are other programs' words alone
     auto message = ReadAs(format, letters, end);
     if (message) return message;
   }
-  return std::nullopt;
+  if (!best) return std::nullopt;
+  return MessageOf(std::move(*best), letters, end);
 }
 
 }  // namespace onnxfit

@@ -31,9 +31,10 @@ enum class OomField : uint8_t {
   kOther,         // others, as Apple's driver counts them
   kParameters,    // XLA's plan
   kTemporaries,
-  kPlan,
+  kPlan,  // what a model or program needs in all
+  kUsed,  // of the total, by anybody
 };
-inline constexpr size_t kOomFields = 13;
+inline constexpr size_t kOomFields = 14;
 std::string_view ToString(OomField field);  // the JSON's words: "tried", "private_pools" …
 
 struct OtherProcess {
@@ -52,11 +53,21 @@ struct DoubtedNumber {
   bool operator==(const DoubtedNumber&) const = default;
 };
 
+struct OomMessage;
+
+// Reads sizes of the line around the place into `message`, by common words before and behind them.
+void ReadLooseNumbers(const Letters& letters, OomMessage& message);
+
 struct OomMessage {
+  // Whether a message of PyTorch's is of AMD's build of it.
+  bool IsOfHip() const;
+
   const OomFormat* format = nullptr;  // a row of OomFormats()
   std::string process = {};           // "rank0", "" where the log does not say
   int64_t line = 0;                   // of the log, from 1
-  std::string text = {};              // as read, at most some lines of it
+  size_t place = 0;                   // in the log, behind the words that found it
+  std::string_view app = {};  // a program of OomPrograms() that stands in the lines around it
+  std::string text = {};      // as read, at most some lines of it
   std::optional<int64_t> gpu = {};
   std::array<std::optional<PrintedBytes>, kOomFields> sizes = {};
   std::vector<OtherProcess> others = {};  // processes that the message lists
@@ -76,5 +87,9 @@ struct OomMessage {
 // The message around letters.place, which one of OomHeads() ends at; nullopt where those letters
 // say something else.  `end` becomes the place in the log behind it.  O(letters × phrases).
 std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end);
+
+// The same of LooseHeads(): a sentence in which a program says, in words that no row has, that it
+// got no memory.  Nullopt for advice, conditions and limits that are only told.
+std::optional<OomMessage> ReadLooseMessage(const Letters& letters, size_t& end);
 
 }  // namespace onnxfit

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <string>
 
 #include "estimator/base/bytes.h"
 #include "estimator/oom/log_lines.h"
@@ -35,12 +36,50 @@ std::string InUnit(int64_t bytes, const PrintedBytes& printed) {
                      printed.places);
 }
 
+size_t DigitsAt(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && IsDigit(text[end])) ++end;
+  return end - at;
+}
+
+// The end of "25,600,000"; 0 where there are no groups of three.
+size_t EndOfGroups(std::string_view text) {
+  const size_t first = DigitsAt(text, 0);
+  if (first == 0 || first > 3 || text[0] == '0') return 0;
+  size_t end = first;
+  while (end < text.size() && text[end] == ',' && DigitsAt(text, end + 1) == 3) end += 4;
+  return end > first ? end : 0;
+}
+
+// The end of "1,5" in front of a unit; 0 for any other comma.
+size_t EndOfDecimalComma(std::string_view text) {
+  const size_t comma = DigitsAt(text, 0);
+  if (comma == 0 || comma >= text.size() || text[comma] != ',') return 0;
+  const size_t behind = DigitsAt(text, comma + 1);
+  const size_t end = comma + 1 + behind;
+  constexpr std::string_view kUnitLetters = "kKmMgGtTbB";
+  const bool has_unit = end < text.size() && kUnitLetters.find(text[end]) != std::string_view::npos;
+  return has_unit && (behind == 1 || behind == 2) ? end : 0;
+}
+
 }  // namespace
 
 Decimal ReadDecimal(std::string_view text) {
+  if (const size_t groups = EndOfGroups(text); groups > 0) {
+    std::string digits(text.substr(0, groups));
+    std::erase(digits, ',');
+    const size_t commas = groups - digits.size();
+    Decimal decimal = ReadDecimal(digits + std::string(text.substr(groups, 8)));
+    decimal.letters += commas;
+    return decimal;
+  }
+  if (const size_t comma = EndOfDecimalComma(text); comma > 0) {
+    std::string digits(text.substr(0, comma));
+    digits[digits.find(',')] = '.';
+    return ReadDecimal(digits);
+  }
   Decimal decimal;
-  size_t end = 0;
-  while (end < text.size() && IsDigit(text[end])) ++end;
+  size_t end = DigitsAt(text, 0);
   if (end + 1 < text.size() && text[end] == '.' && IsDigit(text[end + 1])) {
     const size_t point = end++;
     while (end < text.size() && IsDigit(text[end])) ++end;

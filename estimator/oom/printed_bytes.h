@@ -37,6 +37,8 @@ struct ReadSizeResult {
 std::optional<ReadSizeResult> ReadSize(std::string_view text);
 
 // The decimal number at the beginning of `text`: its digits, and how many are behind the point.
+// "25,600,000" has commas between thousands; "1,5 GB" one in the place of the point, in front of a
+// unit.
 struct Decimal {
   double value = 0;
   int64_t whole = 0;  // where there is no point

@@ -7,26 +7,13 @@
 #include "estimator/base/bytes.h"
 #include "estimator/oom/explanation.h"
 #include "estimator/oom/formats.h"
+#include "estimator/oom/programs.h"
+#include "estimator/oom/remedy_case.h"
 
 namespace onnxfit {
 namespace {
 
 constexpr std::string_view kHelpNames[] = {"yes", "maybe", "no"};
-
-// A message and what is known of it.
-struct Case {
-  const OomMessage& message;
-  const OomFacts& facts;
-  const OomJudgement& judgement;
-
-  bool Is(OomVerdict verdict) const { return judgement.verdict == verdict; }
-  OomFamily family() const { return message.format->family; }
-  bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
-  bool IsOfHost() const { return IsHostMemory(family()); }
-  // Programs that serve a model: there is no batch to choose, nor anything to train.
-  bool Serves() const { return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp; }
-  bool Is(std::string_view format) const { return message.format->name == format; }
-};
 
 struct Answer {
   Help help;
@@ -40,22 +27,9 @@ std::string Text(const std::optional<Amount>& amount) {
 // For sure, whatever rounds to these numbers.
 bool SurelyMore(const Amount& a, const Amount& b) { return a.bytes - b.bytes > a.error + b.error; }
 
-// 2.9 took the device out of the variable's name, and still reads the old one.
-std::string_view VariableOf(const OomMessage& message) {
-  return message.format->name == "pytorch-2.9" ? "PYTORCH_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
-}
-
-// Which option is there against fragmentation: none before 1.10, growing segments from 2.1 on.
-std::string_view OptionOf(const OomMessage& message) {
-  constexpr std::string_view kWithout[] = {"pytorch-0.4.1", "pytorch-1.4", "pytorch-old", "xpu"};
-  const std::string_view name = message.format->name;
-  if (std::find(std::begin(kWithout), std::end(kWithout), name) != std::end(kWithout)) return "";
-  return name == "pytorch-1.10" ? "max_split_size_mb:128" : "expandable_segments:True";
-}
-
 // --- What each remedy does ----------------------------------------------------------------
 
-Answer BatchOfAbsurdSize(const Case& c) {
+Answer BatchOfAbsurdSize(const RemedyCase& c) {
   if (!c.facts.total) return {Help::kNo, "no card has that much: look at the shape"};
   const auto times = static_cast<int64_t>(c.facts.tried->bytes / c.facts.total->bytes) + 1;
   return {Help::kMaybe, fmt::format("only if this tensor grows with it: the batch would have to be "
@@ -63,7 +37,7 @@ Answer BatchOfAbsurdSize(const Case& c) {
                                     times)};
 }
 
-Answer BatchOnFullCard(const Case& c) {
+Answer BatchOnFullCard(const RemedyCase& c) {
   const auto lack = c.facts.Short();
   if (!lack) return {Help::kYes, "activations and what was asked for shrink with it"};
   return {Help::kYes, fmt::format("{} are missing here; activations shrink with it, parameters, "
@@ -72,10 +46,15 @@ Answer BatchOnFullCard(const Case& c) {
 }
 
 // Whether loading data may be what took it.
-bool MayBeLoading(const Case& c) { return c.IsOfHost() && !c.facts.tried; }
+bool MayBeLoading(const RemedyCase& c) {
+  return c.IsOfHost() && !c.facts.tried && c.MayBePyTorch();
+}
 
-std::optional<Answer> SmallerBatch(const Case& c) {
-  if (c.Serves()) return std::nullopt;
+std::optional<Answer> SmallerBatch(const RemedyCase& c) {
+  if (c.Serves() || c.Is("triton")) return std::nullopt;
+  const bool has_families = c.message.format->pattern == nullptr && c.family() != OomFamily::kCuda;
+  if (!has_families && c.HasOwn()) return std::nullopt;  // its own is told
+  if (c.IsOfHost() && !c.MayBePyTorch()) return std::nullopt;
   if (MayBeLoading(c)) return std::nullopt;  // the loader's is told
   if (c.IsOfHost()) return Answer{Help::kMaybe, "only if what was asked for grows with it"};
   if (c.Is(OomVerdict::kImpossible)) return BatchOfAbsurdSize(c);
@@ -90,7 +69,7 @@ std::optional<Answer> SmallerBatch(const Case& c) {
   return Answer{Help::kMaybe, "if it is this process that fills the card"};
 }
 
-Answer AgainstPieces(const Case& c) {
+Answer AgainstPieces(const RemedyCase& c) {
   const std::string_view option = OptionOf(c.message);
   const std::string cached = Text(c.facts.cached);
   if (option.empty()) {
@@ -108,7 +87,7 @@ Answer AgainstPieces(const Case& c) {
                                cached, Text(c.facts.tried))};
 }
 
-std::optional<Answer> Expandable(const Case& c) {
+std::optional<Answer> Expandable(const RemedyCase& c) {
   if (!c.IsPyTorch() || c.Is(OomVerdict::kUnknown) || !c.facts.cached || !c.facts.tried) {
     return std::nullopt;
   }
@@ -133,7 +112,8 @@ std::optional<Answer> Expandable(const Case& c) {
                                           cached, Text(c.facts.tried))};
 }
 
-std::optional<Answer> EmptyCache(const Case& c) {
+std::optional<Answer> EmptyCache(const RemedyCase& c) {
+  if (c.IsOfHost() && !c.MayBePyTorch()) return std::nullopt;
   if (c.IsOfHost()) {
     return Answer{Help::kNo, "it is about the card's memory, and the machine's RAM is full"};
   }
@@ -146,7 +126,7 @@ std::optional<Answer> EmptyCache(const Case& c) {
                 "no more memory for PyTorch"};
 }
 
-std::optional<Answer> StopOthers(const Case& c) {
+std::optional<Answer> StopOthers(const RemedyCase& c) {
   if (c.Is(OomVerdict::kOtherProcess)) {
     std::string pids = c.message.others.empty() ? "" : "; processes";
     for (const OtherProcess& other : c.message.others) pids += fmt::format(" {}", other.pid);
@@ -154,6 +134,7 @@ std::optional<Answer> StopOthers(const Case& c) {
                                           Text(c.facts.tried), pids)};
   }
   const auto lack = c.facts.Short();
+  if (c.IsOwnRam() || c.Is("triton") || c.Is("nvenc")) return std::nullopt;
   if (c.IsOfHost()) {
     return Answer{Help::kMaybe, "other programs of this machine or job take of the same RAM"};
   }
@@ -164,6 +145,9 @@ std::optional<Answer> StopOthers(const Case& c) {
     return Answer{Help::kMaybe, "if there are any"};
   }
   if (c.Serves()) return Answer{Help::kMaybe, "if there are any: a server that ended may be left"};
+  if (c.family() == OomFamily::kCard && !c.facts.limited) {
+    return Answer{Help::kMaybe, "if there are any: all of them share the card"};
+  }
   if (!c.facts.others || !lack) return std::nullopt;
   const bool alone = c.facts.context || c.family() == OomFamily::kMps;
   const std::string held = fmt::format(
@@ -174,37 +158,39 @@ std::optional<Answer> StopOthers(const Case& c) {
   return Answer{Help::kMaybe, fmt::format("{}, {} are missing", held, Text(lack))};
 }
 
-bool IsFull(const Case& c) {
+bool IsFull(const RemedyCase& c) {
   return c.Is(OomVerdict::kCapacity) || c.Is(OomVerdict::kSpilled) || c.Is(OomVerdict::kFragmented);
 }
 
-bool Trains(const Case& c) {
+bool Trains(const RemedyCase& c) {
+  if (c.Serves()) return false;
   return c.IsPyTorch() || c.family() == OomFamily::kTorchAsync || c.family() == OomFamily::kMps ||
          c.family() == OomFamily::kTensorFlow || c.family() == OomFamily::kXla;
 }
 
-std::optional<Answer> Checkpointing(const Case& c) {
+std::optional<Answer> Checkpointing(const RemedyCase& c) {
   if (!Trains(c) || !IsFull(c)) return std::nullopt;
   return Answer{Help::kMaybe,
                 "in training: activations are computed twice instead of kept, for about a third "
                 "more time; files called checkpoints free nothing"};
 }
 
-std::optional<Answer> MixedPrecision(const Case& c) {
-  if (!Trains(c) || !IsFull(c)) return std::nullopt;
+std::optional<Answer> MixedPrecision(const RemedyCase& c) {
+  const bool is_torch = c.family() != OomFamily::kTensorFlow && c.family() != OomFamily::kXla;
+  if (!Trains(c) || !IsFull(c) || !is_torch) return std::nullopt;
   return Answer{Help::kMaybe,
                 "it halves activations of products and convolutions; parameters, gradients and "
                 "optimizer state stay fp32, with copies in 16 bits beside them"};
 }
 
-std::optional<Answer> SmallerOptimizer(const Case& c) {
+std::optional<Answer> SmallerOptimizer(const RemedyCase& c) {
   if (!Trains(c) || !IsFull(c)) return std::nullopt;
   return Answer{Help::kMaybe,
                 "in training: Adam keeps 8 bytes a parameter from its first step on, SGD none, "
                 "an 8-bit Adam 2"};
 }
 
-std::optional<Answer> CardWithMore(const Case& c) {
+std::optional<Answer> CardWithMore(const RemedyCase& c) {
   const auto lack = c.facts.Short();
   if (c.facts.limited || c.IsOfHost()) return std::nullopt;
   if (c.Is(OomVerdict::kImpossible)) {
@@ -216,15 +202,18 @@ std::optional<Answer> CardWithMore(const Case& c) {
   if (c.family() == OomFamily::kVllm && !lack) {
     return Answer{Help::kYes, "what it has more is the KV cache's"};
   }
-  if (c.Serves()) return Answer{Help::kYes, "more layers and a longer context fit"};
+  if (c.HasLayers()) return Answer{Help::kYes, "more layers and a longer context fit"};
   if (!lack) return std::nullopt;
   return Answer{Help::kYes, fmt::format("with {} more it gets past this point, if nothing later "
                                         "needs more",
                                         Text(lack))};
 }
 
-std::optional<Answer> HigherLimit(const Case& c) {
-  if (!c.facts.limited) return std::nullopt;
+std::optional<Answer> HigherLimit(const RemedyCase& c) {
+  const bool is_of_another = c.family() == OomFamily::kCard || c.family() == OomFamily::kRam;
+  if (!c.facts.limited || is_of_another || c.message.format->pattern != nullptr) {
+    return std::nullopt;
+  }
   if (c.family() == OomFamily::kTensorFlow) {
     return Answer{Help::kMaybe, fmt::format("TensorFlow may use {}, which is nearly all of the "
                                             "card unless you set it",
@@ -236,52 +225,66 @@ std::optional<Answer> HigherLimit(const Case& c) {
                   c.facts.free ? fmt::format(": {} of the card is free", Text(c.facts.free)) : "")};
 }
 
-std::optional<Answer> NoSpill(const Case& c) {
+std::optional<Answer> NoSpill(const RemedyCase& c) {
   if (!c.Is(OomVerdict::kSpilled)) return std::nullopt;
   return Answer{Help::kNo,
                 "the driver's setting \"CUDA - Sysmem Fallback Policy\" makes it fail sooner, "
                 "instead of run slowly"};
 }
 
-std::optional<Answer> Growth(const Case& c) {
-  if (c.family() != OomFamily::kTensorFlow) return std::nullopt;
+std::optional<Answer> Growth(const RemedyCase& c) {
+  const bool calls = c.family() == OomFamily::kCuda && c.message.app == "TensorFlow";
+  if (c.family() != OomFamily::kTensorFlow && !calls) return std::nullopt;
+  const OomRank rank = c.message.format->rank;
+  if (calls || rank == OomRank::kDisguise || rank == OomRank::kWarning) {
+    return Answer{Help::kMaybe,
+                  "tf.config.experimental.set_memory_growth(gpu, True): cuDNN, cuBLAS and a second "
+                  "process then find memory that TensorFlow has not taken"};
+  }
   return Answer{Help::kNo,
                 "allow_growth changes when TensorFlow takes memory, not how much it needs; it "
                 "helps other programs on the card"};
 }
 
-std::optional<Answer> Watermark(const Case& c) {
+std::optional<Answer> Watermark(const RemedyCase& c) {
   if (c.family() != OomFamily::kMps) return std::nullopt;
   return Answer{Help::kMaybe,
                 "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit; macOS then swaps, and may "
                 "stop everything"};
 }
 
-std::optional<Answer> Arena(const Case& c) {
+std::optional<Answer> Arena(const RemedyCase& c) {
   if (c.family() != OomFamily::kOnnxRuntime) return std::nullopt;
   return Answer{Help::kMaybe,
                 "arena_extend_strategy=kSameAsRequested: the arena else grows by powers of two"};
 }
 
-std::optional<Answer> Preallocation(const Case& c) {
-  if (c.family() != OomFamily::kXla) return std::nullopt;
+std::optional<Answer> Preallocation(const RemedyCase& c) {
+  const bool is_tpu = c.message.format->name.starts_with("xla-tpu");
+  const bool calls = c.family() == OomFamily::kCuda && c.message.app == "JAX/XLA";
+  if (calls || c.Is("xla-dnn")) {
+    return Answer{Help::kYes,
+                  "XLA_PYTHON_CLIENT_PREALLOCATE=false, or a lower XLA_PYTHON_CLIENT_MEM_FRACTION: "
+                  "JAX takes 75 % of the card by default, and libraries need some beside"};
+  }
+  if (c.family() != OomFamily::kXla || is_tpu) return std::nullopt;
   return Answer{Help::kMaybe,
                 "XLA_PYTHON_CLIENT_MEM_FRACTION=.95: JAX takes 75 % of the card by default"};
 }
 
-std::optional<Answer> Floats(const Case& c) {
+std::optional<Answer> Floats(const RemedyCase& c) {
   if (c.family() != OomFamily::kTheano) return std::nullopt;
   return Answer{Help::kMaybe, "floatX=float32 halves all that was float64"};
 }
 
-std::optional<Answer> NoDesktop(const Case& c) {
+std::optional<Answer> NoDesktop(const RemedyCase& c) {
   if (c.family() != OomFamily::kJetson) return std::nullopt;
   return Answer{Help::kYes,
                 "memory is shared with the CPU: the system and a desktop take about 1 GiB of it; "
                 "swap does not hold a card's memory, and a restart puts pieces together"};
 }
 
-std::optional<Answer> OnCpu(const Case& c) {
+std::optional<Answer> OnCpu(const RemedyCase& c) {
   if (c.family() != OomFamily::kCuda || c.message.format->rank != OomRank::kDisguise) {
     return std::nullopt;
   }
@@ -293,14 +296,14 @@ std::optional<Answer> OnCpu(const Case& c) {
 // --- The machine's RAM -----------------------------------------------------------------------
 
 // torch/utils/data/dataloader.py: prefetch_factor is 2 where there are workers.
-std::optional<Answer> FewerWorkers(const Case& c) {
+std::optional<Answer> FewerWorkers(const RemedyCase& c) {
   if (!MayBeLoading(c)) return std::nullopt;
   return Answer{c.message.format->rank == OomRank::kSign ? Help::kYes : Help::kMaybe,
                 "each is a process of its own, with its own copies and with 2 batches waiting "
                 "(prefetch_factor); 0 loads in the training process"};
 }
 
-std::optional<Answer> SmallerLoaderBatch(const Case& c) {
+std::optional<Answer> SmallerLoaderBatch(const RemedyCase& c) {
   if (!MayBeLoading(c)) return std::nullopt;
   return Answer{
       Help::kMaybe,
@@ -308,28 +311,28 @@ std::optional<Answer> SmallerLoaderBatch(const Case& c) {
       "not matter here"};
 }
 
-std::optional<Answer> NoPinning(const Case& c) {
+std::optional<Answer> NoPinning(const RemedyCase& c) {
   if (!MayBeLoading(c) || c.Is("dataloader-shm")) return std::nullopt;
   return Answer{Help::kMaybe,
                 "pinned batches are copies beside the loader's, which cannot be swapped out"};
 }
 
-std::optional<Answer> MoreSharedMemory(const Case& c) {
+std::optional<Answer> MoreSharedMemory(const RemedyCase& c) {
   if (!c.Is("dataloader-shm")) return std::nullopt;
   return Answer{Help::kYes,
                 "docker run --shm-size=8g, or --ipc=host; in Kubernetes an emptyDir of "
                 "medium Memory at /dev/shm"};
 }
 
-std::optional<Answer> LoadInParts(const Case& c) {
-  if (!c.IsOfHost() || c.Is("dataloader-shm")) return std::nullopt;
+std::optional<Answer> LoadInParts(const RemedyCase& c) {
+  if (!c.IsOfHost() || c.Is("dataloader-shm") || !c.MayBePyTorch()) return std::nullopt;
   return Answer{Help::kMaybe,
                 "np.memmap and an IterableDataset hold no whole data set; torch.load "
                 "with mmap=True no second copy of the weights"};
 }
 
-std::optional<Answer> MoreRam(const Case& c) {
-  if (!c.IsOfHost() || c.Is("dataloader-shm")) return std::nullopt;
+std::optional<Answer> MoreRam(const RemedyCase& c) {
+  if (!c.IsOfHost() || c.Is("dataloader-shm") || c.HasOwn()) return std::nullopt;
   return Answer{c.Is(OomVerdict::kCapacity) ? Help::kYes : Help::kMaybe,
                 "slurm: --mem; docker: --memory; Kubernetes: resources.limits.memory; Colab: a "
                 "runtime with more RAM"};
@@ -337,7 +340,7 @@ std::optional<Answer> MoreRam(const Case& c) {
 
 // --- Servers ---------------------------------------------------------------------------------
 
-std::optional<Answer> Utilization(const Case& c) {
+std::optional<Answer> Utilization(const RemedyCase& c) {
   if (c.family() != OomFamily::kVllm) return std::nullopt;
   if (c.Is("vllm-start") && c.facts.free && c.facts.total) {
     const double share = std::floor(c.facts.free->bytes / c.facts.total->bytes * 100) / 100;
@@ -351,7 +354,7 @@ std::optional<Answer> Utilization(const Case& c) {
                 "leave that much of the card: all that is more is the KV cache's"};
 }
 
-std::optional<Answer> ShorterModelLength(const Case& c) {
+std::optional<Answer> ShorterModelLength(const RemedyCase& c) {
   if (c.family() != OomFamily::kVllm || c.Is("vllm-start")) return std::nullopt;
   if (c.message.length) {
     return Answer{Help::kYes, fmt::format("{} tokens would fit", *c.message.length)};
@@ -360,41 +363,66 @@ std::optional<Answer> ShorterModelLength(const Case& c) {
                 "the KV cache of a sequence, and what is set aside at the start, shrink with it"};
 }
 
-std::optional<Answer> SmallerWeights(const Case& c) {
-  if (!c.Serves()) return std::nullopt;
+std::optional<Answer> SmallerWeights(const RemedyCase& c) {
+  if (!c.HasLayers()) return std::nullopt;
   return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
                                   ? "a quantized model, or --tensor-parallel-size over more cards, "
                                     "leaves more of each to the KV cache"
                                   : "of a model in a smaller quantization more layers fit"};
 }
 
-std::optional<Answer> SmallerKvCache(const Case& c) {
-  if (!c.Serves() || c.Is("vllm-start")) return std::nullopt;
+std::optional<Answer> SmallerKvCache(const RemedyCase& c) {
+  if (!c.HasLayers() || c.Is("vllm-start")) return std::nullopt;
   return Answer{Help::kMaybe, c.family() == OomFamily::kVllm
                                   ? "--kv-cache-dtype fp8 halves it; --enforce-eager leaves it the "
                                     "memory of CUDA's graphs"
                                   : "-ctk q8_0 -ctv q8_0, with -fa, halve it"};
 }
 
-std::optional<Answer> FewerLayers(const Case& c) {
+std::optional<Answer> FewerLayers(const RemedyCase& c) {
   if (c.family() != OomFamily::kLlamaCpp) return std::nullopt;
   return Answer{Help::kYes, "the others are computed by the CPU, from RAM"};
 }
 
-std::optional<Answer> ShorterContext(const Case& c) {
+std::optional<Answer> ShorterContext(const RemedyCase& c) {
   if (c.family() != OomFamily::kLlamaCpp || c.Is("llamacpp-load")) return std::nullopt;
   return Answer{c.Is("llamacpp-kv") ? Help::kYes : Help::kMaybe,
                 "the KV cache grows with it; -ub 256 halves the buffer of computing"};
 }
 
+// --- Memory that is shared, or was given back --------------------------------------------------
+
+// docs.kernel.org, amdgpu's module parameters; ttm's limit is half of the RAM.
+std::optional<Answer> MoreOfRam(const RemedyCase& c) {
+  if (!c.facts.shares_ram) return std::nullopt;
+  return Answer{Help::kYes,
+                fmt::format("the GPU is given {} of it: the BIOS's UMA frame buffer, or on Linux "
+                            "ttm.pages_limit (half of the RAM unless told), say how much",
+                            Text(c.facts.total))};
+}
+
+std::optional<Answer> SmallerSleeper(const RemedyCase& c) {
+  const auto& process = c.message.Size(OomField::kProcess);
+  if (!process || !c.facts.allocated ||
+      c.facts.allocated->bytes <= static_cast<double>(process->bytes)) {
+    return std::nullopt;
+  }
+  return Answer{Help::kYes,
+                fmt::format("where an engine sleeps beside training (vLLM's sleep mode): a lower "
+                            "gpu_memory_utilization, or its deepest level; {} were free",
+                            Text(c.facts.free))};
+}
+
 struct RemedyRow {
   std::string_view what;
-  std::optional<Answer> (*judge)(const Case& c);
+  std::optional<Answer> (*judge)(const RemedyCase& c);
   bool is_of_training = false;
 };
 
 constexpr RemedyRow kRemedies[] = {
     {"a higher limit (memory fraction)", HigherLimit},
+    {"more of the RAM for the GPU", MoreOfRam},
+    {"a smaller share for what sleeps", SmallerSleeper},
     {"ending other processes", StopOthers},
     {"expandable_segments:True", Expandable},
     {"no desktop, no second process", NoDesktop},
@@ -419,7 +447,7 @@ constexpr RemedyRow kRemedies[] = {
     {"a larger card", CardWithMore},
     {"lifting the limit of MPS", Watermark},
     {"another way to grow the arena", Arena},
-    {"a larger share of the card", Preallocation},  // docs.jax.dev, gpu_memory_allocation
+    {"another share of the card for JAX", Preallocation},  // docs.jax.dev, gpu_memory_allocation
     {"memory growth", Growth},
     {"no spilling", NoSpill},
     {"torch.cuda.empty_cache()", EmptyCache},
@@ -431,8 +459,13 @@ std::string_view ToString(Help help) { return kHelpNames[static_cast<size_t>(hel
 
 std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& facts,
                                    const OomJudgement& judgement) {
-  const Case c = {message, facts, judgement};
+  const RemedyCase c = {message, facts, judgement};
   std::vector<OomRemedy> remedies;
+  for (const auto rows : {ProgramAdvice(), SystemAdvice()}) {
+    for (const OomAdvice& row : rows) {
+      if (c.Fits(row)) remedies.push_back({std::string(row.what), row.help, std::string(row.why)});
+    }
+  }
   for (const RemedyRow& row : kRemedies) {
     const auto answer = row.judge(c);
     if (!answer) continue;
@@ -441,51 +474,6 @@ std::vector<OomRemedy> RemediesFor(const OomMessage& message, const OomFacts& fa
   std::stable_sort(remedies.begin(), remedies.end(),
                    [](const OomRemedy& a, const OomRemedy& b) { return a.help < b.help; });
   return remedies;
-}
-
-namespace {
-
-// Those that show what a message of the machine's RAM does not.
-std::vector<std::string> HostCommands(const OomMessage& message) {
-  if (message.format->name == "dataloader-shm") return {"df -h /dev/shm"};
-  std::vector<std::string> checks = {"free -h", "dmesg -T | grep -i 'killed process'"};
-  if (message.format->name == "slurm-oom") {
-    checks.emplace_back("sacct -j JOB --format=JobID,State,ReqMem,MaxRSS");
-  }
-  return checks;
-}
-
-}  // namespace
-
-std::vector<std::string> CommandsFor(const OomMessage& message, const OomJudgement& judgement) {
-  if (IsHostMemory(message.format->family)) return HostCommands(message);
-  if (judgement.verdict == OomVerdict::kFragmented) {
-    const std::string_view option = OptionOf(message);
-    if (option.empty()) return {};
-    const std::string_view variable = VariableOf(message);
-    return {fmt::format("export {}={}", variable, option),
-            fmt::format("$env:{} = \"{}\"", variable, option),
-            fmt::format("os.environ[\"{}\"] = \"{}\"", variable, option)};
-  }
-  const bool wants_look = judgement.verdict == OomVerdict::kContradictory ||
-                          judgement.verdict == OomVerdict::kUnknown ||
-                          judgement.verdict == OomVerdict::kOtherProcess;
-  const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
-                              message.format->family != OomFamily::kJetson &&
-                              message.format->name != "xpu";
-  if (!wants_look || !has_nvidia_smi) return {};
-  std::vector<std::string> checks = {
-      "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
-      "nvidia-smi -L               # the card you mean, or a slice of one (MIG)?",
-      "echo $CUDA_VISIBLE_DEVICES  # GPU 0 is the first of these"};
-  const bool is_torch = message.format->family == OomFamily::kPyTorch ||
-                        message.format->family == OomFamily::kTorchAsync ||
-                        message.format->family == OomFamily::kCuda;
-  if (is_torch) {
-    checks.emplace_back("grep -rn set_per_process_memory_fraction .");
-    checks.emplace_back("print(torch.cuda.memory_summary())  # just before it fails");
-  }
-  return checks;
 }
 
 }  // namespace onnxfit

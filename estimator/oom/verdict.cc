@@ -66,23 +66,61 @@ void ReadMps(const OomMessage& message, OomFacts& facts) {
   facts.free->bytes = std::max(facts.free->bytes, 0.0);
 }
 
+// What this process holds of what it is allowed: 0 where the limit is one on a single buffer.
+Amount HeldOf(const OomFacts& facts) {
+  if (facts.reserved) return *facts.reserved;
+  return facts.allocated.value_or(Amount{});
+}
+
+// As much is free on the card as was asked for: so it is the limit, if it can be within rounding
+// ("1.05 GiB allowed" may be 1070 MiB).
 bool IsLimited(const OomFacts& facts) {
   if (!facts.allowed || !facts.tried) return false;
-  const auto& held = facts.reserved ? facts.reserved : facts.allocated;
-  if (!held || !Exceeds(*held + *facts.tried, *facts.allowed, 0)) return false;
-  return !facts.free || !Exceeds(*facts.tried, *facts.free, 0);
+  if (facts.free && Exceeds(*facts.tried, *facts.free, 0)) return false;
+  return Exceeds(HeldOf(facts) + *facts.tried, *facts.allowed, facts.free ? 1 : 0);
+}
+
+// AMD's cards have these, less what firmware takes: 15.98 of 16 GiB, a W7900 with ECC 44.98.
+constexpr double kAmdGib[] = {4,  6,  8,  10, 12, 16,  20,  24,  32, 36,
+                              45, 48, 64, 80, 96, 128, 192, 256, 288};
+
+// A GPU within the processor: HIP shows as its total a part of RAM, which no card has.
+bool SharesRam(const OomMessage& message, const OomFacts& facts) {
+  constexpr double kLess = 0.015;
+  if (!message.IsOfHip() || !facts.total) return false;
+  const double gib = facts.total->bytes / static_cast<double>(kGiB);
+  return std::ranges::none_of(
+      kAmdGib, [&](double size) { return gib <= size && gib >= size * (1 - kLess); });
 }
 
 bool IsImpossible(const OomFacts& facts, int lean) {
-  if (!facts.tried) return false;
+  if (!facts.tried || facts.shares_ram) return false;
   if (facts.total) return Exceeds(*facts.tried, *facts.total, lean);
   return facts.tried->bytes > kLargestCard;
+}
+
+// What is counted as allocated is more than the driver says that the process has: some of it was
+// unmapped, as vLLM's sleep mode and pools of one's own do.
+bool IsGivenBack(const OomMessage& message, const OomFacts& facts) {
+  const auto process = AmountOf(message.Size(OomField::kProcess));
+  return process && facts.allocated && Exceeds(*facts.allocated, *process, -1);
+}
+
+bool IsMoreFreeThanAll(const OomFacts& facts) {
+  return facts.free && facts.total && Exceeds(*facts.free, *facts.total, -1);
+}
+
+// A plan that was made beforehand needs more than there is.
+bool NeedsMore(const OomFacts& facts) {
+  const auto& there = facts.free ? facts.free : facts.total ? facts.total : facts.allowed;
+  return facts.needed && there && Exceeds(*facts.needed, *there, 0);
 }
 
 // Apple's memory is the host's anyway.
 bool IsSpilled(const OomMessage& message, const OomFacts& facts, int lean) {
   const OomFamily family = message.format->family;
   if (family != OomFamily::kPyTorch && family != OomFamily::kTorchAsync) return false;
+  if (IsGivenBack(message, facts)) return false;
   return facts.allocated && facts.total && Exceeds(*facts.allocated, *facts.total, lean);
 }
 
@@ -102,15 +140,19 @@ bool IsFragmented(const OomFacts& facts, int lean) {
 
 bool IsPartlyFragmented(const OomFacts& facts, int lean) {
   if (!facts.tried || !facts.cached || !facts.reserved || !facts.free) return false;
+  if (facts.limited) return false;  // what is free is not this process'
   return !Exceeds(*facts.tried, *facts.free + *facts.cached, -lean) &&
          !Exceeds(Times(*facts.reserved, kPartlyShare), *facts.cached, -lean);
 }
 
 OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
   if (!facts.tried) {
-    const OomReading* reading = ReadingOf(*message.format);
-    const bool is_full = reading != nullptr && reading->is_full && message.doubted.empty();
+    const bool is_full =
+        NeedsMore(facts) || (ReadingOf(*message.format).is_full && message.doubted.empty());
     return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
+  }
+  if (IsMoreFreeThanAll(facts) || IsGivenBack(message, facts)) {
+    return {.verdict = OomVerdict::kContradictory};
   }
   if (IsImpossible(facts, lean)) return {.verdict = OomVerdict::kImpossible};
   if (IsSpilled(message, facts, lean)) return {.verdict = OomVerdict::kSpilled};
@@ -159,12 +201,14 @@ std::string ToString(const Amount& amount) {
 
 std::optional<Amount> OomFacts::Room() const {
   if (!limited) return free;
-  Amount room = *allowed - (reserved ? *reserved : *allocated);
+  Amount room = *allowed - HeldOf(*this);
   room.bytes = std::max(room.bytes, 0.0);
   return room;
 }
 
 std::optional<Amount> OomFacts::Short() const {
+  const auto& there = free ? free : total ? total : allowed;
+  if (!tried && needed && there && needed->bytes > there->bytes) return *needed - *there;
   const auto room = Room();
   if (!tried || !room || tried->bytes <= room->bytes) return std::nullopt;
   return *tried - *room;
@@ -178,7 +222,10 @@ OomFacts FactsOf(const OomMessage& message) {
                     .allowed = get(OomField::kAllowed),
                     .allocated = get(OomField::kAllocated),
                     .reserved = get(OomField::kReserved),
-                    .cached = get(OomField::kCached)};
+                    .cached = get(OomField::kCached),
+                    .needed = get(OomField::kPlan),
+                    .used = get(OomField::kUsed),
+                    .temporaries = get(OomField::kTemporaries)};
   CompleteReserved(facts);
   const auto process = get(OomField::kProcess);
   facts.context = Difference(process, facts.reserved);
@@ -187,6 +234,7 @@ OomFacts FactsOf(const OomMessage& message) {
     facts.others = Difference(Difference(facts.total, facts.free), mine);
   }
   if (message.format->family == OomFamily::kMps) ReadMps(message, facts);
+  facts.shares_ram = SharesRam(message, facts);
   facts.limited = IsLimited(facts);
   return facts;
 }
@@ -194,6 +242,18 @@ OomFacts FactsOf(const OomMessage& message) {
 std::vector<std::string> Contradictions(const OomMessage& message, const OomFacts& f) {
   std::vector<std::string> sentences;
   const Amount useless = {kUselessRest, 0};
+  if (IsGivenBack(message, f)) {
+    sentences.push_back(fmt::format("{} allocated are more than the {} that this process has",
+                                    ToString(*f.allocated),
+                                    ToString(*message.Size(OomField::kProcess))));
+    sentences.emplace_back(
+        "nothing was spilled: a pool was given back to the card and is still counted, as by vLLM's "
+        "sleep mode");
+  }
+  if (IsMoreFreeThanAll(f)) {
+    sentences.push_back(
+        fmt::format("{} free are more than all of {}", ToString(*f.free), ToString(*f.total)));
+  }
   if (f.tried && f.free && !f.limited && !Exceeds(*f.tried + useless, *f.free, 1)) {
     sentences.push_back(
         fmt::format("{} were asked for while {} were free", ToString(*f.tried), ToString(*f.free)));
@@ -201,11 +261,12 @@ std::vector<std::string> Contradictions(const OomMessage& message, const OomFact
       sentences.emplace_back("no piece of what is free was large enough, or others took it");
     }
   }
-  if (f.reserved && f.allocated && Exceeds(*f.allocated, *f.reserved, -1)) {
+  const bool is_told = IsGivenBack(message, f);
+  if (!is_told && f.reserved && f.allocated && Exceeds(*f.allocated, *f.reserved, -1)) {
     sentences.push_back(fmt::format("{} allocated are more than the {} reserved",
                                     ToString(*f.allocated), ToString(*f.reserved)));
   }
-  const bool is_below_limit = f.allowed && f.allocated && f.tried && !f.free &&
+  const bool is_below_limit = f.allowed && f.allocated && f.tried && !f.free && !f.limited &&
                               !Exceeds(*f.allocated + *f.tried, *f.allowed, 1);
   if (is_below_limit) {
     sentences.push_back(fmt::format("{} held and {} asked are below the limit, {}",

@@ -46,11 +46,16 @@ struct OomFacts {
   std::optional<Amount> cached = {};
   std::optional<Amount> context = {};  // of this process: what it holds beside `reserved`
   std::optional<Amount> others = {};   // total - free - this process (its context, if not known)
-  bool limited = false;                // `allowed` is what was too small, not the card
+  std::optional<Amount> needed = {};   // in all, by a plan that was made beforehand
+  std::optional<Amount> used = {};     // of the total, by anybody
+  std::optional<Amount> temporaries = {};  // of what is needed
+  bool shares_ram = false;                 // the card's total is a part of the host's RAM
+  bool limited = false;                    // `allowed` is what was too small, not the card
 
   // What was left for this process: free memory, or less where a limit is.
   std::optional<Amount> Room() const;
-  std::optional<Amount> Short() const;  // tried - Room(); absent where that is not above 0
+  // tried - Room(), or what a plan needs above what there is; absent where that is not above 0.
+  std::optional<Amount> Short() const;
 };
 
 OomFacts FactsOf(const OomMessage& message);

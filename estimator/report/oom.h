@@ -18,6 +18,9 @@ std::string VerdictName(OomVerdict verdict);
 // "rank0, line 12, PyTorch 1.4 to 1.9"
 std::string WhereText(const OomExplanation& e);
 
+// "The card", "The RAM": whose parts are told.
+std::string_view MemoryName(const OomExplanation& e);
+
 // "±5.00 MiB", "" where a message counts bytes.
 std::string ErrorText(const OomPart& part, bool ascii);
 
@@ -30,6 +33,10 @@ struct ReplaySentences {
   std::vector<std::string> on_card = {};     // how it runs there, and the largest batch that does
 };
 ReplaySentences SentencesOf(const OomReplay& replay);
+
+// Puts what a model says of the message's card behind the verdict, in the place of what the message
+// says, which becomes a note.  Nothing where the card is not known.
+void TellFirst(const OomReplay& replay, OomExplanation& e);
 
 // An explained out-of-memory message as a page for people.  The first process in full, the others
 // with a line each; with options.verbose all in full, with options.quiet the first line of each

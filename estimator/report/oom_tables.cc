@@ -53,7 +53,7 @@ std::string Card(const OomExplanation& e, const OomMarkdownPage& page) {
     rows.push_back(
         {std::string(ToString(part.what)), SizeOf(part), ErrorText(part, page.options.ascii)});
   }
-  return MarkdownSection("The card: " + e.card_text,
+  return MarkdownSection(fmt::format("{}: {}", MemoryName(e), e.card_text),
                          MarkdownTable({"whose", "bytes", "rounding"}, "lrl", rows));
 }
 
@@ -170,7 +170,7 @@ Fields Record(const std::string& log, const OomExplanation& e, const OomReplay* 
   Fields fields = {log,
                    m.process,
                    std::to_string(m.line),
-                   std::string(ToString(m.format->family)),
+                   std::string(ProgramOf(*m.format)),
                    std::string(m.format->name),
                    Text(m.gpu),
                    VerdictName(e.judgement.verdict)};
@@ -224,7 +224,8 @@ Json TypeJson(const TensorType& type) {
 }
 
 Json MessageJson(const OomMessage& message) {
-  Json json = {{"format", message.format->name}, {"framework", ToString(message.format->family)}};
+  Json json = {{"format", message.format->name}, {"framework", ProgramOf(*message.format)}};
+  PutIfKnown(json, "app", message.app);
   PutIfKnown(json, "versions", message.format->versions);
   PutIfKnown(json, "process", message.process);
   json["line"] = message.line;

@@ -125,11 +125,16 @@ std::string VerdictName(OomVerdict verdict) {
 std::string WhereText(const OomExplanation& e) {
   const OomMessage& m = e.message;
   std::string text = m.process.empty() ? "" : m.process + ", ";
-  text += fmt::format("line {}, {}", m.line, ToString(m.format->family));
+  text += fmt::format("line {}, {}", m.line, ProgramOf(*m.format));
   if (!m.format->versions.empty()) text += fmt::format(" {}", m.format->versions);
+  if (!m.app.empty()) text += fmt::format(", in {}", m.app);
   if (m.gpu) text += fmt::format(", GPU {}", *m.gpu);
   if (e.more > 0) text += fmt::format("; {} more of this process", e.more);
   return text;
+}
+
+std::string_view MemoryName(const OomExplanation& e) {
+  return IsHostMemory(e.message.format->family) ? "The RAM" : "The card";
 }
 
 std::string ErrorText(const OomPart& part, bool ascii) {
@@ -160,6 +165,43 @@ ReplaySentences SentencesOf(const OomReplay& replay) {
     said.on_card.push_back(LargestText(*replay.largest, !replay.context_of.empty()));
   }
   return said;
+}
+
+namespace {
+
+// "the largest that runs is 453691"
+std::string LargestInShort(const LargestBatch& largest) {
+  if (largest.batch == 0) return "not even a batch of 1 runs";
+  return fmt::format("the largest {} is {}", largest.by_file ? "to try" : "that runs",
+                     largest.batch);
+}
+
+// "batch 64 fails in step 1, forward, at fc1: the largest that runs is 48"
+std::string ReplayHeadline(const OomReplay& replay) {
+  const std::string where = replay.is_another ? " on the " + replay.card_name : "";
+  std::string text = fmt::format("batch {}{} ", replay.batch, where);
+  if (!replay.fails_at) {
+    text += "of this model runs there: the log's run differs in a flag or size";
+    return text;
+  }
+  const bool has_one =
+      !replay.candidates.empty() && (replay.candidates.size() == 1 || replay.candidates[0].matches);
+  text += has_one ? fmt::format("has no room for {}, {}", replay.candidates[0].tensor,
+                                ToString(replay.candidates[0].type))
+                  : fmt::format("fails in {}, asking for {}", InstantText(replay.fails_at->when),
+                                PyTorchBytes(replay.fails_at->tried_bytes));
+  if (!replay.reading.empty()) text += " with " + replay.reading;
+  return replay.largest ? text + ": " + LargestInShort(*replay.largest) : text;
+}
+
+}  // namespace
+
+void TellFirst(const OomReplay& replay, OomExplanation& e) {
+  if (replay.card_bytes == 0) return;
+  const std::string verdict = fmt::format("{}: ", ToString(e.judgement.verdict));
+  const std::string said = e.summary[0].substr(std::min(verdict.size(), e.summary[0].size()));
+  e.summary[0] = verdict + ReplayHeadline(replay);
+  e.notes.insert(e.notes.begin(), fmt::format("The message says: {}.", said));
 }
 
 // What follows lays the page out.
@@ -235,7 +277,8 @@ std::string Card(const OomExplanation& e, const OomPage& page) {
                     {SizeOf(part)},
                     {ErrorText(part, page.options.ascii)}});
   }
-  return fmt::format("\nThe card: {}\n  {}\n", e.card_text, Painted({bar, page.Paint(kCyan)})) +
+  return fmt::format("\n{}: {}\n  {}\n", MemoryName(e), e.card_text,
+                     Painted({bar, page.Paint(kCyan)})) +
          Table(rows, "llrl", kIndent);
 }
 

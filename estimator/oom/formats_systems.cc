@@ -1,0 +1,174 @@
+// What ends other programs says, for want of the machine's RAM: kernels, schedulers of clusters,
+// containers, clouds, notebooks; and the errors by which a system refuses memory.
+#include "estimator/oom/formats.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr OomRow kSystemRows[] = {
+    // Ray.
+    {"ray-node", "Ray", "2.2 on", OomRank::kFailure,
+     "Memory on the node (IP: {}memory used={allocated}) was running was {used} / {total} (",
+     "Ray ended a task: the RAM of its node is full", "ray, src/ray/raylet/node_manager.cc"},
+    {"ray-old", "Ray", "0.8 to 2.1", OomRank::kFailure,
+     "of the memory on node {told} is used ({used} / {total})",
+     "Ray ended a task: the RAM of its node is full", "ray, python/ray/_private/memory_monitor.py"},
+    {"ray-raylet", "Ray", "2.2 on", OomRank::kBare, "killed due to memory pressure (OOM)",
+     "Ray ended workers: the RAM of a node is full", "ray, src/ray/raylet/node_manager.cc"},
+    {"ray-bare", "Ray", "", OomRank::kBare,
+     "Task was killed due to the node running low on memory || ray.exceptions.OutOfMemoryError || "
+     "Workers killed due to memory pressure || RayOutOfMemoryError",
+     "Ray ended a task: the RAM of its node is full", "ray, python/ray/exceptions.py"},
+    {"ray-store", "Ray", "", OomRank::kFailure,
+     "in object store because it is full. Object size is {tried} bytes", "",
+     "ray, ObjectStoreFullError", "that is Ray's object store in /dev/shm, 30 % of RAM by default"},
+    {"ray-sigkill", "Ray", "", OomRank::kSign,
+     "The process is killed by SIGKILL by OOM killer due to high memory usage",
+     "a worker of Ray ended: most often its node's RAM is full",
+     "ray, src/ray/raylet/worker_pool.cc", "Ray lists want of RAM as the first of its guesses"},
+
+    // Schedulers of clusters.
+    {"slurm-limit", "slurm", "before 20", OomRank::kBare,
+     "exceeded memory limit ({KiB used} > {KiB allowed}), being killed || exceeded memory limit "
+     "({KiB used}>{KiB allowed})",
+     "slurm ended a job: it took more RAM than it may", "slurm, jobacct_gather"},
+    {"sacct", "slurm", "", OomRank::kBare,
+     "OUT_OF_MEMORY || OUT_OF_ME+ || srun: error: {}: task {n}: Out Of Memory || Exceeded job "
+     "memory "
+     "limit || exceeded memory limit, being killed",
+     "slurm ended a job: it took more RAM than it may", "slurm, sacct, seff, srun",
+     "that is RAM of the machine (--mem), not the card's memory"},
+    {"pbs", "PBS", "", OomRank::kBare,
+     "PBS: job killed: mem {used} exceeded limit {allowed} || PBS: job killed: vmem {used} "
+     "exceeded "
+     "limit {allowed} || PBS: job killed: mem job total {used} exceeded limit {allowed} || PBS: "
+     "job killed: pmem {used} exceeded limit {allowed}",
+     "PBS ended a job: it took more RAM than it may", "marbl/canu#530, veg/hyphy#500",
+     "that is RAM of the machine (-l mem), not the card's memory"},
+    {"pbs-bare", "PBS", "", OomRank::kBare,
+     "Job exceeded a memory resource limit || Cgroup mem limit exceeded || Cgroup memsw limit "
+     "exceeded || exceeding memory limit{}PBS",
+     "PBS ended a job: it took more RAM than it may", "nf-core/sarek#541; PBS Professional's hook",
+     "that is RAM of the machine (-l mem), not the card's memory"},
+    {"lsf", "LSF", "", OomRank::kBare,
+     "TERM_MEMLIMIT{?}: job killed after reaching LSF memory usage limit{?}{}Max Memory : "
+     "{allocated}{?}{}Total Requested Memory : {allowed}",
+     "LSF ended a job: it took more RAM than it may", "wheaton5/souporcell#20",
+     "that is RAM of the machine (-M), not the card's memory"},
+    {"lsf-swap", "LSF", "", OomRank::kBare, "TERM_SWAP: job killed after reaching LSF swap usage",
+     "LSF ended a job: it took more swap than it may", "LSF, bhist's reasons"},
+    {"sge", "Grid Engine", "", OomRank::kBare,
+     "exceeds job hard limit \"{told}\" of queue {} ({used} > limit:{allowed} || exceeded hard "
+     "memory limit || exceeds job soft limit",
+     "Grid Engine ended a job: it took more memory than it may", "gridengine, execd",
+     "h_vmem counts addresses, of which CUDA reserves far more than it uses"},
+    {"htcondor", "HTCondor", "", OomRank::kBare,
+     "Job has gone over memory limit of {MB allowed} megabytes. Peak usage: {MB used} || Job has "
+     "gone over cgroup memory limit of {MB allowed} megabytes. Last measured usage: {MB used} || "
+     "Job has gone over memory limit of {MB allowed} megabytes",
+     "HTCondor held a job: it took more RAM than it may", "htcondor, HoldReasonCode 34"},
+    {"htcondor-bare", "HTCondor", "", OomRank::kBare,
+     "memory usage exceeded request_memory || HoldReasonCode = 34 || MemoryUsage > RequestMemory",
+     "HTCondor held a job: it took more RAM than it may", "htcondor, HoldReasonCode 34"},
+
+    // Containers and clouds.
+    {"evicted", "Kubernetes", "", OomRank::kBare,
+     "The node was low on resource: memory. Threshold quantity: {n}{}, available: {free}. || The "
+     "node was low on resource: memory{?}. Container {told} was using {used}, which exceeds its "
+     "request",
+     "Kubernetes evicted a pod: the RAM of its node is full", "kubernetes, pkg/kubelet/eviction"},
+    {"evicted-shm", "Kubernetes", "", OomRank::kBare,
+     "The node had condition: [MemoryPressure] || Usage of EmptyDir volume {told} exceeds the "
+     "limit",
+     "Kubernetes evicted a pod: memory is full", "kubernetes, pkg/kubelet/eviction"},
+    {"system-oom", "Kubernetes", "", OomRank::kBare,
+     "System OOM encountered, victim process: {told},",
+     "the kernel of a node ended a process, for want of RAM", "kubernetes, pkg/kubelet/oom"},
+    {"oomkilled", "Kubernetes", "", OomRank::kBare, "OOMKilled",
+     "the container took more RAM than it may, and was ended", "kubectl get pods, docker, Argo",
+     "that is RAM of the machine, not the card's memory"},
+    {"spaces", "Hugging Face Spaces", "", OomRank::kBare, "Memory limit exceeded ({allowed})",
+     "the Space took more RAM than it may", "Hugging Face Spaces, \"Workload evicted\""},
+    {"cloud-run", "Cloud Run", "", OomRank::kBare,
+     "Memory limit of {allowed} exceeded with {used} used", "the service took more RAM than it may",
+     "Google Cloud Run's log"},
+    {"lambda", "AWS Lambda", "", OomRank::kBare,
+     "Memory Size: {allowed} Max Memory Used: {used} Error Type: Runtime.OutOfMemory || "
+     "Runtime.OutOfMemory || OutOfMemoryError: Container killed due to memory usage",
+     "the function or container took more RAM than it may", "AWS Lambda's and ECS' reports"},
+    {"heroku", "Heroku", "", OomRank::kBare,
+     "Error R14 (Memory quota exceeded) || Error R15 (Memory quota vastly exceeded)",
+     "the dyno took more RAM than it may", "Heroku's error codes"},
+    {"kaggle", "Kaggle", "", OomRank::kBare,
+     "Your notebook tried to allocate more memory than is available", "Kaggle's RAM is full",
+     "Kaggle's dialogue", "that is RAM of the machine, not the card's memory"},
+    {"jupyter", "Jupyter", "", OomRank::kSign,
+     "The kernel appears to have died. It will restart || Kernel died, restarting || The Kernel "
+     "crashed while executing code || Kernel Restarting The kernel for",
+     "a notebook's kernel ended: most often the machine's RAM is full", "Jupyter; VS Code",
+     "a library that crashes looks the same: the system's log tells"},
+    {"runner", "a CI service", "", OomRank::kSign,
+     "lost communication with the server || The runner has received a shutdown signal",
+     "a runner was lost: want of RAM is one of the reasons", "GitHub Actions"},
+
+    // Kernels and what watches memory for them.
+    {"oom-killer", "the kernel", "", OomRank::kBare,
+     "invoked oom-killer: gfp_mask || invoked oom-killer || oom-kill:constraint=",
+     "the kernel ended a process, for want of RAM", "Linux, mm/oom_kill.c",
+     "the RAM of the machine, or of its container or job, is full: not the card's memory"},
+    {"systemd-oomd", "systemd-oomd", "", OomRank::kBare,
+     "systemd-oomd killed {n} process || due to memory pressure for {told} being || due to memory "
+     "used ({used}) / total ({total})",
+     "systemd-oomd ended programs: the machine's RAM is nearly full",
+     "systemd/systemd#23606, src/oom"},
+    {"systemd-unit", "systemd-oomd", "", OomRank::kBare,
+     "Failed with result 'oom-kill' || A process of this unit has been killed by the OOM killer",
+     "the kernel ended a service, for want of RAM", "systemd, src/core/unit.c"},
+    {"earlyoom", "earlyoom", "", OomRank::kBare,
+     "low memory! at or below SIGTERM limits{?}{}VmRSS {allocated} || low memory! at or below "
+     "SIGKILL limits{?}{}VmRSS {allocated} || sending SIGTERM to process {n} uid {n} \"{told}\"",
+     "earlyoom ended a program: the machine's RAM is nearly full", "rfjakob/earlyoom#121, #205"},
+    {"jetsam", "macOS", "", OomRank::kBare,
+     "memorystatus: killing_ || memorystatus: killing || RESOURCE_TYPE_MEMORY || JetsamEvent || "
+     "per-process-limit || vm-compressor-space-shortage",
+     "macOS or iOS ended a program for want of memory", "xnu, bsd/kern/kern_memorystatus.c",
+     "programs and GPU share this memory, and each program has a limit"},
+    {"wsl", "WSL", "", OomRank::kSign, "dxgkio_make_resident: Ioctl failed: -12",
+     "WSL found no memory for the card", "microsoft/WSL, drivers/hv/dxgkrnl",
+     "the virtual machine's RAM or the card is full: .wslconfig has its limit"},
+
+    // Errors of systems, by their numbers: words are translated.
+    {"windows-commit", "Windows", "", OomRank::kBare,
+     "WinError 1455 || os error 1455) || The paging file is too small || error 1455 || "
+     "ERROR_COMMITMENT_LIMIT || low virtual memory condition",
+     "Windows has no more memory to promise: RAM and page file are full",
+     "Windows, ERROR_COMMITMENT_LIMIT",
+     "each process that loads CUDA's libraries promises gigabytes: DataLoader workers, above all"},
+    {"windows-memory", "Windows", "", OomRank::kBare,
+     "[WinError 8] || WinError 14] || ERROR_NOT_ENOUGH_MEMORY || ERROR_OUTOFMEMORY || (os error "
+     "14) || STATUS_NO_MEMORY || 0xC0000017",
+     "Windows found no memory", "Windows, ERROR_NOT_ENOUGH_MEMORY"},
+    {"errno-12", "the system", "", OomRank::kBare,
+     "[Errno 12] || os error 12) || (errno 12 || ENOMEM", "the system refused memory (errno 12)",
+     "POSIX, ENOMEM",
+     "RAM and swap are full, or a limit of the process: fork promises as much again as it holds"},
+    {"cannot-allocate", "the system", "", OomRank::kBare, "Cannot allocate memory",
+     "the system refused memory (errno 12)", "POSIX, ENOMEM",
+     "RAM and swap are full, or a limit of the process: fork promises as much again as it holds"},
+    {"bus-error", "the system", "", OomRank::kSign, "Bus error (core dumped) || Bus error: 10",
+     "a program died of a bus error: most often shared memory or a disk is full", "shells",
+     "a file in /dev/shm that no memory is left for ends who reads it"},
+    {"sigkill", "the system", "", OomRank::kSign,
+     "exits with return code = -9 || returncode=-9 || return code: -9 || exited "
+     "on signal 9 || terminated by signal 9 || terminated with signal SIGKILL || signal: killed || "
+     "Exit status: 137 || exitcode=-9 || failed (exitcode: -9)",
+     "a process was killed (signal 9): most often the machine's RAM is full",
+     "DeepSpeed's launcher, mpirun, Go, torch.multiprocessing",
+     "the system ends a process that way for want of RAM, not for the card's memory"},
+};
+
+}  // namespace
+
+std::span<const OomRow> SystemRows() { return kSystemRows; }
+
+}  // namespace onnxfit

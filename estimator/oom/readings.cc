@@ -1,0 +1,101 @@
+// What messages mean that their numbers do not say.
+#include <algorithm>
+#include <iterator>
+
+#include "estimator/oom/formats.h"
+
+namespace onnxfit {
+namespace {
+
+struct PhraseReading {
+  std::string_view format;  // its name
+  OomReading reading;
+};
+
+constexpr PhraseReading kReadings[] = {
+    {"pytorch-async-bare",
+     {true, "PyTorch ran out of memory, without numbers",
+      "CUDA's own allocator (cudaMallocAsync) found no room: the numbers are in the lines below "
+      "it"}},
+    {"vllm-start",
+     {true, "", "vLLM takes its share of the card at once: so much has to be free", "", ""}},
+    {"vllm-request",
+     {true, "", "the KV cache does not hold one sequence of this length", " of KV cache asked",
+      "left for it"}},
+    {"vllm-length",
+     {true, "vLLM's KV cache does not hold one sequence",
+      "what weights and activations leave of vLLM's share is too little for this length"}},
+    {"vllm-blocks",
+     {true, "vLLM has no memory left for its KV cache",
+      "weights and activations take all of its share of the card (gpu_memory_utilization)"}},
+    {"llamacpp-cuda",
+     {true, "",
+      "the card has no room for this buffer: of weights, of the KV cache, or of computing"}},
+    {"llamacpp-buffer",
+     {true, "",
+      "the card has no room for this buffer: of weights, of the KV cache, or of computing"}},
+    {"llamacpp-load",
+     {true, "llama.cpp found no room on the card for the weights",
+      "what of the weights goes to the card is the number of layers (-ngl)"}},
+    {"llamacpp-kv",
+     {true, "llama.cpp found no room for the KV cache",
+      "it grows with the context (-c): by default all that the model was trained for"}},
+    {"kernel-oom",
+     {true, "the kernel ended a process, for want of RAM",
+      "the RAM of the machine, or of its container or job, is full: not the card's memory"}},
+    {"slurm-oom",
+     {true, "slurm ended a process: the job took more RAM than it may",
+      "that is RAM of the machine (--mem), not the card's memory"}},
+    {"kubernetes-oom",
+     {true, "the container took more RAM than it may, and was ended",
+      "that is RAM of the machine, not the card's memory"}},
+    {"colab-ram",
+     {true, "Colab's RAM is full", "that is RAM of the machine, not the card's memory"}},
+    {"dataloader-shm",
+     {false, "a DataLoader worker died of a bus error: most often shared memory is full",
+      "workers hand their batches over in /dev/shm, of which a container has 64 MiB unless told"}},
+    {"dataloader-killed",
+     {false, "a DataLoader worker was killed: most often the machine's RAM is full",
+      "the system ends a process that way for want of RAM, not for the card's memory"}},
+    {"dataloader-exited",
+     {false, "a DataLoader worker ended: of an error of its own, or for want of RAM",
+      "with num_workers=0 an error of its own is shown; the kernel's log tells of RAM"}},
+    {"exit-137",
+     {false, "a process was killed (signal 9): most often the machine's RAM is full",
+      "137 is 128 + 9, SIGKILL: what the system sends for want of RAM, not for the card's memory"}},
+    {"killed",
+     {false, "a process was killed: most often the machine's RAM is full",
+      "the system ends a process that way for want of RAM, not for the card's memory"}},
+    {"llamacpp-cpu", {true, "", "the machine's RAM is full, not a card"}},
+    {"numpy", {true, "", "the machine's RAM is full, not a card"}},
+    {"pytorch-cpu", {true, "", "the machine's RAM is full, not a card"}},
+    {"tegrastats",
+     {false, "no failure, but a Jetson's state",
+      "CPU and GPU share this memory: what is free is all that either can still have"}},
+    {"nccl",
+     {true, "NCCL found no memory for its buffers",
+      "they are beside PyTorch's memory: what PyTorch has cached is not there for them"}},
+    {"cuda",
+     {false, "CUDA ran out of memory, without numbers",
+      "a call beside PyTorch's allocator failed, often the first one: then others hold the card"}},
+    {"hip",
+     {false, "ROCm ran out of memory, without numbers",
+      "a call beside PyTorch's allocator failed, often the first one: then others hold the card"}},
+};
+
+}  // namespace
+
+OomReading ReadingOf(const OomFormat& format) {
+  if (format.pattern != nullptr) {
+    const bool is_full = format.rank == OomRank::kFailure || format.rank == OomRank::kBare;
+    return {is_full, format.headline, format.meaning};
+  }
+  if (format.rank == OomRank::kLoose) {
+    return {true, "",
+            "words of a program that is not known here: its manual says what it keeps in memory"};
+  }
+  const auto* found = std::ranges::find(kReadings, format.name, &PhraseReading::format);
+  return found == std::end(kReadings) ? OomReading() : found->reading;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,61 @@
+// A message as remedies and commands look at it.  Internal to the room oom/.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "estimator/oom/explanation.h"
+#include "estimator/oom/formats.h"
+#include "estimator/oom/programs.h"
+
+namespace onnxfit {
+
+// A message and what is known of it.
+struct RemedyCase {
+  const OomMessage& message;
+  const OomFacts& facts;
+  const OomJudgement& judgement;
+
+  bool Is(OomVerdict verdict) const { return judgement.verdict == verdict; }
+  OomFamily family() const { return message.format->family; }
+  bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
+  bool IsOfHost() const { return IsHostMemory(family()); }
+  // Programs that serve a model: there is no batch to choose, nor anything to train.
+  bool Serves() const { return HasLayers() || IsOfKind(OomProgram::Kind::kServes); }
+  // Those of them whose flags are told here.
+  bool HasLayers() const {
+    return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp;
+  }
+  // Of who says it, or who called it.
+  bool IsOfKind(OomProgram::Kind kind) const {
+    const OomProgram* program =
+        FindProgram(message.app.empty() ? ProgramOf(*message.format) : message.app);
+    return program != nullptr && program->kind == kind;
+  }
+  bool Fits(const OomAdvice& advice) const {
+    const bool is_theirs =
+        advice.program == message.app || advice.program == ProgramOf(*message.format);
+    return is_theirs &&
+           advice.about != (IsOfHost() ? OomAdvice::About::kCard : OomAdvice::About::kRam);
+  }
+  // Whether its program has advice in words of its own.
+  bool HasOwn() const {
+    const auto fits = [this](const OomAdvice& advice) { return Fits(advice); };
+    return std::ranges::any_of(ProgramAdvice(), fits) || std::ranges::any_of(SystemAdvice(), fits);
+  }
+  // Who was ended may be anybody: loaders of data, as often as not.
+  bool MayBePyTorch() const {
+    if (family() == OomFamily::kHost || message.app == "PyTorch") return true;
+    if (!message.app.empty() || Is("llamacpp-cpu")) return false;
+    return message.format->pattern == nullptr || IsOfKind(OomProgram::Kind::kEnds);
+  }
+  // A program that asks for RAM itself, and knows what to do about it.
+  bool IsOwnRam() const { return IsOfHost() && HasOwn() && IsOfKind(OomProgram::Kind::kComputes); }
+  bool Is(std::string_view format) const { return message.format->name == format; }
+};
+
+// Which option of PyTorch's allocator is there against fragmentation: none before 1.10, growing
+// segments from 2.1 on.
+std::string_view OptionOf(const OomMessage& message);
+
+}  // namespace onnxfit
