@@ -13,6 +13,7 @@
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/text.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/named_sizes.h"
@@ -139,7 +140,8 @@ std::string HintFor(const UnknownName& unknown) {
   }
   Names flags;
   for (const std::string& name : meant) {
-    flags.push_back(fmt::format("{} {}={}", unknown.flag, name, unknown.sizes));
+    flags.push_back(
+        fmt::format("{} {}", unknown.flag, ShellWord(fmt::format("{}={}", name, unknown.sizes))));
   }
   return fmt::format("{}", fmt::join(flags, " "));
 }
@@ -165,7 +167,7 @@ std::set<std::string> NamesIn(const DimBinding& binding) {
 std::set<std::string> NamesOfAny(const DimBinding& binding, std::span<const Graph* const> graphs) {
   std::set<std::string> found;
   for (const Graph* graph : graphs) {
-    const Names dims = FreeDims(*graph);
+    const Names dims = NamedDims(*graph);
     const Names inputs = InputNames(*graph);
     for (const auto& [name, size] : binding.dims) {
       if (IsIn(dims, name) || MayNameSize(*graph, name)) found.insert(name);

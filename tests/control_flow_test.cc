@@ -262,6 +262,70 @@ last = Neg(v2) float32[2, 4]
 )");
 }
 
+// What --dim says of sizes in bodies, and what is asked for where it says nothing.
+std::string SizesText(std::string_view model, std::map<std::string, int64_t> dims) {
+  try {
+    const std::string text = FlatText(model, 2, std::move(dims));
+    const size_t end = text.find('\n', text.find("\ny = ") + 1);
+    return text.substr(text.find("\ny = ") + 1, end - text.find("\ny = ") - 1);
+  } catch (const Error& error) {
+    return error.parts().hint;
+  }
+}
+
+TEST_CASE("sizes that data decide in a body go by the names that they have outside") {
+  struct Row {
+    std::string_view model;
+    std::string_view hint;
+    std::map<std::string, int64_t> dims;
+    std::string_view last;
+  };
+  const Row rows[] = {
+      {R"(g (float[N, 4] x, bool c) => (int64 y) { y = If<
+          then_branch = a () => (int64 t) { p = NonZero(x) t = Transpose(p) },
+          else_branch = b () => (int64 e) { q = NonZero(x) e = Transpose(q) }>(c) })",
+       "--dim p=8",
+       {{"p", 5}},
+       "y = Transpose(p) int64[5, 2]"},
+      // Of a name that is taken outside.
+      {R"(g (float[N, 4] x, bool c) => (int64 y) { p = Relu(x) [if] y = If<
+          then_branch = a () => (int64 t) { r = Relu(x) p = NonZero(r) t = Transpose(p) },
+          else_branch = b () => (int64 e) { e = Shape(x) }>(c) })",
+       "--dim if/p=8",
+       {{"if/p", 5}},
+       "y = Transpose(if/p) int64[5, 2]"},
+      // In a body in a body, in front of what is behind it.
+      {R"(g (float[N, 4] x, bool c) => (int64 y) { z = If<
+          then_branch = a () => (int64 t) { t = If<
+            then_branch = aa () => (int64 tt) { r = Relu(x) p = NonZero(r) tt = Transpose(p) },
+            else_branch = ab () => (int64 te) { te = NonZero(x) }>(c) },
+          else_branch = b () => (int64 e) { e = Shape(x) }>(c) y = NonZero(z) })",
+       "--dim p=8 --dim y=16",
+       {{"p", 5}, {"y", 3}},
+       "y = NonZero(z) int64[2, 3]"},
+      // Each trip of a Loop has its own.
+      {R"(g (float[N, 4] x) => (int64 y) <int64 trips = {2}, bool go = {1}> { [loop] y = Loop<
+          body = s (int64 i, bool c, float v) => (bool d, int64 v2) {
+            d = Identity(c) p = NonZero(v) v2 = Transpose(p) }>(trips, go, x) })",
+       "--dim p=8 --dim loop/p=16",
+       {{"p", 5}, {"loop/p", 4}},
+       "y = Transpose(loop/p) int64[4, 2]"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.hint);
+    CHECK(SizesText(row.model, {}) == row.hint);
+    CHECK(SizesText(row.model, row.dims) == row.last);
+  }
+}
+
+TEST_CASE("a name that no body makes is refused once bodies are written out") {
+  CHECK_THROWS_AS(FlatText(R"(g (float[N, 4] x, bool c) => (float y) { y = If<
+      then_branch = a () => (float t) { t = Relu(x) },
+      else_branch = b () => (float e) { e = Neg(x) }>(c) })",
+                           2, {{"t", 5}}),
+                  Error);
+}
+
 TEST_CASE("a while loop that counts ends where its condition does") {
   CHECK(FlatText(R"(
     g (float[N, 4] x) => (float[A, B] last) <int64 zero = {0}, bool go = {1}, int64 most = {3}> {

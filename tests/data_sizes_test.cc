@@ -77,7 +77,7 @@ TEST_CASE("the error gives the flag, and the flag an answer") {
       // No limit: an example.
       {"y = Range(k, n, k)", "--dim y=100", {{"y", 9}}, "int64[9]"},
       {"y = Reshape(x, lengths)",
-       "--dim y.0=100 --dim y.1=100",
+       "--dim y.0=1 --dim y.1=12",
        {{"y.0", 2}, {"y.1", 6}},
        "float32[2, 6]"},
       {"u = Unsqueeze(n, zero) y = Expand(u, lengths)",
@@ -174,6 +174,17 @@ TEST_CASE("what names nothing that data decide is refused as before") {
         "dynamic_axes={\"x\": {0: \"N\", 1: \"seq\"}, \"mask\": {0: \"N\", 1: \"seq\"}})");
   CHECK(ErrorOf(Graphed("y = Neg(x)"), {.batch = 3, .dims = {{"y", 5}}})
             .starts_with("<text>: --dim y=5: no free dimension has this name"));
+}
+
+TEST_CASE("in a function of the file, sizes go by the names that its call gives them") {
+  const std::string model = R"(<ir_version: 8, opset_import: ["" : 17, "l" : 1]>
+    g (float[N, 4] x) => (int64 y) { z = l.Places(x) y = Transpose(z) }
+    <domain: "l", opset_import: ["" : 17, "l" : 1]>
+    Places (a) => (b) { p = NonZero(a) b = Identity(p) })";
+  const std::string hint = HintOf(model, {.batch = 3});
+  REQUIRE(hint.starts_with("--dim p"));
+  const std::string name = hint.substr(6, hint.find('=') - 6);
+  CHECK(TypeOf(model, {.batch = 3, .dims = {{name, 5}}}, "y") == "int64[5, 2]");
 }
 
 // x[mask] = 0: torch.export counts the places, and no result is as large.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "estimator/base/error.h"
+#include "estimator/fit/estimate.h"
 #include "tests/trace_helpers.h"
 
 namespace onnxfit::evaluation_test {
@@ -143,6 +144,18 @@ TEST_CASE("what evaluation is not known of is refused") {
   CHECK(error({.compile = Compiling::kInductor}) == "--eval-batch: expected no --compile");
   CHECK(error({.loop = {.library = LoopLibrary::kLightning}}) ==
         "--eval-batch: expected no --loop lightning");
+}
+
+TEST_CASE("whose memory an ONNX file's inference is told, is said") {
+  const auto says = [](Mode mode) {
+    const Estimate estimate =
+        MakeEstimate(ParseGraph(kNet), {.binding = {.batch = 2}, .settings = {.mode = mode}});
+    return std::ranges::count(
+               estimate.assumptions,
+               "the model runs in PyTorch, whose memory this is: ONNX Runtime's is another") == 1;
+  };
+  CHECK(says(Mode::kEval));
+  CHECK(!says(Mode::kTrain));
 }
 
 }  // namespace

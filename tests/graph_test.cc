@@ -216,13 +216,13 @@ TEST_CASE("graphs that cannot be run are refused, with the place and the reason"
       {"g (float[4] x) => () { y = Relu(x) }",
        "<text>: a model with outputs was expected, found none"},
       {"<ir_version: 8, opset_import: [\"\" : 99]> g (float[4] x) => (float[4] y) { y = Relu(x) }",
-       "<text>: opset_import: an opset from 7 to 28 was expected, found 99 (try: export it again "
+       "<text>: opset_import: an opset from 1 to 28 was expected, found 99 (try: export it again "
        "with opset_version=28)"},
-      {"<ir_version: 3, opset_import: [\"\" : 6]> g (float[4] x) => (float[4] y) { y = Relu(x) }",
-       "<text>: opset_import: an opset from 7 to 28 was expected, found 6 (try: export it again "
+      {"<ir_version: 3, opset_import: [\"\" : 0]> g (float[4] x) => (float[4] y) { y = Relu(x) }",
+       "<text>: opset_import: an opset from 1 to 28 was expected, found 0 (try: export it again "
        "with opset_version=17)"},
       {"<ir_version: 8> g (float[4] x) => (float[4] y) { y = Relu(x) }",
-       "<text>: opset_import: an opset from 7 to 28 was expected, found none"},
+       "<text>: opset_import: an opset from 1 to 28 was expected, found none"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.text);

@@ -630,7 +630,7 @@ TEST_CASE("Muon is there from 2.9 on") {
   CHECK_NOTHROW(find("pytorch-2.9"));
   CHECK_THROWS_WITH_AS(find("pytorch-2.8"),
                        "--optimizer: expected one of pytorch-2.8's, found 'muon' (try: a later "
-                       "version, --framework)",
+                       "version by --framework)",
                        Error);
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "estimator/pt2/expression.h"
+#include "estimator/base/expression.h"
 #include "tests/files.h"
 #include "tests/paths.h"
 #include "tests/pt2_archive.h"
@@ -108,7 +108,7 @@ TEST_CASE("sizes are what they were at the export") {
     for (const auto& [tensor_name, tensor] : program.graph.tensors) {
       for (const pt2::Size& size : tensor.sizes) {
         if (size.expression.empty()) continue;
-        CHECK(pt2::Evaluate(size.expression, {{"s10", 2}}) == size.hint);
+        CHECK(Evaluate(size.expression, {{"s10", 2}}) == size.hint);
         ++expressions;
       }
     }

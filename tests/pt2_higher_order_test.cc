@@ -490,7 +490,7 @@ TEST_CASE("while_loop runs as often as its counter says, once where nothing says
 TEST_CASE("loops without an end are refused") {
   CHECK_THROWS_WITH_AS(Made(While(Number(1'000'000)), {.mode = Mode::kEval}),
                        "net.pt2: call 'y': loops of at most 100000 calls in all were expected, "
-                       "found more (try: a shorter sequence, --dim)",
+                       "found more (try: a shorter sequence by --dim)",
                        Error);
 }
 

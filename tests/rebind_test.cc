@@ -303,10 +303,39 @@ TEST_CASE("constants of a free batch that was traced with another one follow") {
       y = Where(e, x, x)
     })";
   CHECK(TypesTraced(kMask, 8) == "float32[8, 3, 4]");
+  // A 1 in the target of a Reshape, in a file whose batch is free.
+  constexpr std::string_view kOne = R"(
+    g (float[N, 4, 6] x) => (float y) <int64[3] s = {1, 4, 6}> { y = Reshape(x, s) })";
+  CHECK(TypesTraced(kOne, 8) == "float32[8, 4, 6]");
   // A size that no batch mends.
   constexpr std::string_view kWrong = R"(
     g (float[N, 3] x) => (float y) <float[4, 5] w = {0}> { y = MatMul(x, w) })";
   CHECK(TypesTraced(kWrong, 8) == "none");
+}
+
+std::string TypesLost(std::string_view model, const DimBinding& binding) {
+  Warnings warnings;
+  const Graph graph = ParseGraph(model);
+  const std::optional<Graph> found =
+      RebindLost(graph, graph, BindShapes(graph, binding), binding, warnings);
+  if (!found.has_value()) return "none";
+  CHECK(warnings.size() == 1);
+  const Shapes shapes = BindShapes(*found, binding);
+  return ToString(shapes.types[Index(found->outputs[0])].tensor);
+}
+
+TEST_CASE("samples that a Reshape puts behind one another are a batch again where results say so") {
+  constexpr std::string_view kNamed = R"(
+    g (float[N, 4, 6] x) => (float[N, C, 6] y) <int64[3] s = {1, -1, 6}> { y = Reshape(x, s) })";
+  CHECK(TypesLost(kNamed, Batch(8)) == "float32[8, 4, 6]");
+  CHECK(TypesLost(kNamed, Batch(1)) == "none");
+  // Nobody says that it is the batch.
+  constexpr std::string_view kOther = R"(
+    g (float[N, L, 6] x) => (float[M, C, 6] y) <int64[3] s = {1, -1, 6}> { y = Reshape(x, s) })";
+  CHECK(TypesLost(kOther, {.batch = 8, .dims = {{"L", 4}}}) == "none");
+  constexpr std::string_view kFixed = R"(
+    g (float[N, 4, 6] x) => (float[1, C, 6] y) <int64[3] s = {1, -1, 6}> { y = Reshape(x, s) })";
+  CHECK(TypesLost(kFixed, Batch(8)) == "none");
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ TEST_CASE("tensors of norms are on no device before they are shared") {
 TEST_CASE("tokens that ranks do not share evenly are refused") {
   CHECK(RefusalOf(AllReplaced(kBlocksWithNorms, "32, 64", "33, 64"), Shared(2)) ==
         "<text>: --sequence-parallel: expected tokens that 2 ranks share evenly, found 33 (try: "
-        "--tensor-parallel alone)");
+        "without --sequence-parallel)");
 }
 
 // A mean over tokens needs those of all ranks.

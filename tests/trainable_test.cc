@@ -91,9 +91,10 @@ TEST_CASE("another output may have a way to the parameters") {
 TEST_CASE("adapters beside quantized weights are trained") { CHECK(Refusal(kAdapter) == ""); }
 
 TEST_CASE("all parameters frozen are refused") {
-  CHECK(
-      Refusal(kTwoLayers, {.freeze = {"*"}}) ==
-      "<text>: this model cannot be trained: all parameters are frozen (try: a narrower --freeze)");
+  CHECK(Refusal(kTwoLayers, {.freeze = {"*"}}) ==
+        "<text>: this model cannot be trained: all parameters are frozen (try: --mode eval, for "
+        "inference, or "
+        "a narrower --freeze)");
 }
 
 TEST_CASE("weights of integers are in memory, and no parameters") {

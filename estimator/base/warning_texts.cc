@@ -81,6 +81,11 @@ constexpr WarningText kTexts[] = {
      "An ONNX file may hold PyTorch's own calls (onnxfit.program). These are damaged, or not of "
      "this file, so that its nodes were read instead, which say less.",
      "Write the file again: python -m onnxfit export."},
+    {warning::kBareParameters, "inputs that are taken for parameters",
+     "torch.onnx.export with export_params=False writes no weights and lists the module's "
+     "parameters and buffers among the inputs, behind those of forward. The inputs that are called "
+     "as parameters are, and all behind them, are counted as the model's.",
+     "Export with export_params=True, if one of them is data."},
     {warning::kUnsizedTensors, "parameters without sizes",
      "The file names parameters that no node reads, and says no sizes of theirs: torch.export's "
      "ONNX keeps names of what a forward with these inputs does not use. They would be on the "

@@ -21,6 +21,7 @@ inline constexpr char kSharedBatch[] = "OF116";      // first dimensions that ar
 inline constexpr char kCountedOnce[] = "OF117";      // loops whose bodies are counted once
 inline constexpr char kRefusedType[] = "OF118";      // a call that PyTorch has no kernel for
 inline constexpr char kWholeLayers[] = "OF119";      // of tensor parallelism's, on each rank
+inline constexpr char kBareParameters[] = "OF120";   // inputs that are taken for parameters
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

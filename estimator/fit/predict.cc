@@ -105,7 +105,7 @@ Warnings CardWarnings(const TrainingSettings& settings) {
 // What --dim says of sizes in the graph, which follow from no input's.
 std::map<std::string, int64_t> SizesOfData(const Graph& file, const DimBinding& binding) {
   std::map<std::string, int64_t> sizes = WithoutMissing(file, binding).dims;
-  for (const std::string& name : FreeDims(file)) sizes.erase(name);
+  for (const std::string& name : NamedDims(file)) sizes.erase(name);
   return sizes;
 }
 
@@ -128,14 +128,17 @@ void FindTypes(const DimBinding& binding, BoundFile& model) {
 void BindGraph(const Graph& file, DimBinding binding, BoundFile& model) {
   const Graph inlined = InlineControlFlow(file, binding, model.warnings);
   model.graph = Rebind(inlined, binding, model.warnings);
+  std::optional<Graph> traced;
   try {
     FindTypes(binding, model);
+    traced = RebindLost(inlined, model.graph, model.shapes, binding, model.warnings);
   } catch (const SizeError&) {
-    std::optional<Graph> traced = RebindTraced(inlined, binding, model.warnings);
+    traced = RebindTraced(inlined, binding, model.warnings);
     if (!traced.has_value()) throw;
-    model.graph = *std::move(traced);
-    FindTypes(binding, model);
   }
+  if (!traced.has_value()) return;
+  model.graph = *std::move(traced);
+  FindTypes(binding, model);
 }
 
 void BindExported(const Graph& file, const DimBinding& binding, BoundFile& model) {

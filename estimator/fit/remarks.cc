@@ -364,10 +364,20 @@ std::string PagedStates(const Program& program, const TrainingSettings& settings
                           FormatBytes(bytes));
 }
 
+// An ONNX file is mostly run by another program than the one that is told of.
+std::string RuntimeAssumption(const Graph& graph, const TrainingSettings& settings) {
+  const bool is_onnx = graph.exported == nullptr;
+  return is_onnx && settings.mode == Mode::kEval
+             ? "the model runs in PyTorch, whose memory this is: ONNX Runtime's is another"
+             : "";
+}
+
 // `program` is that of `run`, dispatched or not.
 std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& program,
                                          const TrainingSettings& settings) {
   std::vector<std::string> assumptions;
+  const std::string runtime = RuntimeAssumption(run.file->graph, settings);
+  if (!runtime.empty()) assumptions.push_back(runtime);
   const std::string batch = BatchAssumption(run.file->shapes);
   if (!batch.empty()) assumptions.push_back(batch);
   const std::string optimizer = OptimizerAssumption(program, settings);

@@ -94,7 +94,7 @@ LoneBody BodyAlone(const Flow& flow, const Choice& choice) {
   *model.mutable_opset_import() = flow.graph().model->proto.opset_import();
   onnx::GraphProto& graph = *model.mutable_graph();
   LoneBody body;
-  body.inputs.symbols = around.symbols();
+  body.inputs = around.SizesByName();
   std::unordered_set<std::string> taken;
   const auto add_input = [&](std::string_view name) {
     const auto found = flow.by_name.find(name);
@@ -261,12 +261,21 @@ class FlowInliner {
 
   std::vector<Fact> Infer(const LoneBody& body, int64_t* bytes) {
     CountLooks(body.graph);
+    if (bytes != nullptr) *bytes = MostBytes(body);
     PartialInferrer partial(body);
-    for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) {
-      partial.Infer(id);
-      if (bytes != nullptr) *bytes = CheckedAdd(*bytes, partial.BytesMadeBy(id));
-    }
+    for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) partial.Infer(id);
     return partial.Outputs();
+  }
+
+  // Of all tensors that it makes, where data decide sizes at most.
+  static int64_t MostBytes(const LoneBody& body) {
+    PartialInferrer partial(body);
+    int64_t bytes = 0;
+    for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) {
+      partial.InferMost(id);
+      bytes = CheckedAdd(bytes, partial.BytesMadeBy(id));
+    }
+    return bytes;
   }
 
   DimBinding& binding_;

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 
+#include "estimator/base/expression.h"
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/onnx/dim_binding.h"
@@ -16,6 +19,10 @@
 
 namespace onnxfit {
 namespace {
+
+std::string PlaceName(std::string_view input, int axis) {
+  return fmt::format("{}.{}", input, axis);
+}
 
 const onnx::TypeProto& InnermostOf(const onnx::TypeProto& type) {
   if (type.has_sequence_type()) return InnermostOf(type.sequence_type().elem_type());
@@ -31,16 +38,76 @@ onnx::TypeProto& MutableInnermostOf(onnx::TypeProto& type) {
   return type;
 }
 
-void CollectFree(DeclaredInputs& declared) {
-  std::unordered_set<std::string> listed;
-  for (const DeclaredInput& input : declared.inputs) {
+std::vector<FreeDim> OpenDims(const std::vector<DeclaredInput>& inputs) {
+  std::vector<FreeDim> open;
+  for (const DeclaredInput& input : inputs) {
     if (!input.HasShape()) continue;
     for (int axis = 0; axis < input.Shape().dim_size(); ++axis) {
       const auto& dim = input.Shape().dim(axis);
       if (dim.has_dim_value()) continue;
-      std::string name = DimName(dim, input.name, axis);
+      open.push_back({DimName(dim, input.name, axis), input.name, axis, IsMadeUp(dim.dim_param())});
+    }
+  }
+  return open;
+}
+
+// The symbols in the name that a file gives a dimension.
+std::vector<std::string> SymbolsIn(const FreeDim& dim) {
+  const bool has_name = dim.name != PlaceName(dim.input, dim.axis);
+  return has_name ? SymbolsOf(dim.name).value_or(std::vector<std::string>())
+                  : std::vector<std::string>();
+}
+
+// Of how many different names of `open` each symbol is a part.  One that is a name alone counts
+// twice.
+std::map<std::string, int> CountParts(const std::vector<FreeDim>& open) {
+  std::map<std::string, int> parts;
+  std::unordered_set<std::string> seen;
+  for (const FreeDim& dim : open) {
+    if (!seen.insert(dim.name).second) continue;
+    for (const std::string& symbol : SymbolsIn(dim)) parts[symbol] += symbol == dim.name ? 2 : 1;
+  }
+  return parts;
+}
+
+// "batch-size" and "encoder/length" are names, where "N - 1" and "length/2" are computed.
+bool IsHyphenated(std::string_view name) {
+  const auto is_letter = [](char c) {
+    return c == '_' || std::isalpha(static_cast<unsigned char>(c)) != 0;
+  };
+  for (size_t i = 1; i + 1 < name.size(); ++i) {
+    const bool is_sign = name[i] == '-' || name[i] == '/';
+    if (is_sign && is_letter(name[i - 1]) && is_letter(name[i + 1])) return true;
+  }
+  return false;
+}
+
+// The others that a dimension is computed from, where its name says so and one of them, at least,
+// is another dimension or a part of another's name.
+std::vector<std::string> PartsOf(const FreeDim& dim, const std::map<std::string, int>& parts) {
+  std::vector<std::string> symbols = SymbolsIn(dim);
+  const bool is_name = symbols.empty() || symbols.front() == dim.name || IsHyphenated(dim.name);
+  const auto is_shared = [&](const std::string& symbol) { return parts.at(symbol) > 1; };
+  if (is_name || std::ranges::none_of(symbols, is_shared)) symbols.clear();
+  return symbols;
+}
+
+void CollectFree(DeclaredInputs& declared) {
+  const std::vector<FreeDim> open = OpenDims(declared.inputs);
+  const std::map<std::string, int> parts = CountParts(open);
+  std::unordered_set<std::string> listed;
+  for (const FreeDim& dim : open) {
+    std::vector<std::string> of = PartsOf(dim, parts);
+    if (of.empty() && listed.insert(dim.name).second) declared.free.push_back(dim);
+    if (!of.empty() && listed.insert(dim.name).second) {
+      declared.computed.push_back({dim.name, dim.input, std::move(of)});
+    }
+  }
+  for (const ComputedDim& computed : declared.computed) {
+    for (const std::string& name : computed.of) {
       if (!listed.insert(name).second) continue;
-      declared.free.push_back({std::move(name), input.name, axis, IsMadeUp(dim.dim_param())});
+      const auto at = std::ranges::find(open, computed.name, &FreeDim::name);
+      declared.free.push_back({name, at->input, at->axis, IsMadeUp(name)});
     }
   }
 }
@@ -110,11 +177,17 @@ onnx::TensorShapeProto& DeclaredInput::MutableShape() {
 const onnx::TensorShapeProto::Dimension* DeclaredInputs::BatchDim() const {
   for (const DeclaredInput& input : inputs) {
     if (!batch_input.empty() && input.name != batch_input) continue;
-    if (input.HasShape() && input.Shape().dim_size() > batch_axis) {
-      return &input.Shape().dim(batch_axis);
-    }
+    if (!input.HasShape() || input.Shape().dim_size() <= batch_axis) continue;
+    const auto& dim = input.Shape().dim(batch_axis);
+    const bool is_empty = dim.has_dim_value() && dim.dim_value() == 0;  // an empty tensor
+    if (!is_empty) return &dim;
   }
   return nullptr;
+}
+
+const ComputedDim* DeclaredInputs::FindComputed(const std::string& name) const {
+  const auto found = std::ranges::find(computed, name, &ComputedDim::name);
+  return found == computed.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> DeclaredInputs::FreeNames() const {
@@ -135,7 +208,7 @@ DeclaredInputs DeclareInputs(const Graph& graph) {
 
 std::string DimName(const onnx::TensorShapeProto::Dimension& dim, std::string_view input,
                     int axis) {
-  return dim.dim_param().empty() ? fmt::format("{}.{}", input, axis) : dim.dim_param();
+  return dim.dim_param().empty() ? PlaceName(input, axis) : dim.dim_param();
 }
 
 std::string DeclaredShape(const onnx::TensorShapeProto& shape) {

@@ -32,17 +32,28 @@ struct FreeDim {
   bool is_made_up = false;  // nobody chose the name
 };
 
+// A dimension whose name says how it follows from others: "past_sequence_length + 1".
+struct ComputedDim {
+  std::string name;
+  std::string input;
+  std::vector<std::string> of;  // which others, all of them free
+};
+
 struct DeclaredInputs {
   std::vector<DeclaredInput> inputs;  // by Graph::inputs
   std::vector<FreeDim> free;          // the batch first, then in the order of inputs and dimensions
+  std::vector<ComputedDim> computed;
   bool batch_is_written = false;      // though other dimensions may be free
   std::string batch_input = {};       // that the file, or a recurrent layer, says; else ""
   int batch_axis = 0;
   int place_axis = 0;            // the same, or that of the free dimension that is the batch
   std::string batch_place = {};  // as of Shapes
 
-  // In a file that fixes it; nullptr where no input has that dimension.
+  // In a file that fixes it; nullptr where no input has that dimension, but for empty ones.
   const onnx::TensorShapeProto::Dimension* BatchDim() const;
+
+  // nullptr where no dimension of this name is computed.
+  const ComputedDim* FindComputed(const std::string& name) const;
 
   std::vector<std::string> FreeNames() const;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/expression.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
@@ -58,7 +59,56 @@ class InputBinder {
     CheckPositive();
     BindWholeInputs();
     BindNamedDims();
+    SolveComputed();
     BindBatch();
+    SolveComputed();
+    Compute();
+  }
+
+  // --- Dimensions that are computed from others -----------------------------------
+
+  // Where all but one of the others are known, that one follows.
+  void SolveComputed() {
+    for (size_t before = 0; before != bound_.symbols.size();) {
+      before = bound_.symbols.size();
+      for (const ComputedDim& computed : declared_.computed) Solve(computed);
+    }
+  }
+
+  void Solve(const ComputedDim& computed) {
+    const auto given = bound_.symbols.find(computed.name);
+    if (given == bound_.symbols.end()) return;
+    const auto is_open = [&](const std::string& name) { return !bound_.symbols.contains(name); };
+    if (std::ranges::count_if(computed.of, is_open) != 1) return;
+    const std::string& open = *std::ranges::find_if(computed.of, is_open);
+    const auto size = SolveFor(open, computed.name, given->second,
+                               {bound_.symbols.begin(), bound_.symbols.end()});
+    if (size) bound_.symbols.emplace(open, *size);
+  }
+
+  void Compute() {
+    for (const ComputedDim& computed : declared_.computed) {
+      const auto is_known = [&](const auto& name) { return bound_.symbols.contains(name); };
+      if (!std::ranges::all_of(computed.of, is_known)) continue;
+      const auto size = Evaluate(computed.name, {bound_.symbols.begin(), bound_.symbols.end()});
+      if (!size || *size < 0) RefuseComputed(computed, size);
+      const auto [bound, is_new] = bound_.symbols.emplace(computed.name, *size);
+      if (!is_new && bound->second != *size) RefuseComputed(computed, size);
+    }
+  }
+
+  [[noreturn]] void RefuseComputed(const ComputedDim& computed, std::optional<int64_t> size) const {
+    std::vector<std::string> parts;
+    for (const std::string& name : computed.of) {
+      parts.push_back(fmt::format("{} is {}", Quote(name), bound_.symbols.at(name)));
+    }
+    const auto given = bound_.symbols.find(computed.name);
+    const std::string found =
+        given == bound_.symbols.end() ? "" : fmt::format(", found {}", given->second);
+    Refuse("input " + Quote(computed.input),
+           fmt::format("dimension {} {}, where {}{}", Quote(computed.name),
+                       size ? fmt::format("is {}", *size) : "is no whole number",
+                       fmt::join(parts, ", "), found));
   }
 
   // The flags of the first of `hints` that binds, with those for the dimensions that it leaves
@@ -141,7 +191,8 @@ class InputBinder {
   void BindNamedDims() {
     for (const auto& [name, size] : binding_.dims) {
       const bool known =
-          std::ranges::find(declared_.free, name, &FreeDim::name) != declared_.free.end();
+          std::ranges::find(declared_.free, name, &FreeDim::name) != declared_.free.end() ||
+          declared_.FindComputed(name) != nullptr;
       if (!known && MayNameSize(graph_, name)) {
         bound_.inner_dims[name] = size;
         continue;
@@ -289,6 +340,13 @@ int BatchAxis(const Graph& graph) { return DeclareInputs(graph).place_axis; }
 
 std::vector<std::string> FreeDims(const Graph& graph) { return DeclareInputs(graph).FreeNames(); }
 
+std::vector<std::string> NamedDims(const Graph& graph) {
+  const DeclaredInputs declared = DeclareInputs(graph);
+  std::vector<std::string> names = declared.FreeNames();
+  for (const ComputedDim& computed : declared.computed) names.push_back(computed.name);
+  return names;
+}
+
 std::vector<std::string> InputNames(const Graph& graph) {
   std::vector<std::string> names;
   for (const ValueId id : graph.inputs) names.emplace_back(graph.values[Index(id)].name);
@@ -303,7 +361,7 @@ DimBinding WithoutMissing(const Graph& graph, DimBinding binding) {
              std::ranges::find(names, size.first) == names.end() && !MayNameSize(graph, size.first);
     });
   };
-  drop(binding.dims, FreeDims(graph));
+  drop(binding.dims, NamedDims(graph));
   drop(binding.inputs, InputNames(graph));
   return binding;
 }

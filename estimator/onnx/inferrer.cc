@@ -381,9 +381,10 @@ bool Inferrer::BelieveStored(ValueId value) {
   if (stored == nullptr) return false;
   onnx::TypeProto type = *stored;
   for (auto& dim : *type.mutable_tensor_type()->mutable_shape()->mutable_dim()) {
-    const auto symbol = inputs_.symbols.find(dim.dim_param());
-    if (!dim.has_dim_value() && symbol == inputs_.symbols.end()) return false;
-    if (!dim.has_dim_value()) dim.set_dim_value(symbol->second);
+    if (dim.has_dim_value()) continue;
+    const std::optional<int64_t> size = SizeUnder(dim.dim_param(), inputs_.symbols);
+    if (!size) return false;
+    dim.set_dim_value(*size);
   }
   TypeAt(value) = std::move(type);
   return true;

@@ -57,6 +57,7 @@ struct OpenSize {
   int axis = 0;      // -1: not even how many there are is known
   std::string name;  // as --dim has it, for axis -1 --shape
   std::optional<int64_t> most = {};
+  std::optional<int64_t> example = {};  // where not any size holds
 };
 
 using ScopeMaker = std::function<const OuterScope&()>;
@@ -159,6 +160,9 @@ class Inferrer {
   // another; types of outputs may stay unresolved.
   void Infer(NodeId id);
 
+  // What data decide of its outputs' sizes is the most that it can be, where there is such a limit.
+  void TakeMost(NodeId id);
+
   bool Resolved(ValueId value) const;
   bool DependsOnInputs(ValueId value) const { return from_inputs_[Place(value)]; }
   bool InputsResolved(NodeId id) const;
@@ -168,7 +172,8 @@ class Inferrer {
   const std::optional<HostTensor>& KnownOf(ValueId value) const { return known_[Place(value)]; }
   // Empty where nothing is known.
   const onnx::TypeProto& ProtoOf(ValueId value) const { return TypeAt(value); }
-  const std::map<std::string, int64_t>& symbols() const { return inputs_.symbols; }
+  // For a graph that stands in this one: what the sizes that have names are, and no inputs.
+  BoundInputs SizesByName() const;
 
   // REQUIRES: not OutputsResolved(id).
   [[noreturn]] void RefuseUnresolved(NodeId id);

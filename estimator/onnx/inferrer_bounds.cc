@@ -43,12 +43,12 @@ const onnx::TensorShapeProto::Dimension* Inferrer::StoredDim(ValueId value, int 
   return dims.size() == made.size() ? &dims[axis] : nullptr;
 }
 
-// A size under an input's name, or a number in a file whose batch is the file's.
+// A size under an input's name, or computed from such, or a number in a file whose batch is the
+// file's.
 std::optional<int64_t> Inferrer::StoredSize(ValueId value, int axis) {
   const auto* dim = StoredDim(value, axis);
   if (dim == nullptr) return std::nullopt;
-  const auto symbol = inputs_.symbols.find(dim->dim_param());
-  if (symbol != inputs_.symbols.end()) return symbol->second;
+  if (const auto size = SizeUnder(dim->dim_param(), inputs_.symbols)) return size;
   const bool is_number = dim->has_dim_value() && !inputs_.rebound.has_value();
   return is_number ? std::optional(dim->dim_value()) : std::nullopt;
 }
@@ -91,6 +91,22 @@ void Inferrer::KeepSizes(NodeId id, size_t output) {
   }
 }
 
+namespace {
+
+// A Reshape holds what its input does: the last of its sizes has what the known ones leave.
+void ShareElements(const Call& call, const TensorType& made, std::vector<OpenSize>& open) {
+  if (open.empty() || call.input_types.empty()) return;
+  int64_t left = Numel(call.input_types[0].dims);
+  for (const int64_t dim : made.dims) {
+    if (dim > 0) left = left % dim == 0 ? left / dim : 0;
+  }
+  if (left <= 0) return;
+  for (OpenSize& size : open) size.example = 1;
+  open.back().example = left;
+}
+
+}  // namespace
+
 std::vector<OpenSize> Inferrer::OpenSizesOf(NodeId id) {
   std::vector<OpenSize> open;
   const Node& node = NodeAt(id);
@@ -113,6 +129,7 @@ std::vector<OpenSize> Inferrer::OpenSizesOf(NodeId id) {
       if (symbol.empty()) symbol = NameOfSize(name, axis, static_cast<int>(left));
       open.push_back({value, axis, std::move(symbol), MostOf(call, i, axis)});
     }
+    if (node.op_type == "Reshape") ShareElements(call, TensorTypeOf(value), open);
   }
   return open;
 }
@@ -122,6 +139,12 @@ std::vector<OpenSize> Inferrer::OpenSizesOf(NodeId id) {
 void Inferrer::Assume(const OpenSize& open, int64_t size) {
   auto* shape = TypeAt(open.value).mutable_tensor_type()->mutable_shape();
   shape->mutable_dim(open.axis)->set_dim_value(size);
+}
+
+void Inferrer::TakeMost(NodeId id) {
+  for (const OpenSize& open : OpenSizesOf(id)) {
+    if (open.axis >= 0 && open.most) Assume(open, *open.most);
+  }
 }
 
 // By the name that the error gives, or by the value and its dimension.
@@ -197,6 +220,14 @@ void Inferrer::TakeBounds(NodeId id) {
   if (node.op_type == "Reshape" && OutputsResolved(id)) CheckReshape(id);
 }
 
+BoundInputs Inferrer::SizesByName() const {
+  BoundInputs sizes;
+  sizes.symbols = inputs_.symbols;
+  sizes.inner_dims = inputs_.inner_dims;
+  sizes.inner_shapes = inputs_.inner_shapes;
+  return sizes;
+}
+
 std::string Inferrer::UnusedName() const {
   for (const auto& [name, size] : inputs_.inner_dims) {
     if (!used_names_.contains(name)) return name;
@@ -213,10 +244,13 @@ namespace {
 
 constexpr int64_t kExample = 100;  // where nothing says how many there may be
 
+int64_t ExampleFor(const OpenSize& open) {
+  return open.example.value_or(std::max<int64_t>(open.most.value_or(kExample), 1));
+}
+
 std::string FlagFor(const OpenSize& open) {
   if (open.axis < 0) return "--shape " + ShellWord(open.name + "=1x3x224x224");
-  const int64_t size = std::max<int64_t>(open.most.value_or(kExample), 1);
-  return "--dim " + ShellWord(fmt::format("{}={}", open.name, size));
+  return "--dim " + ShellWord(fmt::format("{}={}", open.name, ExampleFor(open)));
 }
 
 }  // namespace
@@ -232,7 +266,7 @@ std::vector<std::string> Inferrer::FlagsFrom(NodeId first) {
       std::string flag = FlagFor(open);
       if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(std::move(flag));
       if (open.axis < 0) continue;
-      const int64_t size = std::max<int64_t>(open.most.value_or(kExample), 1);
+      const int64_t size = ExampleFor(open);
       inputs_.inner_dims.emplace(open.name, size);
       Assume(open, size);
     }

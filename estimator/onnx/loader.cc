@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <future>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -264,14 +265,19 @@ bool IsText(const std::string& path) { return path.ends_with(".onnxtxt"); }
 // `path` is where external data is looked for, `name` what messages call the file.
 Graph Finish(ReadFile read, const std::string& path, const std::string& name,
              const LoadOptions& options) {
+  std::optional<Warning> bare;
   if (read.model.has_graph()) {
     InlineFunctions(read.model, read.notes);
+    UpgradeOldOpset(read.model, read.notes);
+    FreeUnknownDims(*read.model.mutable_graph());
+    bare = StoreBareParameters(*read.model.mutable_graph());
     CountPermutationsFromFront(read.model);
     JoinWindowsInFront(read.model, read.notes);
     DeclareMissingInitializers(read.model, read.notes);
     ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
   }
   Graph graph = BuildGraph(std::move(read.model), name, std::move(read.notes));
+  if (bare) graph.warnings.push_back(*std::move(bare));
   graph.digest = std::move(read.digest);
   graph.diagonals =
       ReadDiagonals(graph, StoredContents(graph.model->proto.graph(), read.cut_tensors, path));

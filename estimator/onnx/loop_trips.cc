@@ -16,7 +16,7 @@ LoneBody BodyOfLoop(const Flow& flow, const onnx::GraphProto& body) {
   *model.mutable_opset_import() = flow.graph().model->proto.opset_import();
   *model.mutable_graph() = body;
   LoneBody lone;
-  lone.inputs.symbols = around.symbols();
+  lone.inputs = around.SizesByName();
   const Node& node = flow.node();
   std::unordered_set<std::string_view> taken;
   for (int i = 0; i < body.input_size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -65,7 +66,7 @@ inline constexpr int64_t kMaxRank = 64;
 // Throws Error where `model` has no graph, no nodes or no outputs.
 void CheckIsComplete(const onnx::ModelProto& model);
 
-// ONNX's own opset must be named, if used, and be one that is supported: from 7 on.
+// ONNX's own opset must be named, if used, and be one that is supported.
 void CheckOpset(const onnx::ModelProto& model);
 
 // The dimensions that the file states for a graph input are >= 0, and not above kMaxRank.
@@ -96,6 +97,20 @@ KnownPlaces KnownPlacesIn(const onnx::GraphProto& graph);
 // called with too many inputs or outputs, or would expand to more than 65,536 nodes and 32 for each
 // that the file has.
 void InlineFunctions(onnx::ModelProto& model, std::vector<std::string>& notes);
+
+// A file of opset 6 or older becomes one of opset 7, with a note; others stay as they are.
+// O(nodes).  (old_opsets.cc)
+void UpgradeOldOpset(onnx::ModelProto& model, std::vector<std::string>& notes);
+
+// Dimensions that exporters leave open and write as -1, "?" or "None" are free: those of inputs go
+// by their places ("x.2") where several are written alike.  So is a first dimension of 0, where no
+// input has a batch, and what is 0 behind it.  O(values × dimensions).  (unknown_dims.cc)
+void FreeUnknownDims(onnx::GraphProto& graph);
+
+// In a file without weights, inputs that are called as a module's parameters ("conv1.weight") and
+// all behind them, as torch.onnx's export_params=False lists them, become initializers without
+// contents.  nullopt where there are none.  O(inputs).  (bare_parameters.cc)
+std::optional<Warning> StoreBareParameters(onnx::GraphProto& graph);
 
 // TorchScript's exporter writes the axes of x.permute(0, -2, -1, 1) as they are, which ONNX counts
 // from the front.  O(nodes).

@@ -37,6 +37,14 @@ Graph Rebind(Graph graph, const DimBinding& binding, Warnings& warnings);
 std::optional<Graph> RebindTraced(const Graph& graph, const DimBinding& binding,
                                   Warnings& warnings);
 
+// The same for a file that holds with the batch that is asked for, but has lost it on the way: an
+// output whose first dimension is the batch in the file has another size in its place, that of the
+// trace, since a Reshape to [1, -1, 512] puts samples behind one another.  `shapes` are those of
+// `bound`, which `graph` became.  nullopt where no output tells so, and where it cannot follow.
+// O(nodes).
+std::optional<Graph> RebindLost(const Graph& graph, const Graph& bound, const Shapes& shapes,
+                                const DimBinding& binding, Warnings& warnings);
+
 // --- How the constants of one node follow; internal to the room onnx/ ----------
 
 // A node in a graph that was inferred twice: with the sizes of the file, with the new ones.

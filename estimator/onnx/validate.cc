@@ -12,9 +12,8 @@
 namespace onnxfit {
 namespace {
 
-// Opset 7 (ONNX 1.2, 2018) brought today's broadcasting; torch never wrote an older one
-// that is still around.
-constexpr int64_t kOldestOpset = 7;
+// Those below 7 are written as opset 7 before they are looked at (old_opsets.cc).
+constexpr int64_t kOldestOpset = 1;
 
 int64_t NewestOpset() {
   using Range = onnx::OpSchemaRegistry::DomainToVersionRange;

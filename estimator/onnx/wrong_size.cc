@@ -47,7 +47,8 @@ class Blame {
       : file_(file),
         binding_(WithoutMissing(file, binding)),
         error_(error),
-        bound_(BindInputs(file, binding_)) {
+        bound_(BindInputs(file, binding_)),
+        free_(FreeDims(file)) {
     for (size_t i = 0; i < file.inputs.size(); ++i) {
       const auto sizes = SizesOf(bound_.types[i]);
       const onnx::TypeProto* declared = DeclaredAs(NameOf(i));
@@ -100,7 +101,8 @@ class Blame {
         chosen.name = NameOf(dims[axis], input, axis);
         const bool is_new =
             std::ranges::find(chosen_, chosen.name, &ChosenSize::name) == chosen_.end();
-        if (is_new && IsGiven(chosen)) chosen_.push_back(chosen);
+        const bool is_computed = std::ranges::find(free_, chosen.name) == free_.end();
+        if (is_new && !is_computed && IsGiven(chosen)) chosen_.push_back(chosen);
       }
     }
   }
@@ -328,6 +330,7 @@ class Blame {
   const DimBinding binding_;
   const SizeError& error_;
   const BoundInputs bound_;
+  const std::vector<std::string> free_;  // names
   Sizes chosen_;
   mutable int trials_ = 0;
   mutable std::optional<std::string> refused_as_written_;  // RefusedBy, once asked

@@ -109,7 +109,7 @@ const OptimizerRule& FindOptimizerRule(Optimizer optimizer, std::optional<Optimi
     throw Error({.where = "--optimizer",
                  .text = fmt::format("expected one of {}'s, found '{}'", framework.name,
                                      ToString(optimizer)),
-                 .hint = "a later version, --framework"});
+                 .hint = "a later version by --framework"});
   }
   throw Error({.where = "--optimizer-impl",
                .text = fmt::format("expected {} for {} of {}, found '{}'", impls,

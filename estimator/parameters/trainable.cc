@@ -365,10 +365,11 @@ void CheckTrainable(const Graph& graph, const Program& program, const TrainingSe
   if (settings.mode == Mode::kEval || settings.loss == Loss::kNone) return;
   const std::string why = WhyNotTrainable(graph, program);
   if (why.empty()) return;
-  throw Error(
-      {.file = graph.path,
-       .text = "this model cannot be trained: " + why,
-       .hint = program.frozen.empty() ? "--mode eval, for inference" : "a narrower --freeze"});
+  throw Error({.file = graph.path,
+               .text = "this model cannot be trained: " + why,
+               .hint = program.frozen.empty()
+                           ? "--mode eval, for inference"
+                           : "--mode eval, for inference, or a narrower --freeze"});
 }
 
 }  // namespace onnxfit

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "estimator/base/error.h"
+#include "estimator/base/expression.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/call_writer.h"
-#include "estimator/pt2/expression.h"
 
 namespace onnxfit::pt2 {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/expression.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/call_writer.h"
-#include "estimator/pt2/expression.h"
 #include "estimator/pt2/schema.h"
 
 namespace onnxfit::pt2 {

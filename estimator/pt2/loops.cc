@@ -17,7 +17,7 @@ void CallWriter::RefuseLoops(const Call& call) const {
                .where = fmt::format("call {}", Quote(call.name)),
                .text = fmt::format("loops of at most {} calls in all were expected, found more",
                                    kMostCalls),
-               .hint = "a shorter sequence, --dim"});
+               .hint = "a shorter sequence by --dim"});
 }
 
 // Of a counter that the condition compares with a number, and the body adds a number to.

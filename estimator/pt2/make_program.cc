@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/base/error.h"
+#include "estimator/base/expression.h"
 #include "estimator/base/index.h"
 #include "estimator/base/warnings.h"
 #include "estimator/names/lifetimes.h"
@@ -16,7 +17,6 @@
 #include "estimator/program/stored_type.h"
 #include "estimator/program/ties.h"
 #include "estimator/pt2/call_writer.h"
-#include "estimator/pt2/expression.h"
 #include "estimator/pt2/own_types.h"
 #include "estimator/pt2/schema.h"
 #include "estimator/pt2/sizes_of_data.h"
@@ -48,17 +48,6 @@ bool IsSymbol(std::string_view expression) {
   return !expression.empty() && SymbolIn(expression) == expression;
 }
 
-// What the only symbol of a size such as "32*s0" is where the size is `size`: nothing where it
-// cannot be of that size, and for expressions that are no straight line.
-std::optional<int64_t> Solve(std::string_view expression, std::string_view symbol, int64_t size) {
-  const auto value = [&](int64_t of) { return Evaluate(expression, {{symbol, of}}); };
-  const std::optional<int64_t> first = value(1);
-  const std::optional<int64_t> second = value(2);
-  if (!first || !second || *second <= *first || size < *first) return std::nullopt;
-  const int64_t solution = 1 + (size - *first) / (*second - *first);
-  return value(solution) == size ? std::optional(solution) : std::nullopt;
-}
-
 // Symbols that are no input's size alone: H = 32*s0.
 void SolveSymbols(const ExportedProgram& exported, const onnxfit::Graph& file, const Shapes& shapes,
                   SymbolValues& symbols) {
@@ -69,7 +58,7 @@ void SolveSymbols(const ExportedProgram& exported, const onnxfit::Graph& file, c
       const std::string_view expression = inputs[i].second->sizes[axis].expression;
       const std::string_view symbol = SymbolIn(expression);
       if (symbol.empty() || symbols.contains(symbol)) continue;
-      const std::optional<int64_t> value = Solve(expression, symbol, dims[axis]);
+      const std::optional<int64_t> value = SolveFor(symbol, expression, dims[axis]);
       if (value.has_value()) {
         symbols.emplace(symbol, *value);
         continue;

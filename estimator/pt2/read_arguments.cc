@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "estimator/base/expression.h"
 #include "estimator/base/quote.h"
-#include "estimator/pt2/expression.h"
 #include "estimator/pt2/read_program.h"
 #include "estimator/pt2/schema.h"
 

@@ -8,9 +8,9 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/base/expression.h"
 #include "estimator/base/quote.h"
 #include "estimator/onnx/named_sizes.h"
-#include "estimator/pt2/expression.h"
 
 namespace onnxfit::pt2 {
 

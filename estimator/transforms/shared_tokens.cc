@@ -75,7 +75,7 @@ class TokenFollower {
     throw Error({.file = path_,
                  .where = std::string(kSequenceParallelFlag),
                  .text = std::move(text),
-                 .hint = "--tensor-parallel alone"});
+                 .hint = fmt::format("without {}", kSequenceParallelFlag)});
   }
 
   const Dims& DimsOf(NameId name) const { return program_.values[Index(name)].type.dims; }

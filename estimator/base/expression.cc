@@ -1,4 +1,4 @@
-#include "estimator/pt2/expression.h"
+#include "estimator/base/expression.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace onnxfit::pt2 {
+namespace onnxfit {
 namespace {
 
 // A tree is no deeper than both together.
@@ -381,6 +381,12 @@ Value ValueOf(const Expression& e, const std::map<std::string_view, int64_t>& sy
   return function->value(numbers);
 }
 
+void CollectSymbols(const Expression& e, std::vector<std::string>& symbols) {
+  const bool is_new = std::ranges::find(symbols, e.name) == symbols.end();
+  if (e.form == Form::kSymbol && is_new) symbols.emplace_back(e.name);
+  for (const Expression& item : e.items) CollectSymbols(item, symbols);
+}
+
 }  // namespace
 
 std::string PlainExpression(std::string_view written) {
@@ -394,4 +400,25 @@ std::optional<int64_t> Evaluate(std::string_view expression,
   return parsed ? ValueOf(*parsed, symbols) : std::nullopt;
 }
 
-}  // namespace onnxfit::pt2
+std::optional<std::vector<std::string>> SymbolsOf(std::string_view expression) {
+  const Parsed parsed = ExpressionParser(expression).Whole();
+  if (!parsed) return std::nullopt;
+  std::vector<std::string> symbols;
+  CollectSymbols(*parsed, symbols);
+  return symbols;
+}
+
+std::optional<int64_t> SolveFor(std::string_view symbol, std::string_view expression, int64_t size,
+                                std::map<std::string_view, int64_t> symbols) {
+  const auto value = [&](int64_t of) {
+    symbols[symbol] = of;
+    return Evaluate(expression, symbols);
+  };
+  const std::optional<int64_t> first = value(1);
+  const std::optional<int64_t> second = value(2);
+  if (!first || !second || *second <= *first || size < *first) return std::nullopt;
+  const int64_t solution = 1 + (size - *first) / (*second - *first);
+  return value(solution) == size ? std::optional(solution) : std::nullopt;
+}
+
+}  // namespace onnxfit

@@ -1,15 +1,13 @@
+#include "estimator/base/expression.h"
+
 #include <doctest/doctest.h>
 
 #include <map>
 #include <string>
+#include <vector>
 
-#include "estimator/pt2/expression.h"
-
-namespace onnxfit::pt2_expression_test {
+namespace onnxfit::expression_test {
 namespace {
-
-using pt2::Evaluate;
-using pt2::PlainExpression;
 
 #define S10 "Symbol('s10', positive=True, integer=True)"
 
@@ -120,6 +118,17 @@ TEST_CASE("what an expression comes to") {
   }
 }
 
+TEST_CASE("an expression has symbols, and can be solved for one") {
+  CHECK(SymbolsOf("past + 2*seq - past") == std::vector<std::string>{"past", "seq"});
+  CHECK(SymbolsOf("7") == std::vector<std::string>{});
+  CHECK(!SymbolsOf("a b").has_value());
+  CHECK(!SymbolsOf("past +").has_value());
+  CHECK(SolveFor("past", "past + 1", 2048) == 2047);
+  CHECK(SolveFor("heads", "N*heads", 24, {{"N", 2}}) == 12);
+  CHECK(!SolveFor("s", "32*s", 40).has_value());
+  CHECK(!SolveFor("s", "s + t", 40).has_value());
+}
+
 TEST_CASE("an expression without end takes no stack") {
   const std::string deep(100'000, '(');
   CHECK(PlainExpression(deep) == deep);
@@ -138,4 +147,4 @@ TEST_CASE("an expression without end takes no stack") {
 }
 
 }  // namespace
-}  // namespace onnxfit::pt2_expression_test
+}  // namespace onnxfit::expression_test

@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-namespace onnxfit::pt2 {
+namespace onnxfit {
 
 // `written` in Python's notation.  PyTorch 2.11 writes what sympy's srepr makes,
 //   Mul(Integer(128), Symbol('s10', positive=True, integer=True))
@@ -19,4 +20,13 @@ std::string PlainExpression(std::string_view written);
 std::optional<int64_t> Evaluate(std::string_view expression,
                                 const std::map<std::string_view, int64_t>& symbols);
 
-}  // namespace onnxfit::pt2
+// The symbols in `expression`, each once, in the order in which they are written.  nullopt for
+// what is no expression: a name that holds signs, such as "batch-size?".
+std::optional<std::vector<std::string>> SymbolsOf(std::string_view expression);
+
+// What `symbol` is where `expression` comes to `size` and the other symbols have these values.
+// Nothing where it cannot be of that size, and for expressions that are no straight line.
+std::optional<int64_t> SolveFor(std::string_view symbol, std::string_view expression, int64_t size,
+                                std::map<std::string_view, int64_t> symbols = {});
+
+}  // namespace onnxfit
