@@ -89,8 +89,8 @@ examples
   onnxfit check --against git:main --only 'resnet*'
   onnxfit check --format github --format junit=memory.xml
 
-A line a check: PASS, WARN, FAIL, ERROR, NEW (not in the lock), GONE (only
-there).
+A line a check: PASS, WARN, FAIL, ERROR, NEW (nothing to compare with), GONE
+(in the lock alone); the last two fail but for lock = "optional" in the config.
 exit: 0 all hold, 1 a budget or the lock does not, 2 a check has no answer
 )"},
     {R"(onnxfit diff: what grew, by kind and by node; what a run kept, by line

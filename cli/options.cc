@@ -11,6 +11,7 @@
 
 #include "cli/compared.h"
 #include "cli/config_file.h"
+#include "cli/config_keys.h"
 #include "cli/flags.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
@@ -84,12 +85,29 @@ void Apply(const Flag& flag, const std::vector<Typed>& values, Options& options)
 
 constexpr std::string_view kBatchSizeLetters = "-bs";  // by which -b would mean "s"
 
+// What a [[check]] calls it, "" for what it does not have.
+std::string_view KeyOfName(std::string_view flag) {
+  if (flag == "--gpu" || flag == "--memory") return "budget";
+  for (const Flag& row : Flags()) {
+    if (row.name == flag && !KeyOf(row).empty()) return KeyOf(row);
+  }
+  const std::vector<std::string_view> keys = CheckKeys();
+  const auto found = std::ranges::find(keys, flag.substr(std::min<size_t>(2, flag.size())));
+  return found == keys.end() ? "" : *found;
+}
+
+std::string KeyHint(std::string_view flag) {
+  const std::string_view key = KeyOfName(flag);
+  return key.empty() ? "" : fmt::format("{}, a key of [[check]] in {}", key, kConfigName);
+}
+
 [[noreturn]] void RefuseFlag(const std::string& typed) {
   const std::string name = typed.substr(0, typed.find('='));
   const bool is_long = name.starts_with("--") || name == kBatchSizeLetters;
   const std::string meant = is_long ? DidYouMean(name, FlagNames()) : "";
-  throw Error({.text = fmt::format("unknown flag {}{}", Quoted(name), meant),
-               .hint = meant.empty() ? "onnxfit --help" : ""});
+  const std::string key = meant.empty() ? KeyHint(name) : "";
+  const std::string hint = meant.empty() && key.empty() ? "onnxfit --help" : key;
+  throw Error({.text = fmt::format("unknown flag {}{}", Quoted(name), meant), .hint = hint});
 }
 
 // What is no flag: commands and models.  After "--" nothing is a flag.
@@ -221,7 +239,9 @@ void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
     throw Error({.where = DisplayName(flag),
                  .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
                                      ToString(options.command)),
-                 .hint = is_search ? "onnxfit max-batch " + options.model : ""});
+                 .hint = options.command == Command::kCheck ? KeyHint(flag.name)
+                         : is_search                        ? "onnxfit max-batch " + options.model
+                                                            : ""});
   }
   const bool is_of_model = flag.group == kRunGroup || flag.group == kCardGroup;
   if (options.command == Command::kExplainOom && is_of_model && !has_model) {

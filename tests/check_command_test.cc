@@ -609,6 +609,24 @@ TEST_CASE("trouble with all of the config is the one row of every format") {
   CHECK(Check({"a.toml", "b.toml"}).code == 2);
 }
 
+TEST_CASE("what is typed and belongs in the config is told so") {
+  const GatedFolder folder;
+  struct Row {
+    Args args;
+    const char* key;
+  };
+  const Row rows[] = {{{"--batch", "3"}, "batch"},      {{"--gpu", "t4"}, "budget"},
+                      {{"--memory", "8GiB"}, "budget"}, {{"--budget", "t4"}, "budget"},
+                      {{"--dim", "n=3"}, "dims"},       {{"--max-increase", "2%"}, "max-increase"},
+                      {{"--level=warn"}, "level"},      {{"-b", "3"}, "batch"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.args[0]);
+    const CommandResult result = Check(row.args);
+    CHECK(result.code == 2);
+    CHECK(Has(result.err, fmt::format("(try: {}, a key of [[check]] in onnxfit.toml)", row.key)));
+  }
+}
+
 TEST_CASE("an empty --against is the lock, any other is named") {
   const GatedFolder folder;
   folder.Write("old.onnxtxt", OneLayer(20'000));

@@ -162,6 +162,20 @@ TEST_CASE("a card that is named gives its context, its name and its size") {
   CHECK(ToJson("log", {}, same, {}).find("is_another_card") == std::string::npos);
 }
 
+TEST_CASE("a message is of the card that is named, whether ECC was on or off there") {
+  const Graph file = FileOf("mlp_2000.onnxtxt");
+  for (const char* total : {"44.55", "47.54", "47.99"}) {
+    CAPTURE(total);
+    const OomReplay replay = ReplayOom(
+        file, On("a6000", 16),
+        Explain(fmt::format("8.74 GiB. GPU 0 has a total capacity of {} GiB of which 6.32 GiB is "
+                            "free. Of the allocated memory 8.84 GiB is allocated by PyTorch, and "
+                            "97.99 MiB is reserved by PyTorch but unallocated.",
+                            total)));
+    CHECK(!replay.is_another);
+  }
+}
+
 TEST_CASE("a message without numbers is of the card that is named") {
   const Graph file = ParseGraph(kTwoLayers);
   const OomExplanation bare = ExplainOom(ReadOomLog("CUDA out of memory.").processes.at(0));

@@ -122,6 +122,7 @@ TEST_CASE("every shared board says so, and every size that was not seen") {
     std::string expected = card.total_source == TotalSource::kSeen ? "" : "OF202";
     if (card.shares_memory) expected += expected.empty() ? "OF203" : " OF203";
     if (card.slow_bytes > 0) expected += expected.empty() ? "OF205" : " OF205";
+    if (card.without_ecc_bytes > 0) expected += expected.empty() ? "OF209" : " OF209";
     CHECK(Codes(target) == expected);
     CHECK(target.shares.size() == (card.shares_memory ? 1 : 0));
     shared += card.shares_memory ? 1 : 0;

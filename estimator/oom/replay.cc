@@ -44,6 +44,14 @@ bool IsSameSize(int64_t a, int64_t b) {
   return static_cast<double>(std::abs(a - b)) <= kSameCard * static_cast<double>(std::max(a, b));
 }
 
+// Of what CUDA shows of the card, with ECC on or off, what is nearest to `total`.
+int64_t SizeNear(const Card& card, int64_t total) {
+  const int64_t without = card.without_ecc_bytes;
+  const bool is_without =
+      without > 0 && std::abs(without - total) < std::abs(card.total_bytes - total);
+  return is_without ? without : card.total_bytes;
+}
+
 bool HasContext(const Card& card) {
   return !card.shares_memory && card.device.compute_capability > 0;
 }
@@ -54,7 +62,7 @@ std::vector<const Card*> CardsOfSize(int64_t total) {
   for (const std::span<const Card> cards : {Cards(), Slices()}) {
     std::vector<const Card*> same;
     for (const Card& card : cards) {
-      if (HasContext(card) && IsSameSize(card.total_bytes, total)) same.push_back(&card);
+      if (HasContext(card) && IsSameSize(SizeNear(card, total), total)) same.push_back(&card);
     }
     if (!same.empty()) return same;
   }
@@ -71,7 +79,7 @@ ContextBytes ContextOfSize(int64_t total) {
   int64_t nearest = -1;
   for (const Card* card : CardsOfSize(total)) {
     const ContextBytes& own = card->device.context;
-    const int64_t apart = std::abs(card->total_bytes - total);
+    const int64_t apart = std::abs(SizeNear(*card, total) - total);
     context.low = nearest < 0 ? own.low : std::min(context.low, own.low);
     context.high = std::max(context.high, own.high);
     if (nearest < 0 || apart < nearest) context.bytes = own.bytes;
@@ -85,8 +93,11 @@ ContextBytes ContextOfSize(int64_t total) {
 const Target* NamedCard(const OomFacts& facts, const EstimateRequest& request) {
   if (request.targets.empty()) return nullptr;
   const Target& target = request.targets[0];
-  const bool is_it = !facts.total || IsSameSize(facts.total->rounded(), target.total_bytes);
-  return is_it ? &target : nullptr;
+  if (!facts.total) return &target;
+  const int64_t total = facts.total->rounded();
+  const Card* card = FindCard(target.name);
+  const int64_t size = card == nullptr ? target.total_bytes : SizeNear(*card, total);
+  return IsSameSize(total, size) ? &target : nullptr;
 }
 
 // The device that was named, or that of what was measured; null where there is neither.

@@ -96,17 +96,17 @@ def _put(stack: ExitStack, holder: Dict[str, Any], name: str, value: Any) -> Non
     holder[name] = value
 
 
-def _take_off_inside(module: Any, stack: ExitStack) -> None:
-    """The wrappers of what `module` holds, at any depth."""
-    for parent_name, parent in list(module.named_modules()):
-        for name, child in list(parent._modules.items()):
-            if child is None or (_inner(child) is child and not _is_compiled(child)):
-                continue
-            _say_inside(child, f"{parent_name}.{name}".lstrip("."))
-            _put(stack, parent._modules, name, _layers(child)[-1])
-    for part in module.modules():
-        if "_compiled_call_impl" in part.__dict__:
-            _put(stack, part.__dict__, "_compiled_call_impl", None)
+def _take_off_inside(module: Any, stack: ExitStack, path: str = "") -> None:
+    """The wrappers of what `module` holds, at any depth; `path` is where it is itself."""
+    for name, child in list(module._modules.items()):
+        if child is None:
+            continue
+        if _inner(child) is not child or _is_compiled(child):
+            _say_inside(child, path + name)
+            _put(stack, module._modules, name, _layers(child)[-1])
+        _take_off_inside(_layers(child)[-1], stack, f"{path}{name}.")
+    if "_compiled_call_impl" in module.__dict__:
+        _put(stack, module.__dict__, "_compiled_call_impl", None)
 
 
 @contextmanager
