@@ -288,8 +288,8 @@ TEST_CASE("a model names who asked, and the largest batch") {
   const std::string path = folder.Write("train.log", kP100);
   const std::string out = RunArgs({path, "--model", model, "-b", "1173063", "-o", "adam"}).out;
   CHECK(Unwrapped(out).starts_with(
-      "CAPACITY: batch 1173063 has no room for h, float32[1173063, 2000]: the largest that runs is "
-      "453691 This process"));
+      "CAPACITY: batch 1173063 fails in step 1, forward, at relu, asking for 8.74 GiB: the largest "
+      "that runs is 453691 This process"));
   CHECK(Unwrapped(out).find("The message says: 8.74 GiB asked, 6.32 GiB free: 2.42 GiB short.") !=
         std::string::npos);
   CHECK(out.find("\nThe model: ") != std::string::npos);

@@ -67,12 +67,11 @@ std::vector<std::string> HostCommands(const RemedyCase& c) {
   return checks;
 }
 
-// Where PyTorch asked, or may have: CUDA's words do not say who called it.
+// Where PyTorch asked: CUDA's words do not say who called it, the lines around them do.
 bool MayBeTorch(const OomMessage& message) {
   const OomFamily family = message.format->family;
-  if (family == OomFamily::kPyTorch || family == OomFamily::kTorchAsync) return true;
-  if (family != OomFamily::kCuda) return false;
-  return message.app == "PyTorch" || (message.app.empty() && message.format->pattern == nullptr);
+  return family == OomFamily::kPyTorch || family == OomFamily::kTorchAsync ||
+         message.app == "PyTorch";
 }
 
 std::vector<std::string> CardCommands(const OomMessage& message) {

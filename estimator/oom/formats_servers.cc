@@ -136,6 +136,10 @@ constexpr OomRow kServerRows[] = {
      "another process came or went on this card: start one server after the other"},
 
     // Pictures.
+    {"sd.cpp", "stable-diffusion.cpp", "", OomRank::kFailure,
+     "compute buffer failed: {tried}(VRAM) || compute buffer failed: {tried}(RAM) || alloc params "
+     "backend buffer failed",
+     "", "leejet/stable-diffusion.cpp, ggml_extend.hpp"},
     {"comfyui", "ComfyUI", "", OomRank::kBare,
      "This error means you ran out of memory on your GPU || Got an OOM, unloading all loaded "
      "models || OutOfMemoryError: Allocation on device || Allocation on device This error",

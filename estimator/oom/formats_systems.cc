@@ -102,6 +102,9 @@ constexpr OomRow kSystemRows[] = {
     {"kaggle", "Kaggle", "", OomRank::kBare,
      "Your notebook tried to allocate more memory than is available", "Kaggle's RAM is full",
      "Kaggle's dialogue", "that is RAM of the machine, not the card's memory"},
+    {"nnunet", "nnU-Net", "", OomRank::kSign, "background workers are no longer alive",
+     "workers that load data ended: most often the machine's RAM is full",
+     "MIC-DKFZ/nnUNet, MIC-DKFZ/batchgenerators"},
     {"jupyter", "Jupyter", "", OomRank::kSign,
      "The kernel appears to have died. It will restart || Kernel died, restarting || The Kernel "
      "crashed while executing code || Kernel Restarting The kernel for",

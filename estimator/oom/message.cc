@@ -387,12 +387,13 @@ bool BeginsWord(const Letters& letters, size_t at) {
   return at == 0 || letters.gap[at] != 0 || !IsAlnum(letters.lower[at]) || !is_letter(at - 1);
 }
 
+constexpr size_t kSameLine = 120;  // letters from a hit to what belongs to it
+
 // Whether a head at `at` belongs to the hit: it covers it, or begins a little behind, for the name
 // of an exception goes before its text.  What tells of RAM stands beside other messages, so that
 // only what is in the same line belongs to it.
 bool BelongsToHit(const OomFormat& format, const Letters& letters, size_t at) {
   if (at <= letters.place && at + format.head.size() >= letters.place) return true;
-  constexpr size_t kSameLine = 120;
   if (at > letters.place + kSameLine) return false;
   if (format.family != OomFamily::kRam && at <= letters.place + kNearHead / 2) return true;
   const auto begin = letters.gap.begin();
@@ -427,7 +428,8 @@ struct PatternHit {
 
 std::optional<PatternHit> ReadByPattern(const OomFormat& format, const Letters& letters) {
   const size_t first = letters.place - std::min(letters.place, format.head.size());
-  const size_t head = letters.lower.find(format.head, first);
+  const size_t limit = letters.place + kSameLine + format.head.size();
+  const size_t head = std::string_view(letters.lower).substr(0, limit).find(format.head, first);
   if (head == std::string::npos || !BelongsToHit(format, letters, head)) return std::nullopt;
   if (!BeginsWord(letters, head)) return std::nullopt;
   PatternHit hit = {.message = {.format = &format, .process = letters.process}, .begin = head};

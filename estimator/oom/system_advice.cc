@@ -36,6 +36,8 @@ constexpr OomAdvice kSystemAdvice[] = {
     {"Heroku", Help::kYes, "a larger dyno, or fewer web workers", "WEB_CONCURRENCY"},
     {"Kaggle", Help::kYes, "loading in parts, smaller types",
      "its machines have 30 GB; float32 and category instead of float64 and object"},
+    {"nnU-Net", Help::kYes, "fewer processes of augmentation (nnUNet_n_proc_DA=4)",
+     "of preprocessing and prediction -np, -npp and -nps"},
     {"Jupyter", Help::kYes, "del of what is not needed, a new kernel",
      "all notebooks that are open keep what their cells made"},
     {"a CI service", Help::kYes, "a larger runner, fewer jobs at once",
