@@ -137,8 +137,7 @@ void FindFreeBatch(DeclaredInputs& declared) {
 // The free dimension of that place comes first.
 void PutBatchAt(std::string_view name, int axis, std::string_view why, DeclaredInputs& declared) {
   const auto input = std::ranges::find(declared.inputs, name, &DeclaredInput::name);
-  if (input == declared.inputs.end() || !input->HasShape() || 
-      input->Shape().dim_size() <= axis) {
+  if (input == declared.inputs.end() || !input->HasShape() || input->Shape().dim_size() <= axis) {
     return;
   }
   declared.batch_axis = axis;

@@ -146,8 +146,8 @@ struct ExportedProgram {
   std::vector<std::string> notes = {};
   // Of who exported it (kNotesMember in schema.h).
   std::vector<std::string> assumptions = {};
-  std::string batch_place = {};  // "1 input" (onnx/named_sizes.h); "" where nobody says
-  std::shared_ptr<const void> owner = {};     // of the text that all views are of
+  std::string batch_place = {};            // "1 input" (onnx/named_sizes.h); "" where nobody says
+  std::shared_ptr<const void> owner = {};  // of the text that all views are of
 };
 
 // Reads `path` ("-" is standard input).  Weights stay where they are: O(bytes of the program).

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from onnxfit import onnx_files, programs, targets
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted
@@ -96,6 +96,16 @@ def _symbols(program: ExportedProgram, inputs: Sequence[targets.Input]) -> Dict[
     return symbols
 
 
+def _batch_place(program: ExportedProgram,
+                 inputs: Sequence[targets.Input]) -> Optional[programs.BatchPlace]:
+    """Of the first free dimension; None where everybody looks for it."""
+    for name, spec in zip(programs.values_of(program), inputs):
+        for axis, dim in enumerate(spec.dims):
+            if isinstance(dim, str):
+                return (name, axis) if axis > 0 else None
+    return None
+
+
 def _said(symbols: Dict[str, str], path: str) -> str:
     """How the command is told sizes: the batch by -b, others by the name that the file has."""
     flags, fixed = [], []
@@ -115,13 +125,14 @@ def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> 
     with noted() as notes:
         program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
     symbols = _symbols(program, target.inputs)
+    told = programs.notes_json(notes, _batch_place(program, target.inputs))
     if path.endswith(".onnx"):
         names: Dict[str, str] = {}
         for name, symbol in symbols.items():
             names.setdefault(symbol, name)
-        onnx_files.save(program, path, names, notes)
+        onnx_files.save(program, path, names, told)
     else:
-        programs.save(program, path, programs.notes_json(notes))
+        programs.save(program, path, told)
     return symbols
 
 

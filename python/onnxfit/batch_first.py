@@ -34,16 +34,17 @@ def _layer(model: torch.nn.Module, program: ExportedProgram,
         if getattr(module, "batch_first", None) is not False:
             continue
         value = _entered(program, path)
-        if value is not None and str(value.shape[0]) == batch:
+        if value is None:
+            continue
+        first, *others = map(str, value.shape)
+        # A number may be another's size, too.
+        if first == batch and not (batch.isdigit() and batch in others):
             return path, module
     return None
 
 
 def warn_of(model: torch.nn.Module, program: ExportedProgram, batch: str) -> None:
-    """Where the batch, as the program has it, is dimension 0 of what such a layer takes.  A size
-    that is a number may be another's: then nothing is known."""
-    if not batch or batch.isdigit():
-        return
+    """Where the batch, as the program has it, is dimension 0 of what such a layer takes."""
     found = _layer(model, program, batch)
     if found is not None:
         path, module = found

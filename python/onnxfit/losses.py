@@ -214,7 +214,7 @@ def _are_tokens(loss: Recorded, sizes: Sequence[Any]) -> bool:
     """[batch, tokens, words], whose classes are the last dimension, as the command takes them;
     weights tell those in dimension 1."""
     bound = loss.call.keywords if isinstance(loss.call, functools.partial) else {}
-    weight = bound.get("weight", getattr(loss.call, "weight", None))
+    weight: Any = bound.get("weight", getattr(loss.call, "weight", None))
     return len(sizes) == 3 and not (_is_tensor(weight) and weight.shape[0] == sizes[1])
 
 

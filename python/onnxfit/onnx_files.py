@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 from onnxfit import onnx_metadata
 from onnxfit.errors import OnnxfitError
@@ -76,7 +76,7 @@ def _shorten_paths(model: Any) -> None:
 
 
 def save(program: ExportedProgram, path: str, names: Mapping[str, str],
-         notes: Sequence[str] = ()) -> None:
+         notes: str = "") -> None:
     """Writes `program` as ONNX, and what that loses into its metadata.  `names` are those of free
     dimensions, by symbol; of `notes`, programs.save."""
     entries = onnx_metadata.entries(program, names, notes)

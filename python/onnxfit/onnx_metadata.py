@@ -7,8 +7,8 @@ asks the nodes.
                        file: deflated by zlib, in base64
     onnxfit.ties       JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; absent where
                        there are none
-    onnxfit.notes      JSON, {"assumptions": ["…"]}: what the export had to assume; absent where
-                       it had not
+    onnxfit.notes      JSON, {"assumptions": ["…"], "batch": ["x", 1]}: what the export had to
+                       assume, and where the batch is not dimension 0; absent where neither
 
 estimator/pt2/embedded_program.h has the same table.  To read the program:
 
@@ -23,7 +23,7 @@ import json
 import re
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping
 
 from onnxfit import programs
 
@@ -82,8 +82,9 @@ def _packed(text: str) -> str:
 
 
 def entries(program: ExportedProgram, names: Mapping[str, str],
-            notes: Sequence[str] = ()) -> Dict[str, str]:
-    """All keys but onnxfit.graph.  `names` are those of free dimensions, by symbol."""
+            notes: str = "") -> Dict[str, str]:
+    """All keys but onnxfit.graph.  `names` are those of free dimensions, by symbol; of `notes`,
+    programs.notes_json."""
     written = changed(_program_json(program), names)
     written["range_constraints"] = {names.get(symbol, symbol): limits for symbol, limits
                                     in written["range_constraints"].items()}
@@ -93,7 +94,7 @@ def entries(program: ExportedProgram, names: Mapping[str, str],
     if ties:
         made["onnxfit.ties"] = json.dumps(ties)
     if notes:
-        made["onnxfit.notes"] = programs.notes_json(notes)
+        made["onnxfit.notes"] = notes
     return made
 
 

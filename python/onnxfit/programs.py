@@ -104,7 +104,7 @@ def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Ex
                                    dynamic_shapes=dynamic_shapes, strict=False)
 
 
-def _values_of(program: ExportedProgram) -> Dict[str, Any]:
+def values_of(program: ExportedProgram) -> Dict[str, Any]:
     """The tensors among its inputs that are no parameters, by name."""
     names = set(program.graph_signature.user_inputs)
     values = {node.name: node.meta.get("val") for node in program.graph.nodes
@@ -114,21 +114,21 @@ def _values_of(program: ExportedProgram) -> Dict[str, Any]:
 
 def _place_of_batch(program: ExportedProgram, example: Inputs) -> Optional[BatchPlace]:
     """Where the first input has it."""
-    return next(((name, axes[0]) for name, axes in zip(_values_of(program), example.axes) if axes),
+    return next(((name, axes[0]) for name, axes in zip(values_of(program), example.axes) if axes),
                 None)
 
 
 def _batch_of(program: ExportedProgram, example: Inputs) -> str:
     """The batch in the program: a symbol, what it was found to be, or a number."""
     place = _place_of_batch(program, example)
-    return "" if place is None else str(_values_of(program)[place[0]].shape[place[1]])
+    return "" if place is None else str(values_of(program)[place[0]].shape[place[1]])
 
 
 def _sizes_of(program: ExportedProgram, example: Inputs) -> Dict[str, int]:
     """What free dimensions but the batch are in the example, by symbol."""
     batch = _batch_of(program, example)
     found: Dict[str, int] = {}
-    for value in _values_of(program).values():
+    for value in values_of(program).values():
         for axis, size in enumerate(value.shape):
             is_batch = str(size) == batch or (axis == 0 and _hint(size) == example.batch)
             if str(size).isidentifier() and not is_batch:
@@ -142,7 +142,7 @@ def _hint(size: Any) -> int:
 
 def _names_of(program: ExportedProgram, dynamic_shapes: Any) -> Dict[str, str]:
     """The symbols of dimensions that `dynamic_shapes` has by name: Dim("seq"), "seq"."""
-    values = _values_of(program)
+    values = values_of(program)
     specs = (dynamic_shapes.items() if isinstance(dynamic_shapes, Mapping)
              else zip(values, dynamic_shapes) if isinstance(dynamic_shapes, (tuple, list)) else ())
     names: Dict[str, str] = {}
@@ -292,7 +292,7 @@ def _own_loss(model: torch.nn.Module, program: ExportedProgram) -> Dict[str, str
     """The flags of a model that returns its loss."""
     specs = program.graph_signature.output_specs
     names = [getattr(spec.arg, "name", "") for spec in specs if spec.kind.name == "USER_OUTPUT"]
-    found = losses.own(_output_of(program), names, _values_of(program))
+    found = losses.own(_output_of(program), names, values_of(program))
     if found is None:
         return {}
     note("the model returns its loss, and no other is computed (loss= says another)")

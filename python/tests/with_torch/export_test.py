@@ -147,6 +147,12 @@ class Export(unittest.TestCase):
             self.assertEqual(answer.model.parameters, 64 * 1000 + 650)
         self.assertEqual(dims, {"seq": 512})
 
+    def test_a_batch_that_is_not_the_first_dimension(self):
+        (self.folder / "net.py").write_text("import torch\ndef build(): return torch.nn.LSTM(8, 8)")
+        _, file = self.exported("net:build", "lstm.pt2", "--input", "input=50,N,8")
+        answer = onnxfit.estimate(file, batch=32)
+        self.assertIn("the batch is dimension 1 of input", answer.assumptions)
+
     def test_configs_of_transformers(self):
         for name, config in CONFIGS.items():
             (self.folder / name).mkdir()
