@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <functional>
 #include <future>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -261,18 +263,31 @@ ReadFile ReadText(std::string_view text) {
 
 bool IsText(const std::string& path) { return path.ends_with(".onnxtxt"); }
 
+// Of the tensors that `read` has now; looked for when the first one is asked for.
+ReadElements ElementsIn(const ReadFile& read, const std::string& path) {
+  auto contents = std::make_shared<std::optional<StoredContents>>();
+  return [&read, &path, contents](const onnx::TensorProto& tensor) {
+    if (!contents->has_value()) contents->emplace(read.model.graph(), read.cut_tensors, path);
+    const TensorType type = TypeOfInitializer(tensor);
+    return (*contents)->Read(tensor.name(), type, 0, BytesOf(type));
+  };
+}
+
 // `path` is where external data is looked for, `name` what messages call the file.
 Graph Finish(ReadFile read, const std::string& path, const std::string& name,
              const LoadOptions& options) {
+  Warnings warnings;
   if (read.model.has_graph()) {
     InlineFunctions(read.model, read.notes);
     CountPermutationsFromFront(read.model);
     JoinWindowsInFront(read.model, read.notes);
     DeclareMissingInitializers(read.model, read.notes);
     ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
+    UnfoldTensors(read.model, ElementsIn(read, path), read.notes, warnings);
   }
   Graph graph = BuildGraph(std::move(read.model), name, std::move(read.notes));
   graph.digest = std::move(read.digest);
+  graph.warnings = std::move(warnings);
   graph.diagonals =
       ReadDiagonals(graph, StoredContents(graph.model->proto.graph(), read.cut_tensors, path));
   return graph;
