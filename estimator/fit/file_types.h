@@ -9,8 +9,9 @@ struct Graph;
 
 // `request` for that file: where its types are kept (TrainingSettings::keeps_types) and no autocast
 // is around them, `precision` becomes that of most of the parameters' elements, of a file without
-// parameters that of its inputs.  A file that says no types of PyTorch's own, as ONNX nodes alone
-// do not, is cast to the request's precision.  O(inputs of the program).
+// parameters that of its inputs.  Of an ONNX file, types are kept where they differ; where all are
+// alike, as a tool writes them that converts to float16, the run is that of a model that was cast.
+// O(inputs of the program, initializers).
 EstimateRequest WithTypesOf(const Graph& file, EstimateRequest request);
 
 }  // namespace onnxfit

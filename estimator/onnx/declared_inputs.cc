@@ -14,6 +14,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/text.h"
 #include "estimator/onnx/dim_binding.h"
+#include "estimator/onnx/input_types.h"
 #include "estimator/onnx/named_sizes.h"
 #include "estimator/onnx/onnx_model.h"
 
@@ -223,6 +224,15 @@ bool IsBatchName(std::string_view name) {
   constexpr std::string_view kBatchNames[] = {"b", "bs", "n", "batch", "batch_size", "batchsize"};
   return std::any_of(std::begin(kBatchNames), std::end(kBatchNames),
                      [&](std::string_view batch) { return EditDistance(batch, name) == 0; });
+}
+
+std::vector<DType> InputTypes(const Graph& graph) {
+  std::vector<DType> types;
+  if (graph.model == nullptr) return types;
+  for (const onnx::ValueInfoProto* input : graph.model->inputs) {
+    types.push_back(static_cast<DType>(input->type().tensor_type().elem_type()));
+  }
+  return types;
 }
 
 }  // namespace onnxfit

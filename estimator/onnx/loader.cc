@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -262,23 +263,36 @@ ReadFile ReadText(std::string_view text) {
 
 bool IsText(const std::string& path) { return path.ends_with(".onnxtxt"); }
 
+// Of the tensors that `read` has now; looked for when the first one is asked for.
+ReadElements ElementsIn(const ReadFile& read, const std::string& path) {
+  auto contents = std::make_shared<std::optional<StoredContents>>();
+  return [&read, &path, contents](const onnx::TensorProto& tensor) {
+    if (!contents->has_value()) contents->emplace(read.model.graph(), read.cut_tensors, path);
+    const TensorType type = TypeOfInitializer(tensor);
+    return (*contents)->Read(tensor.name(), type, 0, BytesOf(type));
+  };
+}
+
 // `path` is where external data is looked for, `name` what messages call the file.
 Graph Finish(ReadFile read, const std::string& path, const std::string& name,
              const LoadOptions& options) {
-  std::optional<Warning> bare;
+  Warnings warnings;
   if (read.model.has_graph()) {
     InlineFunctions(read.model, read.notes);
     UpgradeOldOpset(read.model, read.notes);
     FreeUnknownDims(*read.model.mutable_graph());
-    bare = StoreBareParameters(*read.model.mutable_graph());
+    if (std::optional<Warning> bare = StoreBareParameters(*read.model.mutable_graph())) {
+      warnings.push_back(*std::move(bare));
+    }
     CountPermutationsFromFront(read.model);
     JoinWindowsInFront(read.model, read.notes);
     DeclareMissingInitializers(read.model, read.notes);
     ReadSmallExternalTensors(*read.model.mutable_graph(), path, options, read.notes);
+    UnfoldTensors(read.model, ElementsIn(read, path), read.notes, warnings);
   }
   Graph graph = BuildGraph(std::move(read.model), name, std::move(read.notes));
-  if (bare) graph.warnings.push_back(*std::move(bare));
   graph.digest = std::move(read.digest);
+  graph.warnings.insert(graph.warnings.end(), warnings.begin(), warnings.end());
   graph.diagonals =
       ReadDiagonals(graph, StoredContents(graph.model->proto.graph(), read.cut_tensors, path));
   return graph;

@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -131,6 +132,18 @@ void JoinWindowsInFront(onnx::ModelProto& model, std::vector<std::string>& notes
 // no shape follows from a name.  A single one, or one among others, is left to BuildGraph, which
 // says it is misspelt.  O(nodes).
 void DeclareMissingInitializers(onnx::ModelProto& model, std::vector<std::string>& notes);
+
+// The elements of a tensor in the file; "" where they are not there.
+using ReadElements = std::function<std::string(const onnx::TensorProto&)>;
+
+// torch.export's optimizer computes what is made of a module's tensors alone, stores the result and
+// notes their names beside it: an expanded query is stored as often as the batch has samples,
+// weights of an LSTM lie in ONNX's order.  Where it is known how that was made, the file's tensor
+// becomes the module's again, and nodes that make what is stored; a note tells how many, a warning
+// of those that may be larger.  Not in a file that python -m onnxfit export wrote, whose program is
+// beside its nodes.  O(nodes + initializers + elements of what was expanded).  (folded_tensors.cc)
+void UnfoldTensors(onnx::ModelProto& model, const ReadElements& read,
+                   std::vector<std::string>& notes, Warnings& warnings);
 
 // --- What comes before what ----------------------------------------------------
 

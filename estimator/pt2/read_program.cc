@@ -195,6 +195,7 @@ ExportedProgram ReadProgram(const Json& json, TextPool& pool) {
   CheckCount(signature, "output_specs", program.graph.outputs.size());
   ReadModuleCalls(MemberOf(module, "module_call_graph"), program);
   program.ranges = ReadRanges(json);
+  RollUpLayers(program, pool);
   return program;
 }
 

@@ -316,6 +316,7 @@ bool SpellsNarrowType(const UnitWriter& unit, const Node& cast) {
 // exports under autocast casts to 16 bits everywhere.
 TensorType TypeInRun(const UnitWriter& unit, ValueId value, const Node& cast) {
   const TensorType& type = unit.TypeOf(value);
+  if (unit.settings().keeps_types) return type;
   const bool is_wide = type.dtype == DType::kFloat64;
   const bool is_spelled = IsNarrow(type.dtype) && (unit.TargetOf(cast) == "aten._to_copy.default" ||
                                                    SpellsNarrowType(unit, cast));

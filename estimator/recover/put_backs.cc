@@ -75,6 +75,7 @@ class PutBackFinder {
   }
 
   bool RunsInHalf() const {
+    if (settings_.keeps_types) return false;  // the file has its casts
     return settings_.precision == Precision::kBf16 || settings_.precision == Precision::kFp16;
   }
 
