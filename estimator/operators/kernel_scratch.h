@@ -62,6 +62,10 @@ int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device, int6
 // Bytes of cub::DeviceRadixSort::SortKeys.
 int64_t SortKeysBytes(int64_t count, DType keys, const DeviceProfile& device);
 
+// Bytes of thrust::sort_by_key with a comparison, of keys and values of 64 bits.  Source:
+// torch 2.11 events of coalesce.
+int64_t MergeSortBytes(int64_t count);
+
 // Bytes of cub::DeviceSegmentedRadixSort::SortPairs: copies of keys and values.  Source: the same
 // directory; torch 2.11 events of 16, 32 and 64 bits.
 int64_t SegmentSortBytes(int64_t count, int64_t key_bits);

@@ -51,6 +51,8 @@ struct Gradient {
     kNewLikeOut,   // a new tensor that lies as the incoming gradient does
     kCastBack,     // the same in the input's type
     kChannelSum,   // the incoming gradient, summed up over all dimensions but 1
+    kRows,         // a sparse tensor: a row for each index, which the call saved first
+    kNewRows,      // the same, whose rows are new
   };
   Form form = Form::kNone;
   Slots reads = {};  // what its formula needs beside the incoming gradient
@@ -70,6 +72,9 @@ constexpr Gradient ReadsForMatrix(Slots slots) { return {Gradient::Form::kNewLik
 constexpr Gradient ReadsAsInput(Slots slots) { return {Gradient::Form::kNewAsIn, slots}; }
 // The same for what keeps the input's memory format (SuggestedFormat).
 constexpr Gradient ReadsInFormat(Slots slots) { return {Gradient::Form::kNewInFormat, slots}; }
+// Of a table whose rows indices name (embedding_sparse_backward): the incoming gradient's rows.
+constexpr Gradient SparseRows(Slots slots) { return {Gradient::Form::kRows, slots}; }
+constexpr Gradient SparseNewRows(Slots slots) { return {Gradient::Form::kNewRows, slots}; }
 constexpr Gradient CastsBack() { return {Gradient::Form::kCastBack, {}}; }
 // The bias of a convolution: [C] of [N, C, …].
 constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChannelSum, slots}; }

@@ -162,12 +162,33 @@ void HostIndexBackward(Kernel& kernel) {
   IndexedBackward(kernel, kernel.types().ints()[0], /*on_host=*/true);
 }
 
+// The sums' own gradient, a row for each index, by the size of its bag for a mean
+// (_embedding_bag_sparse_backward).
+bool IsMean(const CallTypes& call) { return !call.ints().empty() && call.ints()[0] == 1; }
+TensorType SizesToDivideBy(const CallTypes& call) {
+  return IsMean(call) ? TensorType{call.out(0).dtype, {call.out(0).dims[0], 1}} : TensorType();
+}
+TensorType SizeOfEach(const CallTypes& call) {
+  return IsMean(call) ? TensorType{call.out(0).dtype, {Numel(call.in(1).dims), 1}} : TensorType();
+}
+
 constexpr OpRule kEmbeddingRules[] = {
     // weight [V, D], indices: the gradient has the whole table's size.
     {.name = "embedding",
      .gradients = {Reads(In(1))},
      .forward = {Scratch(IndexCopy), MakeOut(0)},
      .run_backward = EmbeddingBackward},
+    // sparse=True: rows and indices, which live as long as the gradient does
+    // (embedding_sparse_backward of aten/src/ATen/native/Embedding.cpp, pytorch v2.11.0).
+    {.name = "embedding.sparse",
+     .gradients = {SparseRows(In(1))},
+     .forward = {Scratch(IndexCopy), MakeOut(0)}},
+    {.name = "embedding_bag.sparse",
+     .gradients = {SparseNewRows(In(1) | In(2) | Aux(0) | Aux(1))},
+     .aux = {{{"bag_size", BagSizes}, {"offset2bag", BagOfEach}, {"max_indices", LargestPlaces}}},
+     .forward = {MakeAux(0), MakeAux(1), MakeOut(0), MakeAux(2)},
+     .backward = {MakeGrad(0), Scratch(SizesToDivideBy), Scratch(SizesToDivideBy),
+                  Scratch(SizeOfEach)}},
     {.name = "embedding_bag",
      .gradients = {Reads(In(1) | In(2) | In(3) | Aux(0) | Aux(1) | Aux(2)), kNoGradient,
                    kNoGradient, Reads(In(0) | In(1) | In(2) | Aux(1))},

@@ -134,6 +134,10 @@ int64_t SortKeysBytes(int64_t count, DType keys, const DeviceProfile& device) {
                  device);
 }
 
+int64_t MergeSortBytes(int64_t count) {
+  return CheckedAdd(Copies({count, 64, 64, 8, 0}), kAlignment);
+}
+
 int64_t SegmentSortBytes(int64_t count, int64_t key_bits) {
   return CheckedAdd(Copies({count, key_bits, key_bits, 8, 0}), kAlignment / 2);
 }

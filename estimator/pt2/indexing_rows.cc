@@ -145,6 +145,8 @@ void WriteEmbeddingBag(CallWriter& writer, const Call& call, std::string_view op
   const bool is_known = operands[0] != kNoName && operands[1] != kNoName &&
                         operands[2] != kNoName && writer.IntAt(call, "scale_grad_by_freq", 0) == 0;
   if (!is_known) return writer.WriteUnknown(call);
+  const bool is_sparse = writer.IntAt(call, "sparse", 0) != 0 && operands.back() == kNoName;
+  if (is_sparse) op = "embedding_bag.sparse";
   if (operands.back() == kNoName) operands.pop_back();
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {writer.IntAt(call, "mode", 0)});
 }
