@@ -170,6 +170,13 @@ class Branches(unittest.TestCase):
             x.long().flatten(), minlength=64))
         self.assertEqual([answer.value for answer in answers], [64, 64])
 
+    def test_a_backward_within_forward_is_refused_by_its_name(self):
+        def slope(layer, x):
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(layer(x).sum(), x, create_graph=True)[0]
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, r"found torch.autograd.grad: "):
+            onnxfit.estimate(Net(slope), (IDS,))
+
     def test_what_both_refuse_is_refused(self):
         def numpy(layer, x):
             return layer(torch.from_numpy(x.detach().numpy()))
