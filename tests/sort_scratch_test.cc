@@ -57,8 +57,50 @@ TEST_CASE("what counting and selecting elements takes") {
                       {500'000, 2559}, {1'000'000, 4351}, {3'000'000, 11263}, {10'000'000, 35583}};
   for (const Row& row : rows) {
     CAPTURE(row.count);
-    CHECK(SelectBytes(row.count) == row.bytes);
+    CHECK(SelectBytes(row.count, DefaultDevice()) == row.bytes);
   }
+}
+
+// Of 10,000,000 keys and values, and of keys alone, of all their bits: torch.unique with and
+// without return_inverse.  16 bits and fewer have their digits counted before 9.0.
+TEST_CASE("what sorting keys of other types takes") {
+  struct Row {
+    int capability;
+    DType keys;
+    int64_t pairs;
+    int64_t alone;
+    int64_t unique;  // then selecting them
+  };
+  constexpr int64_t kCount = 10'000'000;
+  const Row rows[] = {
+      {80, DType::kFloat32, 123342847, 41279487, 18175},
+      {80, DType::kInt64, 162684415, 82684415, 42495},
+      {80, DType::kBFloat16, 104468991, 24468991, 63487},
+      {80, DType::kInt16, 104468991, 24468991, 10751},
+      {80, DType::kUint8, 92257279, 12257279, 4863},
+      {90, DType::kFloat32, 121914367, 41490431, 13055},
+      {90, DType::kInt32, 121914367, 41412607, 13055},
+      {90, DType::kBFloat16, 101823231, 21057279, 63487},
+      {90, DType::kUint8, 2966015, 1055231, 15103},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.capability);
+    CAPTURE(row.keys);
+    DeviceProfile card = Card(row.capability);
+    const int64_t bits = BitsOf(row.keys);
+    CHECK(SortBytes(kCount, bits, card, bits) == row.pairs);
+    CHECK(SortKeysBytes(kCount, row.keys, card) == row.alone);
+    CHECK(UniqueKeysBytes(kCount, row.keys, card) == row.unique);
+  }
+  CHECK(SortKeysBytes(4864, DType::kInt32, Card(80)) == 1);
+  CHECK(SortKeysBytes(4865, DType::kInt32, Card(80)) > 1);
+  CHECK(InverseScanBytes(kCount, Card(80)) == 21759);
+  CHECK(InverseScanBytes(kCount, Card(90)) == 26879);
+  CHECK(RunLengthBytes(kCount) == 209151);
+  CHECK(ScanBytes(kCount, Cub::kFrom211) == 179711);
+  CHECK(ScanBytes(kCount, Cub::kFrom211, DType::kFloat32) == 42495);
+  CHECK(ScanBytes(kCount, Cub::kFrom211, DType::kBFloat16) == 22015);
+  CHECK(SelectBytes(kCount, Card(90)) == 19711);
 }
 
 struct Scan {

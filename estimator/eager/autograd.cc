@@ -107,11 +107,15 @@ class Engine {
       held = gradient;
       return;
     }
+    if (machine_.tensor(held).indices != kNoTensor ||
+        machine_.tensor(gradient).indices != kNoTensor)
+      return AddSparse(held, gradient, FanOutLabel());
     const Tensor& first = machine_.tensor(held);
     const bool in_place = !IsDistributed(edge.node) && !first.is_view && IsDense(first) &&
                           first.references == 1 && machine_.StorageReferences(held) == 1;
     if (!in_place) {
-      const StridedType type = {first, StridesLike(first)};
+      const StridedType* const both[] = {&first, &machine_.tensor(gradient)};
+      const StridedType type = {first, ElementwiseStrides(first.dims, both)};
       const TensorId sum = machine_.NewStrided(type, FanOutLabel());
       machine_.Release(std::exchange(held, sum));
     }
@@ -177,6 +181,25 @@ class Engine {
   }
 
   // One that asks for no zeros (set_materialize_grads(False)).
+  // Indices and values are joined (add_out_sparse_cuda of native/sparse/cuda/
+  // SparseCUDATensorMath.cu); with a dense gradient the sum is dense, and new.
+  void AddSparse(TensorId& held, TensorId gradient, LabelId label) {
+    const Tensor& first = machine_.tensor(held);
+    const Tensor& second = machine_.tensor(gradient);
+    const bool is_dense = first.indices == kNoTensor || second.indices == kNoTensor;
+    TensorType type = first.indices == kNoTensor ? first : second;
+    if (!is_dense) type.dims[0] += first.dims[0];
+    const TensorId indices =
+        is_dense ? kNoTensor : machine_.New({DType::kInt64, {type.dims[0]}}, label);
+    const TensorId sum = machine_.New(type, label);
+    if (!is_dense) {
+      machine_.SetIndices(sum, indices);
+      machine_.Release(indices);
+    }
+    machine_.Release(std::exchange(held, sum));
+    machine_.Release(gradient);
+  }
+
   std::vector<TensorId> PassAsTheyAre(const std::vector<TensorId>& incoming) {
     for (const TensorId gradient : incoming) {
       if (gradient != kNoTensor) machine_.Retain(gradient);
@@ -191,6 +214,7 @@ class Engine {
     const auto index = static_cast<size_t>(parameter);
     const NameId name = calls_.program().parameters[index];
     if (parameter_gradients_.Has(index)) {
+      if (machine_.tensor(gradient).indices != kNoTensor) return AccumulateRows(index, gradient);
       parameter_gradients_.Accumulated(index);
       machine_.Release(gradient);
       return;
@@ -202,6 +226,16 @@ class Engine {
     machine_.NoteHolder(parameter, {.type = Holder::Type::kGradient, .id = name}, gradient);
     parameter_gradients_.Set(index, gradient);
     parameter_gradients_.Accumulated(index);
+  }
+
+  void AccumulateRows(size_t parameter, TensorId gradient) {
+    TensorId sum = parameter_gradients_.at(parameter);
+    machine_.Retain(sum);
+    AddSparse(sum, gradient, calls_.GradientLabel(calls_.program().parameters[parameter]));
+    machine_.SetKind(sum, Kind::kGradient);
+    parameter_gradients_.Drop(parameter, machine_);
+    parameter_gradients_.Set(parameter, sum);
+    parameter_gradients_.Accumulated(parameter);
   }
 
   // `gradient` where nobody else holds it and it lies as `variable`, what it is of, else a copy

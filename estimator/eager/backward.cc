@@ -183,8 +183,11 @@ class Formulas : public Kernel {
         gradient.form == Gradient::Form::kNewLikeOut) {
       return machine_.NewStrided(NewType(input), label);
     }
+    if (gradient.form == Gradient::Form::kNewRows) return MakeRows(input, label);
     if (incoming_[0] == kNoTensor) return kNoTensor;
     switch (gradient.form) {
+      case Gradient::Form::kRows:
+        return MakeRows(input, label);
       case Gradient::Form::kPassThrough:
         machine_.Retain(incoming_[0]);
         return incoming_[0];
@@ -204,10 +207,25 @@ class Formulas : public Kernel {
       case Gradient::Form::kNewAsIn:
       case Gradient::Form::kNewInFormat:
       case Gradient::Form::kNewLikeOut:
+      case Gradient::Form::kNewRows:
       case Gradient::Form::kNone:
         break;
     }
     return kNoTensor;
+  }
+
+  // The values of a sparse gradient of a table [V, D]: a row for each index.  Those of the incoming
+  // gradient are seen as such where it is contiguous.
+  TensorId MakeRows(size_t input, LabelId label) {
+    const StridedType& table = InputType(input);
+    const TensorId indices = node_.saved[0];
+    const Dims dims = {Numel(machine_.tensor(indices).dims), table.dims.back()};
+    const bool is_seen = GradientOf(rule_, static_cast<int>(input)).form == Gradient::Form::kRows &&
+                         IsContiguous(incoming_type_);
+    const TensorId values = is_seen ? machine_.View(incoming_[0], dims, ContiguousStrides(dims))
+                                    : machine_.New({table.dtype, dims}, label);
+    machine_.SetIndices(values, indices);
+    return values;
   }
 
   // A gradient that is new, as its form says.

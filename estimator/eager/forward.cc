@@ -197,7 +197,7 @@ TensorId Forward::MakeOutput(int32_t index, size_t output, Frame& frame) {
   }
   overwrote_[Index(index)] = MayOverwrite(index, frame);
   if (overwrote_[Index(index)]) return Overwrite(index, frame);
-  if (calls_.rule(index).storage != nullptr) return MakePart(index, name);
+  if (output == 0 && calls_.rule(index).storage != nullptr) return MakePart(index, name);
   return machine_.NewStrided(type, calls_.NameLabel(name));
 }
 

@@ -132,6 +132,11 @@ GradNodeId Machine::NewNode(GradNode node) {
   return id;
 }
 
+void Machine::SetIndices(TensorId values, TensorId indices) {
+  Retain(indices);
+  At(values).indices = indices;
+}
+
 void Machine::SetGradFn(TensorId tensor, Edge edge) {
   assert(At(tensor).grad_fn.node == kNoGradNode);
   RetainNode(edge.node);
@@ -236,6 +241,7 @@ void Machine::SweepTensor() {
   Storage& storage = storages_[Index(tensor.storage)];
   if (--storage.references == 0) Free(storage);
   if (tensor.grad_fn.node != kNoGradNode) DropNode(tensor.grad_fn.node);
+  if (tensor.indices != kNoTensor) DropTensor(tensor.indices);
 }
 
 // What a node saved dies in the order in which it was saved.

@@ -36,6 +36,7 @@ struct Tensor : StridedType {
   bool is_view = false;  // autograd keeps its base: nobody may add into it
   Edge grad_fn = {};     // kNoGradNode: needs no gradient
   int32_t references = 0;
+  TensorId indices = kNoTensor;  // of a sparse tensor, whose values this is: it holds them, too
 };
 
 // What a call leaves for backward.
@@ -111,6 +112,8 @@ class Machine {
   // A node with no reference yet; `next` edges are retained.
   GradNodeId NewNode(GradNode node);
   void SetGradFn(TensorId tensor, Edge edge);
+  // `values` are those of a sparse tensor with these indices, which are retained.
+  void SetIndices(TensorId values, TensorId indices);
   // tensor.detach_()
   void DropGradFn(TensorId tensor);
   // tensor.register_hook: `module` is told before backward runs what made `tensor`.

@@ -48,16 +48,23 @@ inline TensorType ScratchBytes(int64_t count) {
   return count == 0 ? TensorType() : TensorType{DType::kUint8, {count}};
 }
 
-// --- Sorts ---------------------------------------------------------------------
+// --- Sorts (sort_scratch.cc) ---------------------------------------------------
 
-// What CUB's and Thrust's kernels take beside their results, of values of 64 bits: blocks that take
-// a tile of them each tell one another what they found.
+// What CUB's and Thrust's kernels take beside their results: blocks that take a tile of the
+// elements each tell one another what they found.
 
-// Bytes of cub::DeviceRadixSort::SortPairs over the lowest `bits` of `count` keys of `key_bits`.
-// Source: cub/device/dispatch/{dispatch_radix_sort,tuning/tuning_radix_sort}.cuh of CUDA 13.0;
-// torch 2.11 and 2.15 events of cards of compute capability 7.5 to 12.0, of keys of 16 and 32 bits
-// of 8.0 alone.
+// Bytes of cub::DeviceRadixSort::SortPairs over the lowest `bits` of `count` keys of `key_bits`,
+// with values of 64 bits.  Source: cub/device/dispatch/{dispatch_radix_sort,tuning/
+// tuning_radix_sort}.cuh of CUDA 13.0; torch 2.11 and 2.15 events of cards of compute capability
+// 7.5 to 12.0.
 int64_t SortBytes(int64_t count, int64_t bits, const DeviceProfile& device, int64_t key_bits = 64);
+
+// Bytes of cub::DeviceRadixSort::SortKeys.
+int64_t SortKeysBytes(int64_t count, DType keys, const DeviceProfile& device);
+
+// Bytes of thrust::sort_by_key with a comparison, of keys and values of 64 bits.  Source:
+// torch 2.11 events of coalesce.
+int64_t MergeSortBytes(int64_t count);
 
 // Bytes of cub::DeviceSegmentedRadixSort::SortPairs: copies of keys and values.  Source: the same
 // directory; torch 2.11 events of 16, 32 and 64 bits.
@@ -66,16 +73,25 @@ int64_t SegmentSortBytes(int64_t count, int64_t key_bits);
 // Bytes of thrust::unique_by_key_copy.  Source: events of 2.9 to 2.15, to 500,000 keys.
 int64_t UniqueBytes(int64_t count, Cub cub, const DeviceProfile& device);
 
-// Bytes of thrust::exclusive_scan, on all cards.  Source: the same events.
-int64_t ScanBytes(int64_t count, Cub cub);
+// Bytes of what torch.unique runs on sorted keys: cub::DeviceSelect::Unique; the scan that numbers
+// them for return_inverse; cub::DeviceRunLengthEncode::Encode for return_counts.
+int64_t UniqueKeysBytes(int64_t count, DType keys, const DeviceProfile& device);
+int64_t InverseScanBytes(int64_t count, const DeviceProfile& device);
+int64_t RunLengthBytes(int64_t count);
+
+// Bytes of cub::DeviceScan, and of thrust::exclusive_scan, of numbers of `type`, on all cards.
+// Source: the same events; of 16 and 32 bits of 2.11.
+int64_t ScanBytes(int64_t count, Cub cub, DType type = DType::kInt64);
+
+// Bytes of cub::DeviceScan::InclusiveSumByKey of 32 bits.  Source: torch 2.11 events of topk.
+int64_t ScanByKeyBytes(int64_t count);
 
 // Bytes of cub::DeviceReduce::Sum, by which nonzero counts `count` elements.  Source: torch 2.11
-// events, to 10,000,000.
+// events, to 50,000,001.
 int64_t CountBytes(int64_t count, const DeviceProfile& device);
 
-// Bytes of cub::DeviceSelect over `count` elements.  Source: torch 2.11 events of nonzero on a card
-// of compute capability 8.0, to 10,000,000; of _unique they are more from 200,000 on.
-int64_t SelectBytes(int64_t count);
+// Bytes of cub::DeviceSelect::Flagged over `count` elements, as nonzero runs it.
+int64_t SelectBytes(int64_t count, const DeviceProfile& device);
 
 // Of the numbers below `count`.
 int64_t BitsOfIndices(int64_t count);

@@ -34,7 +34,7 @@ std::span<const std::span<const OpRule>> AllOpRules() {
       AttentionRules(), ConvolutionRules(), DropoutRules(),  ElementwiseRules(),   EmbeddingRules(),
       LinearRules(),    LossRules(),        ViewRules(),     NormalizationRules(), NormRules(),
       ReductionRules(), RecurrentRules(),   IndexingRules(), MathRules(),          PackedRules(),
-      PoolRules(),      RepeatRules(),
+      PoolRules(),      RepeatRules(),      SortRules(),     ScanRules(),
   };
   return families;
 }

@@ -51,6 +51,8 @@ struct Gradient {
     kNewLikeOut,   // a new tensor that lies as the incoming gradient does
     kCastBack,     // the same in the input's type
     kChannelSum,   // the incoming gradient, summed up over all dimensions but 1
+    kRows,         // a sparse tensor: a row for each index, which the call saved first
+    kNewRows,      // the same, whose rows are new
   };
   Form form = Form::kNone;
   Slots reads = {};  // what its formula needs beside the incoming gradient
@@ -70,6 +72,9 @@ constexpr Gradient ReadsForMatrix(Slots slots) { return {Gradient::Form::kNewLik
 constexpr Gradient ReadsAsInput(Slots slots) { return {Gradient::Form::kNewAsIn, slots}; }
 // The same for what keeps the input's memory format (SuggestedFormat).
 constexpr Gradient ReadsInFormat(Slots slots) { return {Gradient::Form::kNewInFormat, slots}; }
+// Of a table whose rows indices name (embedding_sparse_backward): the incoming gradient's rows.
+constexpr Gradient SparseRows(Slots slots) { return {Gradient::Form::kRows, slots}; }
+constexpr Gradient SparseNewRows(Slots slots) { return {Gradient::Form::kNewRows, slots}; }
 constexpr Gradient CastsBack() { return {Gradient::Form::kCastBack, {}}; }
 // The bias of a convolution: [C] of [N, C, …].
 constexpr Gradient SumsToChannels(Slots slots) { return {Gradient::Form::kChannelSum, slots}; }
@@ -253,7 +258,7 @@ struct OpRule {
   // A call that PyTorch takes apart, by the types and strides of its operands (dispatcher.h).
   void (*take_apart)(Dispatcher&, const AtenCall&) = nullptr;
   StridesFunction strides = nullptr;  // of the result where it is new; null: contiguous
-  TypeFunction storage = nullptr;     // of which the result is a part; null: none but itself
+  TypeFunction storage = nullptr;     // of which output 0 is a part; null: none but itself
   Alias alias = Alias::kNone;
   InPlace in_place = InPlace::kNever;
   AutocastPolicy autocast = AutocastPolicy::kAsIs;
@@ -274,7 +279,7 @@ struct OpRule {
   // calls with one output.
   TypePredicate makes_all_gradients = nullptr;
   std::array<AuxTensor, 3> aux = {};
-  std::array<Step, 16> forward = {};        // empty: outputs, then auxiliary results
+  std::array<Step, 26> forward = {};        // empty: outputs, then auxiliary results
   BackwardSteps backward = {};              // empty: gradients in the order of inputs
   void (*run_backward)(Kernel&) = nullptr;  // instead of both
 };
@@ -323,6 +328,8 @@ std::span<const OpRule> RecurrentRules();      // ops_recurrent.cc
 std::span<const OpRule> NormRules();           // ops_norms.cc
 std::span<const OpRule> ReductionRules();      // ops_reductions.cc
 std::span<const OpRule> RepeatRules();         // ops_repeats.cc
+std::span<const OpRule> ScanRules();           // ops_scans.cc
+std::span<const OpRule> SortRules();           // ops_sorts.cc
 std::span<const OpRule> ViewRules();           // ops_views.cc
 
 // Types of what is made on the way.
@@ -349,6 +356,11 @@ inline TensorType BoolsLikeOutput(const CallTypes& call) {
 inline TensorType IntegersLikeOutput(const CallTypes& call) {
   return {DType::kInt64, call.out(0).dims};
 }
+inline TensorType OneInteger(const CallTypes&) { return {DType::kInt64, {1}}; }
+inline int64_t CountOfInput(const CallTypes& call) { return Numel(call.in(0).dims); }
+inline TensorType IntegersLikeInput(const CallTypes& call) {
+  return {DType::kInt64, call.in(0).dims};
+}
 // Bools and integers are summed up in 64 bits, for which they are cast.
 TensorType CastOfIntegers(const CallTypes& call);  // ops_reductions.cc
 
@@ -360,6 +372,17 @@ constexpr BackwardSteps OnTheWay(size_t count) {
   steps[count] = MakeGrad(0);
   return steps;
 }
+
+// The gradient of a largest element, or of the middle one, is shared by all that are as large:
+// grad / their count, where they are.  A sum of bools casts them (scale_grad_by_count and
+// evenly_distribute_backward).
+inline constexpr BackwardSteps kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
+                                                      Scratch(BoolsLikeOutput),
+                                                      Scratch(BoolsLikeInput),
+                                                      Scratch(IntegersLikeOutput),
+                                                      Passing(IntegersLikeInput),
+                                                      Scratch(LikeOutput),
+                                                      MakeGrad(0)};
 
 // The strides of an elementwise kernel's result.
 Dims AsOperands(const CallTypes& call);  // ops_elementwise.cc

@@ -315,6 +315,12 @@ constexpr Slots kQkv = In(0) | In(1) | In(2);
 constexpr Slots kCudnnSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 constexpr Slots kEfficientSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 
+// A mask of bools for the keys of each sequence.
+TensorType BoolsOfRows(const CallTypes& call) {
+  const Dims& dims = call.out(0).dims;
+  return {DType::kBool, {dims.front(), dims.back()}};
+}
+
 constexpr OpRule kAttentionRules[] = {
     {.name = "scaled_dot_product_attention",
      .take_apart = TakeAttentionApart,
@@ -367,6 +373,7 @@ constexpr OpRule kAttentionRules[] = {
     // a mask of them all; both written over, by softmax and by the context.
     {.name = "_transform_bias_rescale_qkv"},
     {.name = "_masked_softmax", .forward = {Scratch(BoolsLikeOutput), MakeOut(0)}},
+    {.name = "_masked_softmax.rows", .forward = {Scratch(BoolsOfRows), MakeOut(0)}},
     {.name = "softmax_", .in_place = InPlace::kAlways},
     {.name = "bmm_", .in_place = InPlace::kAlways, .forward = {Uses(Workspace::kCublas)}},
 };

@@ -338,12 +338,6 @@ constexpr OpRule kElementwiseRules[] = {
      .in_place = InPlace::kIfNamed,
      .gradients = {ReadsElementwise({})}},
     {.name = "tril", .gradients = {Reads({})}},
-    {.name = "cumsum",
-     .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads({})},
-     .forward = {MakeOut(0), Scratch(CastOfIntegers), Scratch(DenseInput<0>)},
-     // flip, which lies as the gradient does, cumsum, flip
-     .backward = {Scratch(LikeInput), Scratch(LikeInput), Passing(DenseGradient), MakeGrad(0)}},
     // grad * (result / x, 0 where x is 0); of the other one zeros
     {.name = "copysign",
      .strides = AsOperands,

@@ -114,8 +114,44 @@ void IndexedBackward(Kernel& kernel, int64_t count, bool on_host) {
   kernel.Take(Bytes(SortBytes(count, bits, types.device())));
 }
 
+// A mask is found to be places first, in backward again (nonzero, of expandTensors in
+// native/IndexingUtils.h).
+bool HasMask(const CallTypes& call) { return call.in(1).dtype == DType::kBool; }
+int64_t CountChosen(const CallTypes& call) {
+  const size_t masked = call.in(1).dims.size();
+  const Dims& dims = call.in(0).dims;
+  int64_t of_each = 1;
+  for (size_t i = masked; i < dims.size(); ++i) of_each *= dims[i];
+  return Numel(call.out(0).dims) / std::max<int64_t>(of_each, 1);
+}
+TensorType CountOfTrue(const CallTypes& call) {
+  return HasMask(call) ? TensorType{DType::kInt32, {}} : TensorType();
+}
+TensorType SumOfTrue(const CallTypes& call) {
+  if (!HasMask(call)) return {};
+  return Bytes(CountBytes(Numel(call.in(1).dims), call.device()));
+}
+TensorType PlacesOfTrue(const CallTypes& call) {
+  if (!HasMask(call)) return {};
+  return {DType::kInt64, {CountChosen(call), static_cast<int64_t>(call.in(1).dims.size())}};
+}
+TensorType SelectTrue(const CallTypes& call) {
+  if (!HasMask(call)) return {};
+  return Bytes(SelectBytes(Numel(call.in(1).dims), call.device()));
+}
+
 void IndexBackward(Kernel& kernel) {
-  IndexedBackward(kernel, Numel(kernel.types().in(1).dims), /*on_host=*/false);
+  const CallTypes& types = kernel.types();
+  if (!HasMask(types)) {
+    return IndexedBackward(kernel, Numel(types.in(1).dims), /*on_host=*/false);
+  }
+  const int count = kernel.Take(CountOfTrue(types));
+  kernel.Free(kernel.Take(SumOfTrue(types)));
+  const int places = kernel.Take(PlacesOfTrue(types));
+  kernel.Free(kernel.Take(SelectTrue(types)));
+  kernel.Free(count);
+  IndexedBackward(kernel, CountChosen(types), /*on_host=*/false);
+  kernel.Free(places);
 }
 
 // ints: how many indices there are, on the host; autograd keeps those.
@@ -126,12 +162,33 @@ void HostIndexBackward(Kernel& kernel) {
   IndexedBackward(kernel, kernel.types().ints()[0], /*on_host=*/true);
 }
 
+// The sums' own gradient, a row for each index, by the size of its bag for a mean
+// (_embedding_bag_sparse_backward).
+bool IsMean(const CallTypes& call) { return !call.ints().empty() && call.ints()[0] == 1; }
+TensorType SizesToDivideBy(const CallTypes& call) {
+  return IsMean(call) ? TensorType{call.out(0).dtype, {call.out(0).dims[0], 1}} : TensorType();
+}
+TensorType SizeOfEach(const CallTypes& call) {
+  return IsMean(call) ? TensorType{call.out(0).dtype, {Numel(call.in(1).dims), 1}} : TensorType();
+}
+
 constexpr OpRule kEmbeddingRules[] = {
     // weight [V, D], indices: the gradient has the whole table's size.
     {.name = "embedding",
      .gradients = {Reads(In(1))},
      .forward = {Scratch(IndexCopy), MakeOut(0)},
      .run_backward = EmbeddingBackward},
+    // sparse=True: rows and indices, which live as long as the gradient does
+    // (embedding_sparse_backward of aten/src/ATen/native/Embedding.cpp, pytorch v2.11.0).
+    {.name = "embedding.sparse",
+     .gradients = {SparseRows(In(1))},
+     .forward = {Scratch(IndexCopy), MakeOut(0)}},
+    {.name = "embedding_bag.sparse",
+     .gradients = {SparseNewRows(In(1) | In(2) | Aux(0) | Aux(1))},
+     .aux = {{{"bag_size", BagSizes}, {"offset2bag", BagOfEach}, {"max_indices", LargestPlaces}}},
+     .forward = {MakeAux(0), MakeAux(1), MakeOut(0), MakeAux(2)},
+     .backward = {MakeGrad(0), Scratch(SizesToDivideBy), Scratch(SizesToDivideBy),
+                  Scratch(SizeOfEach)}},
     {.name = "embedding_bag",
      .gradients = {Reads(In(1) | In(2) | In(3) | Aux(0) | Aux(1) | Aux(2)), kNoGradient,
                    kNoGradient, Reads(In(0) | In(1) | In(2) | Aux(1))},
@@ -139,7 +196,11 @@ constexpr OpRule kEmbeddingRules[] = {
      .forward = {MakeAux(0), MakeAux(1), MakeOut(0), MakeAux(2)},
      .run_backward = BagBackward},
     // x[indices], along its first dimension
-    {.name = "index", .gradients = {Reads(In(1))}, .run_backward = IndexBackward},
+    {.name = "index",
+     .gradients = {Reads(In(1))},
+     .forward = {Scratch(CountOfTrue), Passing(SumOfTrue), Scratch(PlacesOfTrue),
+                 Passing(SelectTrue), DropScratch(0, 1), MakeOut(0)},
+     .run_backward = IndexBackward},
     {.name = "index.host",
      .gradients = {Reads({})},
      .forward = {Scratch(CopyOfIndices), MakeOut(0)},

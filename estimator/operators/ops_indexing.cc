@@ -180,13 +180,13 @@ TensorType SumToCount(const CallTypes& call) {
   return {DType::kUint8, {CountBytes(Numel(call.out(0).dims), call.device())}};
 }
 TensorType SelectChosen(const CallTypes& call) {
-  return {DType::kUint8, {SelectBytes(Numel(call.out(0).dims))}};
+  return {DType::kUint8, {SelectBytes(Numel(call.out(0).dims), call.device())}};
 }
 TensorType SortOfIndices(const CallTypes& call) {
-  return {DType::kUint8, {SortBytes(Numel(call.in(1).dims), 64, call.device())}};
+  return {DType::kUint8, {SortKeysBytes(Numel(call.in(1).dims), DType::kInt64, call.device())}};
 }
 TensorType SelectUnique(const CallTypes& call) {
-  return {DType::kUint8, {SelectBytes(Numel(call.in(1).dims))}};
+  return {DType::kUint8, {UniqueKeysBytes(Numel(call.in(1).dims), DType::kInt64, call.device())}};
 }
 
 // masked_scatter counts the mask's elements that are true before each.

@@ -6,6 +6,7 @@
 
 #include "estimator/base/strided_loops.h"
 #include "estimator/operators/dispatcher.h"
+#include "estimator/operators/kernel_scratch.h"
 #include "estimator/operators/layouts.h"
 #include "estimator/operators/op_rule.h"
 
@@ -107,6 +108,23 @@ TensorType RowsAndNumbers(const CallTypes& call) {
   return type;
 }
 
+// The sums of ratios over the rows of either side, by several blocks of a kernel.
+template <size_t kSide>
+SumScratch ScratchOfRatios(const CallTypes& call) {
+  const Dims& dims = call.out(0).dims;
+  const size_t summed = dims.size() - (kSide == 0 ? 1 : 2);
+  const uint64_t kept = ((uint64_t{1} << dims.size()) - 1) & ~(uint64_t{1} << summed);
+  return ScratchOf(SumOver(call.out(0).dtype, dims, ContiguousStrides(dims), kept), call.device());
+}
+template <size_t kSide>
+TensorType SumsOfRatios(const CallTypes& call) {
+  return ScratchBytes(ScratchOfRatios<kSide>(call).partial_bytes);
+}
+template <size_t kSide>
+TensorType SemaphoresOfRatios(const CallTypes& call) {
+  return ScratchBytes(ScratchOfRatios<kSide>(call).semaphore_bytes);
+}
+
 // --- What is taken apart ---
 
 TensorType TypeOfBoth(Dispatcher& d, NameId a, NameId b) {
@@ -120,8 +138,14 @@ NameId MakeMovedDifference(Dispatcher& d, NameId a, NameId b) {
   return d.Make("add.Scalar", {difference}, type);
 }
 
+// ints: the power, 2 where there are none, 0 infinity, -1 another.
 void TakePairwiseDistanceApart(Dispatcher& d, const AtenCall& call) {
-  d.MakeResult("norm", {MakeMovedDifference(d, call.inputs[0], call.inputs[1])});
+  const int64_t power = call.ints.empty() ? 2 : call.ints[0];
+  const char* norm = power == 2   ? "norm"
+                     : power == 1 ? "norm.one"
+                     : power == 0 ? "norm.largest"
+                                  : "norm.power";
+  d.MakeResult(norm, {MakeMovedDifference(d, call.inputs[0], call.inputs[1])});
 }
 
 // clamp_min (margin + distance (x, positive) - distance (x, negative), 0)
@@ -207,8 +231,11 @@ constexpr OpRule kNormRules[] = {
                  Scratch(RowsAndNumbers<1>), DropScratch(4, 2), MakeOut(0),
                  Uses(Workspace::kCublas)},
      .backward = {Scratch(LikeOutput), Passing(BoolsLikeOutput), Scratch(LikeInput),
-                  Scratch(RowNumbers<0>), Scratch(LikeInput), MakeGrad(0), Uses(Workspace::kCublas),
-                  Scratch(LikeSecond), Scratch(RowNumbers<1>), Scratch(LikeSecond), MakeGrad(1)}},
+                  Scratch(RowNumbers<0>), Scratch(SumsOfRatios<0>), Passing(SemaphoresOfRatios<0>),
+                  DropScratch(4, 1), Scratch(LikeInput), MakeGrad(0), Uses(Workspace::kCublas),
+                  Scratch(LikeSecond), Scratch(RowNumbers<1>), Scratch(SumsOfRatios<1>),
+                  Passing(SemaphoresOfRatios<1>), DropScratch(9, 1), Scratch(LikeSecond),
+                  MakeGrad(1)}},
     {.name = "pairwise_distance", .take_apart = TakePairwiseDistanceApart},
     {.name = "triplet_margin_loss",
      .take_apart = TakeTripletLossApart,

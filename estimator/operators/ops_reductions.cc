@@ -35,23 +35,13 @@ SumScratch ScratchOfSum(const CallTypes& call) {
                    call.device());
 }
 
-TensorType IntegersLikeInput(const CallTypes& call) { return {DType::kInt64, call.in(0).dims}; }
 TensorType DiagonalPlaces(const CallTypes& call) {
   const Dims& dims = call.in(0).dims;
   return {DType::kInt64, {std::min(dims[0], dims[1])}};
 }
 
-// The gradient of a largest element is shared by all that are as large: grad / their count, where
-// they are.  A sum of bools casts them (scale_grad_by_count and evenly_distribute_backward).
-constexpr BackwardSteps kSharedByEqualOfAll = {Scratch(BoolsLikeInput),
-                                               Scratch(BoolsLikeOutput),
-                                               Scratch(BoolsLikeInput),
-                                               Scratch(IntegersLikeOutput),
-                                               Passing(IntegersLikeInput),
-                                               Scratch(LikeOutput),
-                                               MakeGrad(0)};
-
-// The same of a reduction over some dimensions: grad / count * mask, which lies as those two do.
+// What is kSharedByEqualOfAll of all elements, of some dimensions: grad / count * mask, which lies
+// as those two do.
 // Neither says it all where x is a view: along what is reduced the quotient says nothing.
 // Source: scale_grad_by_count, torch/csrc/autograd/FunctionsManual.cpp, pytorch v2.11.0.
 Dims StridesOfShared(const CallTypes& types) {
@@ -146,115 +136,6 @@ void ProductBackward(Kernel& kernel) {
   kernel.MakeGrad(0);
 }
 
-// Where nothing is 0: the sum of result * grad from the end, by x.
-void CumulativeProductBackward(Kernel& kernel) {
-  const CallTypes& types = kernel.types();
-  kernel.Take(LikeOutput(types));
-  kernel.Take(BoolsLikeInput(types));
-  kernel.Free(kernel.Take({DType::kBool, {}}));
-  const int flipped = kernel.Take(LikeOutput(types));
-  const int summed = kernel.Take(LikeOutput(types));
-  kernel.Take(LikeOutput(types));
-  kernel.Free(summed);
-  kernel.Free(flipped);
-  kernel.MakeGrad(0);
-}
-
-// exp (reversed sum in logarithms of (log |grad| - result) + x), of positive and of negative
-// gradients (logcumsumexp_backward).
-int TakeSideOfLogSum(Kernel& kernel) {
-  const TensorType type = LikeInput(kernel.types());
-  const int shifted = kernel.Take(type);
-  const int flipped = kernel.Take(type);
-  const int summed = kernel.Take(type);
-  const int back = kernel.Take(type);
-  kernel.Free(summed);
-  kernel.Free(flipped);
-  const int moved = kernel.Take(type);
-  const int side = kernel.Take(type);
-  for (const int taken : {moved, back, shifted}) kernel.Free(taken);
-  return side;
-}
-
-void LogSumBackward(Kernel& kernel) {
-  const CallTypes& types = kernel.types();
-  kernel.Take(ScalarLikeOutput(types));
-  const int size = kernel.Take(LikeInput(types));
-  kernel.Take(LikeInput(types));
-  kernel.Free(size);
-  for (int i = 0; i < 2; ++i) {
-    const int is_there = kernel.Take(BoolsLikeInput(types));
-    kernel.Take(LikeInput(types));
-    kernel.Free(is_there);
-  }
-  TakeSideOfLogSum(kernel);
-  TakeSideOfLogSum(kernel);
-  kernel.MakeGrad(0);
-}
-
-// --- Sorts.  ints: the dimension ---
-
-// Up to 4096 elements in it are sorted in place: the numbers of one row are copied to each.  More
-// by CUB, of what lies along the dimension (sort_cuda_kernel of aten/src/ATen/native/cuda/Sort.cpp,
-// launch_stable_sort_kernel of SortStable.cu).
-constexpr int64_t kMostSortedAtOnce = 4096;
-
-size_t SortedAxis(const CallTypes& call) { return call.ints().empty() ? 0 : Index(call.ints()[0]); }
-int64_t SortedSize(const CallTypes& call) {
-  const Dims& dims = call.in(0).dims;
-  return dims.empty() || call.ints().empty() ? 1 : dims[SortedAxis(call)];
-}
-bool SortsByCub(const CallTypes& call) { return SortedSize(call) > kMostSortedAtOnce; }
-
-// How CUB sorts: row by row, a few all at once, by key and then by row, or many in one call.
-enum class SortedBy : uint8_t { kRow, kKeyAndRow, kSegment };
-SortedBy SortOf(const CallTypes& call) {
-  constexpr int64_t kLargeRow = 1'000'000;
-  constexpr int64_t kManyRows = 128;
-  const int64_t size = SortedSize(call);
-  const int64_t rows = Numel(call.in(0).dims) / size;
-  if (rows <= 1 || size >= kLargeRow) return SortedBy::kRow;
-  return rows < kManyRows ? SortedBy::kKeyAndRow : SortedBy::kSegment;
-}
-
-TensorType Numbering(const CallTypes& call) {
-  if (SortsByCub(call)) return {};
-  return {DType::kInt64, {SortedSize(call)}};
-}
-
-bool SortsCopy(const CallTypes& call) {
-  return SortsByCub(call) && call.in(0).strides[SortedAxis(call)] != 1;
-}
-TensorType CopyToSort(const CallTypes& call) {
-  return SortsCopy(call) ? TensorType(call.in(0)) : TensorType();
-}
-TensorType SortedPlacesCopy(const CallTypes& call) {
-  return SortsCopy(call) ? IntegersLikeInput(call) : TensorType();
-}
-
-// The numbers of a row, or of all; by key and row, where they go, too.
-TensorType SortNumbers(const CallTypes& call) {
-  if (!SortsByCub(call)) return {};
-  const bool is_one = SortOf(call) == SortedBy::kRow;
-  return {DType::kInt64, {is_one ? SortedSize(call) : Numel(call.in(0).dims)}};
-}
-TensorType SortedNumbers(const CallTypes& call) {
-  const bool has = SortsByCub(call) && SortOf(call) == SortedBy::kKeyAndRow;
-  return has ? SortNumbers(call) : TensorType();
-}
-TensorType SortedKeys(const CallTypes& call) {
-  const bool has = SortsByCub(call) && SortOf(call) == SortedBy::kKeyAndRow;
-  return has ? TensorType(call.in(0)) : TensorType();
-}
-TensorType SortScratch(const CallTypes& call) {
-  if (!SortsByCub(call)) return {};
-  const int64_t count = SortNumbers(call).dims[0];
-  const int64_t bits = BitsOf(call.in(0).dtype);
-  const bool is_whole = SortOf(call) == SortedBy::kSegment;
-  return {DType::kUint8,
-          {is_whole ? SegmentSortBytes(count, bits) : SortBytes(count, bits, call.device(), bits)}};
-}
-
 // The arguments of mvlgamma's p gammas.  ints: p.
 TensorType GammaPlaces(const CallTypes& call) { return {call.in(0).dtype, {call.ints()[0]}}; }
 TensorType GammaArguments(const CallTypes& call) {
@@ -296,24 +177,6 @@ constexpr OpRule kReductionRules[] = {
      .forward = {MakeOut(0), Scratch(DenseInput<0>), Scratch(SumsOfBlocks),
                  Passing(SemaphoresOfBlocks)},
      .backward = kSharedByEqualOfAll},
-    // The middle of all that are sorted: their places, and the numbers of a row.
-    // Source: median_impl of aten/src/ATen/native/cuda/Sorting.cpp.
-    {.name = "median",
-     .gradients = {ReadsAsInput(In(0) | Out(0))},
-     .forward = {Scratch(LikeInput), Scratch(DenseInput<0>), Scratch(IntegersLikeInput),
-                 Scratch(IntegersLikeInput), DropScratch(0, 1), DropScratch(2, 2),
-                 Scratch(BoolsLikeOutput), MakeOut(0)},
-     .backward = kSharedByEqualOfAll},
-    // values, places, which lie as x does
-    {.name = "sort",
-     .strides = AsInput,
-     .gradients = {Reads(Out(1))},
-     .forward = {MakeOut(0), MakeOut(1), Scratch(Numbering), Scratch(CopyToSort),
-                 Scratch(CopyToSort), Scratch(SortedPlacesCopy), Scratch(SortNumbers),
-                 Scratch(SortedNumbers), Scratch(SortedKeys), Scratch(SortScratch)}},
-    {.name = "cummax",
-     .gradients = {Reads(In(0) | Out(1))},
-     .forward = {MakeOut(0), MakeOut(1), Scratch(DenseInput<0>)}},
     {.name = "var", .gradients = {ReadsAsInput(In(0))}, .run_backward = MakeVarianceGrad},
     {.name = "std", .gradients = {ReadsAsInput(In(0) | Out(0))}, .run_backward = StdBackward},
     {.name = "var_mean",
@@ -327,15 +190,6 @@ constexpr OpRule kReductionRules[] = {
      .gradients = {ReadsAsInput(In(0) | Out(0))},
      .forward = {MakeOut(0), Scratch(SumsOfBlocks), Passing(SemaphoresOfBlocks)},
      .run_backward = ProductBackward},
-    {.name = "cumprod",
-     .autocast = AutocastPolicy::kFp32Result,
-     .gradients = {Reads(In(0) | Out(0))},
-     .forward = {MakeOut(0), Scratch(CastOfIntegers), Scratch(DenseInput<0>)},
-     .run_backward = CumulativeProductBackward},
-    {.name = "logcumsumexp",
-     .gradients = {Reads(In(0) | Out(0))},
-     .forward = {MakeOut(0), Scratch(DenseInput<0>)},
-     .run_backward = LogSumBackward},
     // The sum of log-gammas of x and p numbers; grad * sum of digammas
     {.name = "mvlgamma",
      .gradients = {Reads(In(0))},

@@ -353,12 +353,6 @@ constexpr OpRule kViewRules[] = {
     {.name = "gather", .gradients = {Reads(In(0) | In(1))}},
     // x, indices, values: the gradient of x is that of the result but zero at the indices.
     {.name = "scatter", .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
-    {.name = "topk",  // values, indices
-     .gradients = {Reads(Out(1))},
-     .forward = {MakeOut(0), MakeOut(1), Scratch(DenseInput<0>)}},
-    {.name = "kthvalue",
-     .gradients = {Reads(Out(1))},
-     .forward = {Scratch(DenseInput<0>), MakeOut(0), MakeOut(1)}},
     {.name = "scatter_add",
      .autocast = AutocastPolicy::kWidest,
      .gradients = {PassThrough(), kNoGradient, Reads(In(1))}},

@@ -21,6 +21,7 @@
 #include "estimator/optimizers/muon_batches.h"
 #include "estimator/optimizers/optimizer_rows.h"
 #include "estimator/optimizers/parameter_groups.h"
+#include "estimator/optimizers/sparse_rows.h"
 
 namespace onnxfit {
 
@@ -212,7 +213,9 @@ OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
       soap_(calls, label_),
       galore_(calls, label_, ProjectedShapes(calls.program()), settings.galore.rank),
       has_states_(gradients.size()),
-      kept_(gradients.size(), kNoTensor) {}
+      kept_(gradients.size(), kNoTensor) {
+  CheckSparseGradients(calls.program(), settings);
+}
 
 std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
                                                         const TrainingSettings& settings) {
@@ -328,6 +331,11 @@ void OptimizerStep::StepGroup(const Group& group) {
       rule.states_made == StatesMade::kFirstStep && MakeAllStates(rule, group.parameters);
   if (rule.begins_with_states && makes_states) return;
   const std::vector<Parameters> lists = RunTogether(rule, group.parameters);
+  for (const size_t i : group.parameters) {
+    if (rule.joins_rows && IsSparse(i)) {
+      JoinRows(calls_, settings_, machine_.tensor(gradients_.at(i)).dims[0], label_);
+    }
+  }
   for (const std::span<const UpdateStep> loop : LoopsOf(rule)) {
     for (const Parameters& together : lists) {
       for (const UpdateStep& step : loop) Take(rule, step, together);
@@ -349,7 +357,7 @@ std::vector<OptimizerStep::Parameters> OptimizerStep::RunTogether(const Optimize
   std::vector<Parameters> lists;
   std::unordered_map<size_t, size_t> known;
   for (const size_t i : group) {
-    if (!gradients_.Has(i)) continue;
+    if (!gradients_.Has(i) || IsSparse(i)) continue;
     const bool is_matrix = rule.matrices_apart && TypeOf(i).dims.size() > 1;
     const size_t key = rule.impl == OptimizerImpl::kForLoop ? i : size_t{is_matrix};
     const auto [list, is_new] = known.emplace(key, lists.size());
@@ -357,6 +365,11 @@ std::vector<OptimizerStep::Parameters> OptimizerStep::RunTogether(const Optimize
     lists[list->second].push_back(i);
   }
   return lists;
+}
+
+bool OptimizerStep::IsSparse(size_t parameter) const {
+  return gradients_.Has(parameter) &&
+         machine_.tensor(gradients_.at(parameter)).indices != kNoTensor;
 }
 
 // Whether there were some to make.

@@ -156,6 +156,7 @@ class OptimizerStep {
   TensorId NormOfAll(const Part& part);
   void StepGroup(const Group& group);
   void ReturnFromStep();
+  bool IsSparse(size_t parameter) const;  // its gradient is
   std::vector<Parameters> RunTogether(const OptimizerRule& rule, const Parameters& group) const;
   bool MakeAllStates(const OptimizerRule& rule, const Parameters& group);
   void MakeStates(const OptimizerRule& rule, size_t parameter);

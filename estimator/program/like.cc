@@ -76,11 +76,8 @@ constexpr LikeRow kLikeRows[] = {
     {"all", "amax"},
     {"argmin", "argmax"},
     {"one_hot", "argmax"},
-    {"histc", "argmax"},
-    {"argsort", "argmax"},
     {"linalg_vector_norm", "norm"},
     {"min", "max"},
-    {"nanmedian", "median"},
     {"cummin", "cummax"},
     {"linalg_cross", "cross"},
 

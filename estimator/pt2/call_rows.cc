@@ -48,8 +48,9 @@ std::string OutOfPlace(std::string_view target) {
 const CallRow* FindByTarget(std::string_view target) {
   static const auto index = [] {
     std::unordered_map<std::string_view, const CallRow*> rows;
-    for (const auto family : {LayerRows(), LossRows(), ElementwiseRows(), MovementRows(),
-                              ViewRows(), IndexingRows(), MakingRows(), FourierRows()}) {
+    for (const auto family :
+         {LayerRows(), LossRows(), ElementwiseRows(), ReductionRows(), MovementRows(), ViewRows(),
+          IndexingRows(), MakingRows(), FourierRows()}) {
       for (const CallRow& row : family) rows.emplace(row.target, &row);
     }
     return rows;

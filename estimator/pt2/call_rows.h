@@ -22,6 +22,7 @@ struct CallRow {
 std::span<const CallRow> LayerRows();        // layer_rows.cc
 std::span<const CallRow> LossRows();         // loss_rows.cc
 std::span<const CallRow> ElementwiseRows();  // elementwise_rows.cc
+std::span<const CallRow> ReductionRows();    // reduction_rows.cc
 std::span<const CallRow> MovementRows();     // movement_rows.cc
 std::span<const CallRow> ViewRows();         // view_rows.cc
 std::span<const CallRow> IndexingRows();     // indexing_rows.cc

@@ -145,8 +145,56 @@ void WriteEmbeddingBag(CallWriter& writer, const Call& call, std::string_view op
   const bool is_known = operands[0] != kNoName && operands[1] != kNoName &&
                         operands[2] != kNoName && writer.IntAt(call, "scale_grad_by_freq", 0) == 0;
   if (!is_known) return writer.WriteUnknown(call);
+  const bool is_sparse = writer.IntAt(call, "sparse", 0) != 0 && operands.back() == kNoName;
+  if (is_sparse) op = "embedding_bag.sparse";
   if (operands.back() == kNoName) operands.pop_back();
   writer.Emit(op, std::move(operands), {writer.Result(call)}, {writer.IntAt(call, "mode", 0)});
+}
+
+// torch.where(x): where x is not 0, dimension by dimension.
+void WriteWherePlaces(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  const std::vector<NameId> results = writer.Results(call);
+  if (self == kNoName || results.empty() || results[0] == kNoName) return writer.WriteUnknown(call);
+  Dims dims = writer.DimsOf(results[0]);
+  dims.push_back(std::ssize(results));
+  const NameId places = writer.NewName(std::string(call.name) + ".places", {DType::kInt64, dims});
+  writer.Emit(op, {self}, {places});
+  writer.Emit("unbind", {places}, results, {1});
+}
+
+// x [mask]: of where the mask is true.
+// Source: masked_select_out_cuda_impl of aten/src/ATen/native/cuda/IndexKernel.cpp, pytorch
+// v2.11.0.
+void WriteMaskedSelect(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.Emit(op, {writer.TensorAt(call, "self"), writer.TensorAt(call, "mask")},
+              {writer.Result(call)});
+}
+
+// ints: whether inverse and counts are asked for.
+void WriteUnique(CallWriter& writer, const Call& call, std::string_view op) {
+  const NameId self = writer.TensorAt(call, "self");
+  if (self == kNoName || FindArgument(call, "dim") != nullptr) return writer.WriteUnknown(call);
+  const bool is_bool = writer.program().values[Index(self)].type.dtype == DType::kBool;
+  writer.Emit(is_bool && op == "unique" ? "unique.bool" : op, {self}, writer.Results(call),
+              {writer.IntAt(call, "return_inverse", 0), writer.IntAt(call, "return_counts", 0)});
+}
+
+// ints: whether what is drawn is put back.
+void WriteMultinomial(CallWriter& writer, const Call& call, std::string_view op) {
+  writer.Emit(op, {writer.TensorAt(call, "self")}, {writer.Result(call)},
+              {writer.IntAt(call, "replacement", 0)});
+}
+
+// ints: the dimension.  Long rows are sorted one by one, in memory that is not known here.
+void WriteMode(CallWriter& writer, const Call& call, std::string_view op) {
+  constexpr int64_t kMostInBlock = 2048;
+  const NameId self = writer.TensorAt(call, "self");
+  const Dims& dims = writer.DimsOf(self);
+  if (dims.empty()) return writer.WriteUnknown(call);
+  const int64_t axis = writer.AxisAt(call, "dim", self, -1);
+  if (dims[Index(axis)] > kMostInBlock) return writer.WriteUnknown(call);
+  writer.Emit(op, {self}, writer.Results(call), {axis});
 }
 
 // ints: the dimension.
@@ -170,6 +218,13 @@ constexpr CallRow kIndexingRows[] = {
     {"take.default", "take", WriteAll},
     {"embedding_bag.padding_idx", "embedding_bag", WriteEmbeddingBag},
     {"embedding_bag.default", "embedding_bag", WriteEmbeddingBag},
+    {"nonzero.default", "nonzero.self", WriteUnary},
+    {"where.default", "nonzero.self", WriteWherePlaces},
+    {"masked_select.default", "masked_select", WriteMaskedSelect},
+    {"multinomial.default", "multinomial", WriteMultinomial},
+    {"mode.default", "mode", WriteMode},
+    {"unique_consecutive.default", "unique_consecutive", WriteUnique},
+    {"_unique2.default", "unique", WriteUnique},
     {"take_along_dim.default", "gather", WriteTakeAlong},
     {"select_scatter.default", "select_scatter", WriteSelectScatter},
     {"slice_scatter.default", "select_scatter", WriteSliceScatter},

@@ -316,6 +316,7 @@ constexpr CallRow kMakingRows[] = {
     {"new_full.default", "constant", WriteLike},
     {"new_empty.default", "constant", WriteLike},
     {"eye.default", "constant", WriteNumbers},
+    {"randperm.default", "randperm", WriteConstant},
     {"rand.default", "constant", WriteDrawn},
     {"randn.default", "constant", WriteFilled},
     {"rand_like.default", "constant", WriteLike},

@@ -170,7 +170,7 @@ void WriteEmbedding(CallWriter& writer, const Call& call, std::string_view op) {
     const std::string_view counted = FindArgument(call, "indices")->text;
     if (asked > table[0]) writer.RefuseRows(call, "weight", counted, asked, table[0]);
   }
-  WriteAll(writer, call, op);
+  WriteAll(writer, call, writer.IntAt(call, "sparse", 0) != 0 ? "embedding.sparse" : op);
 }
 
 // x[:, i]: the tensors among a list of indices.

@@ -107,6 +107,7 @@ bool ReadCore(const CallsOfModule& calls, SelfAttention& attention) {
     attention.has_mask = mask != kNoName || (fused->ints.size() > 1 && fused->ints[1] != 0);
     attention.has_padding_mask =
         mask != kNoName && calls.DimsOf(mask).size() == 4 && calls.DimsOf(mask)[0] != 1;
+    attention.has_row_mask = attention.has_padding_mask && calls.DimsOf(mask)[2] == 1;
     return true;
   }
   const AtenCall* softmax = calls.Only(IsSoftmax);

@@ -40,6 +40,9 @@ class FastPaths {
     return taken;
   }
 
+  // Whether any has a mask of padding.
+  bool has_row_mask() const { return has_row_mask_; }
+
  private:
   // The last call of the module that begins at call `i` and was written; i - 1 where none was.
   int64_t Write(const ModuleRuns& runs, int64_t i) {
@@ -49,18 +52,22 @@ class FastPaths {
     const size_t open = i == 0 ? 0 : modules.Shared(calls[Index(i) - 1].module, module);
     for (size_t level = open; level < modules.DepthOf(module); ++level) {
       if (const auto layer = FindEncoderLayer(program_, runs, i, level);
-          layer && !layer->attention.needs_weights && !layer->attention.has_padding_mask) {
+          layer && !layer->attention.needs_weights && IsTaken(layer->attention)) {
         WriteLayer(*layer);
         return layer->last;
       }
       if (const auto attention = FindSelfAttention(program_, runs, i, level);
-          attention && !attention->has_mask) {
+          attention && (!attention->has_mask || attention->has_row_mask)) {
         place_ = At(calls[Index(i)], level, kAttentionFunction);
         WriteAttention(*attention, attention->input, attention->result);
         return attention->last;
       }
     }
     return i - 1;
+  }
+
+  static bool IsTaken(const SelfAttention& attention) {
+    return !attention.has_padding_mask || attention.has_row_mask;
   }
 
   // A call of the C++ function that the module's forward returns the result of.
@@ -180,7 +187,11 @@ class FastPaths {
     TensorType square = head;
     square.dims[3] = square.dims[2];
     weights_ = Make("matmul", {parts[0], kt}, square);
-    weights_ = Make(attention.has_mask ? "_masked_softmax" : "softmax_", {weights_}, square);
+    has_row_mask_ |= attention.has_row_mask;
+    const char* const softmax = attention.has_row_mask ? "_masked_softmax.rows"
+                                : attention.has_mask   ? "_masked_softmax"
+                                                       : "softmax_";
+    weights_ = Make(softmax, {weights_}, square);
     const NameId context = Make("bmm_", {parts[0], weights_, parts[2]}, head);
     const NameId back = Make("permute", {context}, RowsFirst(type, attention.heads), {0, 2, 1, 3});
     return Make("view", {back}, type);
@@ -232,6 +243,7 @@ class FastPaths {
   AtenCall place_;     // of the calls that follow
   AtenCall function_;  // of the layer that is written
   NameId weights_ = kNoName;
+  bool has_row_mask_ = false;
 };
 
 }  // namespace
@@ -241,11 +253,17 @@ void TakeFastPaths(Program& program, const TrainingSettings& settings) {
                        AutocastType(settings.precision) == DType::kUndefined &&
                        settings.attention == AttentionUse::kSdpa;
   if (!has_one) return;
-  const int count = FastPaths(program).Run();
+  FastPaths paths(program);
+  const int count = paths.Run();
   if (count == 0) return;
   program.assumptions.push_back(fmt::format(
       "{} module{} of torch.nn take{} PyTorch's fast path of inference, under torch.no_grad()",
       count, count == 1 ? "" : "s", count == 1 ? "s" : ""));
+  if (paths.has_row_mask()) {
+    program.assumptions.emplace_back(
+        "padded rows are computed in full: nn.TransformerEncoder leaves out padding behind a row "
+        "(nested tensors), which takes less");
+  }
 }
 
 }  // namespace onnxfit

@@ -22,9 +22,10 @@ namespace onnxfit {
 //
 // and with either, scores, masked softmax and context in tensors of their own; the layer adds into
 // what its parts return.  Left as written: odd numbers of heads, batch_first=False, attention
-// between two tensors, masks of bools in nn.MultiheadAttention, masks of padding (nested tensors,
-// whose sizes only data say), activations other than relu and gelu.
-// O(calls × depth of modules).
+// between two tensors, masks of bools in nn.MultiheadAttention but of padding, such a mask beside
+// another, activations other than relu and gelu.  nn.TransformerEncoder makes nested tensors of
+// rows that are padded behind: their sizes only data say, and here they are as long as the padded
+// ones. O(calls × depth of modules).
 void TakeFastPaths(Program& program, const TrainingSettings& settings);
 
 // --- The modules that have them (encoder_layers.cc) -----------------------------------------
@@ -44,6 +45,7 @@ struct SelfAttention {
   bool needs_weights = false;  // softmax is written out: the caller asked for it
   bool has_mask = false;
   bool has_padding_mask = false;  // one for each sequence of the batch
+  bool has_row_mask = false;      // and all of its queries: src_key_padding_mask alone
 };
 
 // One call of nn.TransformerEncoderLayer.

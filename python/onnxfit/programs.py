@@ -71,6 +71,48 @@ def _first_line(error: Exception) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+@contextmanager
+def _watching_backward() -> Iterator[List[str]]:
+    """By name: the functions by which code asks for gradients, as far as it calls them within."""
+    import torch
+    asked: List[str] = []
+    grad, backward = torch.autograd.grad, torch.autograd.backward
+
+    def noted(name: str, function: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            asked.append(name)
+            return function(*args, **kwargs)
+        return call
+
+    setattr(torch.autograd, "grad", noted("torch.autograd.grad", grad))
+    setattr(torch.autograd, "backward", noted("backward", backward))
+    try:
+        yield asked
+    finally:
+        setattr(torch.autograd, "grad", grad)
+        setattr(torch.autograd, "backward", backward)
+
+
+def _asks_for_gradients(model: torch.nn.Module, name: str) -> OnnxfitError:
+    return OnnxfitError(f"{type(model).__name__}: expected a forward without a backward pass of "
+                        f"its own, found {name}: torch.export records the calls of a forward, and "
+                        "what autograd keeps for a second derivative is not among them")
+
+
+def _check_layouts(model: torch.nn.Module, inputs: Inputs) -> None:
+    """Raises where a tensor is sparse: what its products take is cuSPARSE's to say."""
+    import torch
+    named = [(f"buffer '{name}'", tensor) for name, tensor in model.named_buffers()]
+    named += [(f"parameter '{name}'", tensor) for name, tensor in model.named_parameters()]
+    named += [("an input", tensor) for tensor in inputs.tensors()]
+    for name, tensor in named:
+        if tensor.layout != torch.strided:
+            raise OnnxfitError(
+                f"{type(model).__name__}: {name}: expected a dense tensor, found one of layout "
+                f"{tensor.layout}: its products run in cuSPARSE, whose workspaces follow from its "
+                "values, and torch.export writes no values of such a tensor")
+
+
 def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
     name = type(model).__name__
     if losses.is_behind(model):
@@ -267,7 +309,8 @@ def _program(model: torch.nn.Module, given: Inputs, batch: Optional[int],
              dynamic_shapes: Any) -> ExportedProgram:
     """torch.export's; where it refuses the model, that of a recorded run."""
     example = given.apart()
-    with plain_values.taken(model, given.args, given.kwargs):
+    _check_layouts(model, example)
+    with plain_values.taken(model, given.args, given.kwargs), _watching_backward() as asked:
         try:
             if dynamic_shapes is not None:
                 return _checked(_exported(model, example, dynamic_shapes))
@@ -275,7 +318,12 @@ def _program(model: torch.nn.Module, given: Inputs, batch: Optional[int],
         except OnnxfitError:
             raise
         except Exception as error:
-            return _recorded(model, example, batch, dynamic_shapes, error)
+            try:
+                return _recorded(model, example, batch, dynamic_shapes, error)
+            except OnnxfitError as refused:
+                if asked:
+                    raise _asks_for_gradients(model, asked[0]) from refused
+                raise
 
 
 def _output_of(program: ExportedProgram) -> Any:

@@ -31,6 +31,8 @@ _MOST_RUNS = 8
 _MOST_BRANCHES = 3
 # Uniform and normal random numbers, at their mean.
 _MEANS = {"rand": 0.5, "rand_like": 0.5, "randn": 0.0, "randn_like": 0.0}
+# What torch.unique and torch.unique_consecutive run, of all elements.
+_UNIQUE = ("_unique2", "unique_consecutive")
 _QUESTIONS = ("item", "_local_scalar_dense")
 _VALUE = "_onnxfit_value"
 
@@ -249,12 +251,31 @@ class Recording:
             real, by = known
             self._kept(len(next(iter(pytree.tree_leaves(real)))), by)
             return pytree.tree_map_only(torch.Tensor, standing_for, real)
-        if name not in ("nonzero", "masked_select"):
+        if name not in ("nonzero", "masked_select", *_UNIQUE, "bincount"):
+            return None
+        if name == "bincount":
+            bins = [args[2]] if len(args) > 2 else [kwargs.get("minlength", 0)]
+            return fake([self._kept(max(bins[0], 1), "unknown")],
+                        torch.int64 if len(tensors) < 2 else tensors[1].dtype)
+        if name in _UNIQUE and (len(args) > 3 or "dim" in kwargs) and name == "unique_consecutive":
             return None
         count = self._kept(args[0].numel(), "unknown")
+        if name in _UNIQUE:
+            return self._all_different(fake, func, args, kwargs, count)
         if name == "nonzero":
             return fake([count, args[0].dim()], torch.int64)
         return fake([count], args[0].dtype)
+
+    @staticmethod
+    def _all_different(fake: Callable[..., Any], func: Any, args: Tuple[Any, ...],
+                       kwargs: Dict[str, Any], count: Number) -> Any:
+        """torch.unique's values, inverse and counts; what is not asked for is empty."""
+        import torch
+        given = {argument.name: value for argument, value in zip(func._schema.arguments, args)}
+        given.update(kwargs)
+        inverse = list(args[0].shape) if given.get("return_inverse") else [0]
+        return (fake([count], args[0].dtype), fake(inverse, torch.int64),
+                fake([count if given.get("return_counts") else 0], torch.int64))
 
     def called(self, run: Callable[..., Any], mode: Any, func: Any, types: Any,
                args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:

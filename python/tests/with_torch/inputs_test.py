@@ -221,5 +221,19 @@ class Programs(unittest.TestCase):
         self.assertIn("4", str(caught.exception))
 
 
+class Layouts(unittest.TestCase):
+    def test_sparse_tensors_are_refused(self):
+        class Graph(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("adjacency", torch.eye(8).to_sparse_csr())
+
+            def forward(self, x):
+                return self.adjacency @ x
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "Graph: buffer 'adjacency': expected a "
+                                    "dense tensor, found one of layout torch.sparse_csr: "):
+            onnxfit.estimate(Graph(), torch.empty(8, 4))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -199,6 +199,30 @@ class Branches(unittest.TestCase):
         self.assertIn("torch.unique(counts // 2)", said)
         self.assertGreaterEqual(answer.peak.allocated_bytes, plain.peak.allocated_bytes)
 
+    def test_values_that_nobody_knows_are_all_different(self):
+        def recorded(way):
+            return recording.record(lambda: programs._exported(
+                Net(way).to("meta"), programs.Inputs((IDS.to("meta"),), {}), None))
+
+        def inverse(layer, x):
+            values, places = torch.unique(x, return_inverse=True)
+            return layer(x) + values.mean() + places
+        program, answers = recorded(inverse)
+        self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
+        made = [node.meta["val"] for node in program.graph.nodes if "unique" in node.name]
+        self.assertEqual([[tuple(each.shape) for each in val] for val in made],
+                         [[(4096,), (4, 16, 64), (0,)]] * 2)
+        _, answers = recorded(lambda layer, x: layer(x) * torch.bincount(
+            x.long().flatten(), minlength=64))
+        self.assertEqual([answer.value for answer in answers], [64, 64])
+
+    def test_a_backward_within_forward_is_refused_by_its_name(self):
+        def slope(layer, x):
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(layer(x).sum(), x, create_graph=True)[0]
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, r"found torch.autograd.grad: "):
+            onnxfit.estimate(Net(slope), (IDS,))
+
     def test_what_both_refuse_is_refused(self):
         def numpy(layer, x):
             return layer(torch.from_numpy(x.detach().numpy()))
