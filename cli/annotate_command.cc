@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/commands.h"
 #include "cli/asked_of_file.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/targets.h"
 #include "estimator/base/error.h"

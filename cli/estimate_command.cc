@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands.h"
 #include "cli/asked_of_file.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands.h"
 #include "cli/asked_of_file.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/snapshots.h"
 #include "estimator/base/error.h"

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands.h"
 #include "cli/asked_of_file.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/recipe.h"
@@ -71,8 +71,7 @@ MaxBatchAnswer Answer(const Options& given, BatchLimits limits, std::ostream& er
   const Graph graph = LoadModel(given.model);
   const Options options = AskedOf(graph, given);
   const Study study(graph);
-  const std::vector<EstimateRequest> requests =
-      Combinations(options.request, options.sweep);
+  const std::vector<EstimateRequest> requests = Combinations(options.request, options.sweep);
   MaxBatchAnswer answer = AnswerMaxBatch(study, requests, limits);
   const bool shows_advice = !options.text.quiet && options.format != Format::kCsv;
   if (shows_advice) AddAdvice(study, requests[0], limits, answer);

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "cli/asked_of_file.h"
 #include "cli/commands.h"
 #include "cli/compare_sides.h"
-#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"

@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/asked_of_file.h"
 #include "cli/commands.h"
 #include "cli/compared.h"
-#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "benchmarks/cuda/open_gpu.h"
+#include "cli/asked_of_file.h"
 #include "cli/calibration_file.h"
 #include "cli/commands.h"
-#include "cli/asked_of_file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"

@@ -263,11 +263,11 @@ TEST_CASE("whatever was asked before, another setting gets the answer of a fresh
 TEST_CASE("every field has a row above") {
   const TrainingSettings settings;
   // A field more does not compile: give it a row here, and one in study.cc.
-  const auto& [framework, choice, device, cublas, precision, keeps_types, optimizer, impl, args, groups,
-               clip, ema, in_backward, mode, loss, smoothing, mixup, output, labels, channels_last,
-               benchmarks, trial_room, in_place, out_of_place, batch_norm, dropout, placed, assumed,
-               attention, loop, freeze, checkpoint, reentrant, compile, graphs, lora, quantize,
-               galore, ranks, evaluation, is_evaluation, steps] = settings;
+  const auto& [framework, choice, device, cublas, precision, keeps_types, optimizer, impl, args,
+               groups, clip, ema, in_backward, mode, loss, smoothing, mixup, output, labels,
+               channels_last, benchmarks, trial_room, in_place, out_of_place, batch_norm, dropout,
+               placed, assumed, attention, loop, freeze, checkpoint, reentrant, compile, graphs,
+               lora, quantize, galore, ranks, evaluation, is_evaluation, steps] = settings;
   const auto& [config, workspace_bytes] = cublas;
   const auto& [quantization, quantized_layers] = quantize;
   const auto& [projected_rank, projected_layers] = galore;

@@ -298,9 +298,9 @@ class LostDropoutFinder {
 
 LostDropouts FindLostDropouts(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
   if (IsTrainingExport(bound.graph()) || NamesDropouts(bound.graph())) return {};
-  const bool is_shown = HasMetadata(bound.graph()) &&
-                        (bound.metadata().groups.empty() ||
-                         ShowsDropouts(bound.graph(), bound.metadata()));
+  const bool is_shown =
+      HasMetadata(bound.graph()) &&
+      (bound.metadata().groups.empty() || ShowsDropouts(bound.graph(), bound.metadata()));
   return LostDropoutFinder(bound, rewrites).Find(is_shown);
 }
 

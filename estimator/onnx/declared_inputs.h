@@ -43,8 +43,8 @@ struct DeclaredInputs {
   std::vector<DeclaredInput> inputs;  // by Graph::inputs
   std::vector<FreeDim> free;          // the batch first, then in the order of inputs and dimensions
   std::vector<ComputedDim> computed;
-  bool batch_is_written = false;      // though other dimensions may be free
-  std::string batch_input = {};       // that the file, or a recurrent layer, says; else ""
+  bool batch_is_written = false;  // though other dimensions may be free
+  std::string batch_input = {};   // that the file, or a recurrent layer, says; else ""
   int batch_axis = 0;
   int place_axis = 0;            // the same, or that of the free dimension that is the batch
   std::string batch_place = {};  // as of Shapes
