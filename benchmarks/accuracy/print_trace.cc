@@ -12,7 +12,7 @@
 
 #include "benchmarks/accuracy/printer.h"
 #include "cli/commands.h"
-#include "cli/framework_of_file.h"
+#include "cli/asked_of_file.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/layout.h"
