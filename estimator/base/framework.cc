@@ -24,8 +24,11 @@
 // shows: softmax's backward takes the input before 1.11, and its type since (softmax_backward_data
 // of src/transformers/pytorch_utils.py, transformers 4.17); its build for CUDA 11.3 is for cards of
 // 3.7 and more.  Nobody looked at 1.11 and 1.12: 1.13 is the nearest to them.
-// Of the rest of the allocator nothing differs in what these versions were run with, but that
-// 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a segment.
+// is_exporting(): transformers 5.24.0 says so of 2.14 (pytorch#176499) beside the check of it
+// (_ignore_causal_mask_sdpa of masking_utils.py); that ViT compiled by 2.15.0 has no mask, its
+// events. Of the rest of the allocator nothing differs in what these versions were run with, but
+// that 2.12 takes another one of free blocks of equal size: its reserved bytes can be off by a
+// segment.
 #include "estimator/base/framework.h"
 
 #include <fmt/format.h>
@@ -266,6 +269,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .fused_adagrad = true,
      .has_muon = true,
      .missing_alloc_options = Youngest(2),
+     .tells_export_from_compile = true,
      .min_compute_capability = 75},
     {.name = "pytorch-2.15",
      .cublas = WorkspaceLife::kPerCall,
@@ -281,6 +285,7 @@ constexpr FrameworkProfile kFrameworks[] = {
      .norms_with_offsets = true,
      .fused_adagrad = true,
      .has_muon = true,
+     .tells_export_from_compile = true,
      .min_compute_capability = 75},
 };
 constexpr const FrameworkProfile& kDefault = kFrameworks[13];

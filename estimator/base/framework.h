@@ -84,6 +84,9 @@ struct FrameworkProfile {
   bool has_muon = false;            // torch.optim.Muon
   std::span<const std::string_view> missing_alloc_options = {};  // of PYTORCH_ALLOC_CONF
 
+  // torch.compiler.is_exporting() is False where torch.compile traces, and not True there, too.
+  bool tells_export_from_compile = false;
+
   int min_compute_capability = 0;  // times ten: 75 for 7.5
 };
 

@@ -96,6 +96,10 @@ constexpr SettingRow kSettingRows[] = {
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.out_of_place); }},
     // Masks that libraries leave out, but not of compiled code.
     {ReadBy::kBoth, [](const TrainingSettings& s, Key& key) { key.Add(s.compile); }},
+    {ReadBy::kProgram,
+     [](const TrainingSettings& s, Key& key) {
+       key.Add(s.compile != Compiling::kNone && s.framework.tells_export_from_compile);
+     }},
     // The loss is a part of the program, as are the tensors that need no gradient, and the names
     // that outlive it.
     {ReadBy::kProgram, [](const TrainingSettings& s, Key& key) { key.Add(s.loss); }},

@@ -52,6 +52,7 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
             return tensor == nullptr ? std::optional<Dims>() : TypeOf(*tensor).dims;
           }) {
   AddReads(exported.graph, read_);
+  if (settings.compile != Compiling::kNone) masks_of_tensors_ = FindMasksOfTensors(exported);
   if (BitsOf(ParameterType(settings.precision)) == 16) {
     cast_ways_ = FindCastWays(exported.graph);
   }
@@ -291,7 +292,10 @@ void CallWriter::Follow(size_t first, bool builds_mask) {
 }
 
 bool CallWriter::LeavesOutMask(const Call& call) const {
-  return settings().compile == Compiling::kNone && BuildsLibraryMask(call);
+  if (!BuildsLibraryMask(call)) return false;
+  if (settings().compile == Compiling::kNone) return true;
+  return settings().framework.tells_export_from_compile &&
+         !masks_of_tensors_.contains(MaskStatementOf(call));
 }
 
 // A mask that no layer reads is made all the same, unless the library leaves it out because of what

@@ -16,6 +16,7 @@
 #include "estimator/pt2/cast_ways.h"
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/known_elements.h"
+#include "estimator/pt2/libraries.h"
 #include "estimator/writer/program_writer.h"
 
 namespace onnxfit::pt2 {
@@ -148,8 +149,10 @@ class CallWriter : public ProgramWriter {
   // (libraries.h); null of others.
   const Known* LibraryMaskAt(const Call& call, std::string_view name);
 
-  // Whether `call` builds a mask (libraries.h) that this run leaves out: Dynamo traces as
-  // torch.export does, so that compiled code has it.
+  // Whether `call` builds a mask (libraries.h) that this run leaves out.  Compiled code has it:
+  // Dynamo traces as torch.export does.  Where PyTorch tells one from the other, transformers
+  // leaves it out there, too, if no tensor says what it hides (_ignore_causal_mask_sdpa and
+  // _ignore_bidirectional_mask_sdpa of masking_utils.py, 5.24.0).
   bool LeavesOutMask(const Call& call) const;
   // Notes that `mask`, which is added to scores, masks nothing: the library makes none in a run.
   void NoteNoMask(NameId mask) { no_masks_.insert(mask); }
@@ -266,7 +269,8 @@ class CallWriter : public ProgramWriter {
   std::set<NameId> mask_parts_;   // results of calls that build masks
   std::set<NameId> asked_masks_;  // whose elements LibraryMaskAt gave
   std::set<NameId> no_masks_;
-  std::set<NameId> leftovers_;  // and of others that IsLeftover
+  std::set<StatementPlace> masks_of_tensors_;  // where the model is compiled
+  std::set<NameId> leftovers_;                 // and of others that IsLeftover
 
   // --- Whose types casts have (cast_types.cc) ---
 

@@ -1,14 +1,44 @@
 #include "estimator/pt2/libraries.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "estimator/libraries/libraries.h"
 
 namespace onnxfit::pt2 {
 
-bool BuildsLibraryMask(const Call& call) {
-  return std::ranges::any_of(
-      call.lines, [](const SourceLine& line) { return BuildsMask(line.file, line.text); });
+namespace {
+
+bool IsOfMask(const SourceLine& line) { return BuildsMask(line.file, line.text); }
+
+}  // namespace
+
+bool BuildsLibraryMask(const Call& call) { return std::ranges::any_of(call.lines, IsOfMask); }
+
+StatementPlace MaskStatementOf(const Call& call) {
+  const auto line = std::ranges::find_if(call.lines, IsOfMask);
+  return {line->file, line->line};
+}
+
+std::set<StatementPlace> FindMasksOfTensors(const ExportedProgram& exported) {
+  std::map<std::string_view, std::optional<StatementPlace>> makers;  // of each tensor: its mask's
+  for (const InputSpec& input : exported.inputs) {
+    if (input.kind != InputSpec::Kind::kConstant) makers[input.name] = std::nullopt;
+  }
+  std::set<StatementPlace> found;
+  for (const Call& call : exported.graph.calls) {
+    std::optional<StatementPlace> place;
+    if (BuildsLibraryMask(call)) place = MaskStatementOf(call);
+    for (const std::string_view operand : OperandsOf(call)) {
+      const auto maker = makers.find(operand);
+      if (place && maker != makers.end() && maker->second != place) found.insert(*place);
+    }
+    std::set<std::string_view> results;
+    for (const Argument& result : call.results) AddNames(result, results);
+    for (const std::string_view result : results) makers[result] = place;
+  }
+  return found;
 }
 
 bool LosesCausality(const Call& call) {

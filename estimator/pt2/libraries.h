@@ -2,7 +2,10 @@
 // (libraries/libraries.h), by the lines of a call.  Internal to the room pt2/.
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "estimator/pt2/exported_program.h"
 
@@ -11,6 +14,15 @@ namespace onnxfit::pt2 {
 // Whether `call` builds a mask that is left out of a run where it hides nothing or is causal:
 // attention is told that it is causal instead.
 bool BuildsLibraryMask(const Call& call);
+
+// A statement of Python: its file and line.
+using StatementPlace = std::pair<std::string_view, int64_t>;
+
+// The statement that builds such a mask by `call`.  REQUIRES: BuildsLibraryMask(call).
+StatementPlace MaskStatementOf(const Call& call);
+
+// Those that read a tensor which they were given: what is padding, or where sequences begin.
+std::set<StatementPlace> FindMasksOfTensors(const ExportedProgram& exported);
 
 // Whether attention, which is told so by such a mask alone, is not causal then.
 bool LosesCausality(const Call& call);
