@@ -284,6 +284,41 @@ Program DroppedIn(const std::string& classes, const TrainingSettings& settings =
   return Build(graph, settings).program;
 }
 
+// What is dropped out of a block that reads words, in a file of torch.export's by that PyTorch.
+std::string DroppedIfBy(const std::string& torch, const TrainingSettings& settings = {}) {
+  struct Said {
+    std::string text, scopes;
+  };
+  static const Said kSays[] = {
+      {FxText("e", "embedding.default", "%wte, %ids"), "['', 'm', 'm.wte', 'embedding']"},
+      {FxText("n", "softmax.int", "%e, -1"), "['', 'm', 'softmax']"},
+      {FxText("f", "linear.default", "%n, %w"), "['', 'm', 'm.l', 'm.l.fc', 'linear']"},
+      {FxText("y", "add.Tensor", "%n, %f"), "['', 'm', 'm.l', 'add']"}};
+  Graph graph = ParseGraph(R"(net (int64[2, 3] ids) => (float[2, 3, 8] y)
+      < float[9, 8] "m.wte.weight" = ["location": "none"],
+        float[8, 8] "val_1" = ["location": "none"] > {
+        e = Gather ("m.wte.weight", ids) n = Softmax (e) f = MatMul (n, "val_1")
+        y = Add (n, f) })");
+  graph.torch = torch;
+  for (NodeId node = 0; node < 4; ++node) {
+    Say(graph, node, kSays[node].text);
+    graph.nodes[Index(node)].metadata.emplace_back("pkg.torch.onnx.name_scopes",
+                                                   kSays[node].scopes);
+  }
+  std::string found;
+  for (const AtenCall& call : Build(graph, settings).program.calls) {
+    if (call.op == "dropout") found += "d";
+  }
+  return found;
+}
+
+TEST_CASE("torch.export's exporter shows dropouts in PyTorch 2.11, and no longer in 2.15") {
+  CHECK(DroppedIfBy("2.15.0+cu132") == "dd");
+  CHECK(DroppedIfBy("2.15.0+cu132", {.dropout = 0}).empty());
+  CHECK(DroppedIfBy("2.11.0+cu130").empty());  // it would call what a node was given "%clone"
+  CHECK(DroppedIfBy("").empty());
+}
+
 TEST_CASE("dropouts of a library that makes them with p = 0 stay lost") {
   const auto dropouts = [](const Program& program) {
     return std::ranges::count(program.calls, "dropout", &AtenCall::op);

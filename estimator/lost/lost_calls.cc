@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "estimator/base/framework.h"
 #include "estimator/base/index.h"
 #include "estimator/exporters/exporter_metadata.h"
 #include "estimator/libraries/libraries.h"
@@ -438,6 +439,13 @@ bool IsTrainingExport(const Graph& graph) {
            IntAttribute(node, "training_mode", 0) == 1 ||
            (node.op_type == "BatchNormalization" && node.outputs.size() > 1);  // before opset 14
   });
+}
+
+bool ShowsDropouts(const Graph& graph, const ExporterMetadata& metadata) {
+  constexpr std::string_view kFirstSilent = "2.12";
+  if (metadata.groups.empty()) return false;
+  const FrameworkProfile* const wrote = FindFramework(graph.torch);
+  return wrote == nullptr || wrote < FindFramework(kFirstSilent);
 }
 
 bool IsUnfoldedExport(const Graph& graph) {

@@ -224,6 +224,11 @@ std::optional<Hidden> FindHidden(const BoundGraph& bound, const NodeCalls& calls
 // batch norms that compute statistics): what is not in it was not in the module.  O(nodes).
 bool IsTrainingExport(const Graph& graph);
 
+// Whether the file would show dropouts that its exporter took out: torch.export's, whose text of a
+// node calls what it was given "%clone" where a dropout stood before it.  PyTorch 2.11.0 writes so;
+// 2.15.0 names what went into the dropout, as TorchScript's exporter does.
+bool ShowsDropouts(const Graph& graph, const ExporterMetadata& metadata);
+
 // True where a file of TorchScript's exporter transposes weights as it runs.  The exporter folds
 // that unless it is told do_constant_folding=False, as torch.onnx asks of exports in training mode
 // (2.11): such a file without dropouts is likely of a module that had none.  O(nodes).

@@ -298,7 +298,10 @@ class LostDropoutFinder {
 
 LostDropouts FindLostDropouts(const BoundGraph& bound, const std::vector<Rewritten>& rewrites) {
   if (IsTrainingExport(bound.graph()) || NamesDropouts(bound.graph())) return {};
-  return LostDropoutFinder(bound, rewrites).Find(HasMetadata(bound.graph()));
+  const bool is_shown = HasMetadata(bound.graph()) &&
+                        (bound.metadata().groups.empty() ||
+                         ShowsDropouts(bound.graph(), bound.metadata()));
+  return LostDropoutFinder(bound, rewrites).Find(is_shown);
 }
 
 std::optional<bool> LikelyDropsOut(const BoundGraph& bound,

@@ -137,14 +137,14 @@ class PutBackFinder {
            roles_.parameters.end();
   }
 
-  // Where no place is told: everywhere, where such models have it, and the file shows a dropout or,
-  // being TorchScript's, shows none and was likely exported for inference.
+  // Where no place is told: everywhere, where such models have it, and the file shows a dropout or
+  // would show none, and was likely exported for inference.
   bool DropsOutElsewhere(bool is_traced) const {
     if (!trains()) return false;
     if (settings_.dropout.has_value()) return *settings_.dropout != 0;
     const std::optional<bool> likely = file_.likely_drops_out;
     if (is_traced) return likely.value_or(true);
-    return metadata_.groups.empty() && likely.value_or(false) && !IsUnfoldedExport(graph_);
+    return !ShowsDropouts(graph_, metadata_) && likely.value_or(false) && !IsUnfoldedExport(graph_);
   }
 
   // Takes dropouts with p = 0 out of `calls`; `attention` (rewrites) drops out where p is above 0.
