@@ -4,12 +4,14 @@ import tempfile
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import torch
 import torchvision
 
 import onnxfit
 from onnxfit import programs
+from onnxfit.results import Framework
 
 IMAGES = torch.empty(8, 3, 224, 224)
 
@@ -50,6 +52,23 @@ class Modules(unittest.TestCase):
             self.assertEqual(answer.peak.exact_bytes, 368256616)
             self.assertEqual(answer.peak.reserved_bytes, 476053504)
             self.assertEqual((answer.model.path, answer.settings.batch), ("ResNet.pt2", 8))
+
+    def test_the_pytorch_is_the_installed_one(self):
+        installed = ".".join(torch.__version__.split(".")[:2])
+        for model in (Tied(), torch.export.export(Tied(), (torch.zeros(2, 8).long(),))):
+            answer = onnxfit.estimate(model, torch.zeros(2, 8).long())
+            self.assertEqual(answer.framework, Framework(f"pytorch-{installed}", "file",
+                                                         torch.__version__))
+            self.assertIn(f"PyTorch is pytorch-{installed}, which exported the model", str(answer))
+        given = onnxfit.estimate(Tied(), torch.zeros(2, 8).long(), framework="pytorch-2.8")
+        self.assertEqual(given.framework, Framework("pytorch-2.8", "given"))
+
+    def test_a_pytorch_newer_than_all_that_are_known_is_warned_of(self):
+        with mock.patch.object(torch, "__version__", "2.99.0+cpu"):
+            answer = onnxfit.estimate(Tied(), torch.zeros(2, 8).long())
+        self.assertEqual(answer.framework.basis, "nearest")
+        self.assertIn("OF208", [warning.code for warning in answer.warnings])
+        self.assertIn("PyTorch 2.99.0 wrote the file", str(answer))
 
     def test_no_folder_of_ours_is_shown(self):
         answer = onnxfit.estimate(resnet18(), IMAGES)
