@@ -109,7 +109,7 @@ TEST_CASE("the version is that which wrote the file, else the newest") {
 }
 
 TEST_CASE("a .pt2 says its version, or its schema does") {
-  const std::string written(pt2::kSmallProgram);
+  const std::string written(kSmallProgram);
   constexpr std::string_view kTorch = R"("torch_version": "2.11.0+cu130",)";
   constexpr std::string_view kSchema = R"("major": 8, "minor": 17)";
   CHECK(Chosen(Program(written)) == "2.11 file");
@@ -139,7 +139,7 @@ net (float[s0, 3] x) => (float[s0, 3] y) { y = Relu(x) })";
   };
   const Graph file = pt2::WithEmbeddedProgram(model(fmt::format(
       "\"onnxfit.metadata\": \"1\", \"onnxfit.graph\": \"{}\", \"onnxfit.program\": \"{}\"",
-      StructureDigest(model("")), PackText(pt2::kSmallProgram))));
+      StructureDigest(model("")), PackText(kSmallProgram))));
   REQUIRE(file.embedded != nullptr);
   CHECK(Chosen(file) == "2.11 file");
 }
