@@ -59,9 +59,9 @@ using MessageReader = std::optional<OomMessage> (*)(const Letters& letters, size
 
 class LogReader {
  public:
-  // `read` reads the message around a place that one of `heads` leads to.
-  LogReader(std::string_view log, std::span<const std::string_view> heads, MessageReader read)
-      : log_(log), search_(heads), read_(read) {}
+  // `read` reads the message around a place that `search` leads to.
+  LogReader(std::string_view log, const PhraseSearch& search, MessageReader read)
+      : log_(log), search_(search), read_(read) {}
 
   bool is_whole() const { return places_ <= kMostPlaces; }
 
@@ -142,7 +142,7 @@ class LogReader {
   }
 
   std::string_view log_;
-  PhraseSearch search_;
+  const PhraseSearch& search_;
   MessageReader read_;
   std::map<std::string, Found> found_;
   int64_t places_ = 0;
@@ -236,10 +236,12 @@ std::string_view AppAround(std::string_view log, const OomMessage& message) {
 OomLog ReadOomLog(std::string_view log) {
   OomLog read = {.lines = std::count(log.begin(), log.end(), '\n')};
   if (!log.empty() && log.back() != '\n') ++read.lines;
-  LogReader reader(log, OomHeads(), ReadOomMessage);
+  static const PhraseSearch heads(OomHeads());
+  LogReader reader(log, heads, ReadOomMessage);
   AddProcesses(reader, read);
   if (!HasFailure(read)) {
-    LogReader loose(log, LooseHeads(), ReadLooseMessage);
+    static const PhraseSearch loose_heads(LooseHeads());
+    LogReader loose(log, loose_heads, ReadLooseMessage);
     OomLog other = read;
     other.processes.clear();
     AddProcesses(loose, other);
