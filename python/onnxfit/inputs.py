@@ -41,6 +41,7 @@ class Inputs(NamedTuple):
     # Of each tensor: the dimensions that the batch sizes.
     axes: Tuple[Tuple[int, ...], ...] = ()
     batch: Optional[int] = None  # the size of the first of them
+    are_zeros: bool = False  # they came from meta, where nothing has values
 
     @staticmethod
     def of(inputs: object, model: torch.nn.Module, batch_dim: BatchDim = 0) -> Inputs:
@@ -205,7 +206,8 @@ def on_device_of(model: torch.nn.Module, inputs: Inputs) -> Inputs:
             return torch.zeros_like(tensor, device=device)
         return tensor.to(device)
 
-    return inputs.mapped(moved)
+    are_zeros = device.type != "meta" and any(tensor.is_meta for tensor in inputs.tensors())
+    return inputs.mapped(moved)._replace(are_zeros=inputs.are_zeros or are_zeros)
 
 
 # Of ATen's, those whose operands are of one type of floats: PyTorch has no kernels for others.

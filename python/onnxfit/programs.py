@@ -301,6 +301,8 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
         mode = "train" if model.training else "eval"
         program, answers = _largest(recorded, way, example, mode)
         warn(_told(model, example, program, answers, refusal))
+        if example.are_zeros:
+            note("inputs on meta have no values: they are zeros where the code asks")
         return program
     raise _refused(model, refusal) from refusal
 

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import unittest
+import warnings
 from typing import Any, Optional
 
 import torch
@@ -152,6 +153,13 @@ class Forms(unittest.TestCase):
 
     def test_inputs_on_meta_of_a_model_that_is_not(self):
         self.assertEqual(allocated(Net(), IDS.to("meta")), allocated(Net(), IDS))
+        said = "inputs on meta have no values: they are zeros where the code asks"
+        for take, expected in ((lambda ids: ids, False),
+                               (lambda ids: ids if ids.sum() == 0 else ids + 1, True)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answer = onnxfit.estimate(Net(take), IDS.to("meta"))
+            self.assertEqual(said in answer.assumptions, expected)
 
     def test_what_is_refused(self):
         linear, x = torch.nn.Linear(8, 4), torch.empty(4, 8)
