@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "benchmarks/accuracy/printer.h"
-#include "cli/commands.h"
 #include "cli/asked_of_file.h"
+#include "cli/commands.h"
 #include "estimator/base/index.h"
 #include "estimator/eager/in_place.h"
 #include "estimator/fit/predict.h"

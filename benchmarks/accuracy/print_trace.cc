@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "benchmarks/accuracy/printer.h"
-#include "cli/commands.h"
 #include "cli/asked_of_file.h"
+#include "cli/commands.h"
 #include "estimator/base/index.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/layout.h"
