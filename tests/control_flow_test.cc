@@ -287,6 +287,13 @@ TEST_CASE("sizes that data decide in a body go by the names that they have outsi
        "--dim p=8",
        {{"p", 5}},
        "y = Transpose(p) int64[5, 2]"},
+      // Who gives a size of a branch means that branch.
+      {R"(g (float[N, 4] x, bool c) => (int64 y) { y = If<
+          then_branch = a () => (int64 t) { p = NonZero(x) t = Transpose(p) },
+          else_branch = b () => (int64 e) { r = Relu(x) q = NonZero(r) e = Transpose(q) }>(c) })",
+       "--dim q=8",
+       {{"p", 5}},
+       "y = Transpose(p) int64[5, 2]"},
       // Of a name that is taken outside.
       {R"(g (float[N, 4] x, bool c) => (int64 y) { p = Relu(x) [if] y = If<
           then_branch = a () => (int64 t) { r = Relu(x) p = NonZero(r) t = Transpose(p) },

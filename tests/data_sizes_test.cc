@@ -176,6 +176,12 @@ TEST_CASE("what names nothing that data decide is refused as before") {
             .starts_with("<text>: --dim y=5: no free dimension has this name"));
 }
 
+TEST_CASE("sizes of data that do not go together are told in front of those of inputs") {
+  const std::string model =
+      Graphed("p = NonZero(mask) t = Cast<to = 1>(p) u = Transpose(t) y = MatMul(u, x)");
+  CHECK(HintOf(model, {.batch = 3, .dims = {{"p", 5}}}) == "other sizes than 'p' = 5, 'N' = 3");
+}
+
 TEST_CASE("in a function of the file, sizes go by the names that its call gives them") {
   const std::string model = R"(<ir_version: 8, opset_import: ["" : 17, "l" : 1]>
     g (float[N, 4] x) => (int64 y) { z = l.Places(x) y = Transpose(z) }

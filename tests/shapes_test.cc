@@ -264,7 +264,7 @@ TEST_CASE("first dimensions whose names nobody chose are the batch, and it is sa
         dim);
   };
   for (const std::string_view made_up :
-       {"s72", "image_dynamic_axes_1", "unk__9", "DynamicDimension.1", "?"}) {
+       {"s72", "image_dynamic_axes_1", "unk__9", "\"DynamicDimension.1\"", "?"}) {
     CAPTURE(made_up);
     CHECK(TypesText(text(std::string(made_up)), Batch(6)) == "\ny float32[6, 3]\n");
   }

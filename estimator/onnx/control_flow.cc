@@ -10,6 +10,7 @@
 #include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 #include "estimator/onnx/contrib_operators.h"
+#include "estimator/onnx/named_sizes.h"
 #include "estimator/onnx/partial_inferrer.h"
 
 namespace onnxfit {
@@ -230,16 +231,27 @@ class FlowInliner {
     int64_t else_bytes = 0;
     const std::vector<Fact> then_made = Try(flow, {"then_branch"}, depth, &then_bytes);
     const std::vector<Fact> else_made = Try(flow, {"else_branch"}, depth, &else_bytes);
-    const bool is_else = else_bytes > then_bytes;
+    const bool has_then = IsNamed(flow, "then_branch");
+    const bool is_told = has_then != IsNamed(flow, "else_branch");
+    const bool is_else = is_told ? !has_then : else_bytes > then_bytes;
     const std::vector<Fact>& made = is_else ? else_made : then_made;
     const std::string larger = is_else ? "else_branch" : "then_branch";
     warnings.push_back(
         {warning::kUnknownBranch,
          fmt::format("which branch of the If {} runs depends on data: {} is taken, "
-                     "whose tensors are {}",
-                     flow.name(), larger, FormatBytes(is_else ? else_bytes : then_bytes))});
+                     "whose tensors are {}{}",
+                     flow.name(), larger, FormatBytes(is_else ? else_bytes : then_bytes),
+                     is_told ? " and whose sizes --dim gives" : "")});
     flow.partial.Assume(flow.id, made);
     return {larger};
+  }
+
+  // Whether --dim gives a size of what a branch makes: who does means that branch.
+  static bool IsNamed(const Flow& flow, std::string_view branch) {
+    const BoundInputs sizes = flow.partial.get().SizesByName();
+    return std::ranges::any_of(sizes.inner_dims, [&](const auto& dim) {
+      return MayNameSizeIn(*BodyOf(flow.proto(), branch), dim.first);
+    });
   }
 
   // What a body makes; nothing where it cannot be told.  What is wrong with it is said when it

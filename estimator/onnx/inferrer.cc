@@ -197,7 +197,7 @@ void Inferrer::InferTypes(NodeId id, const Operator& op) {
     if (op.schema == nullptr || !InferOutputs(*op.schema, proto, op.opset, context)) Believe(id);
   } catch (const Error& error) {
     if (!error.parts().where.empty()) throw;
-    Refuse(id, error.parts().text, HintOnSizes());
+    Refuse(id, error.parts().text, HintOnSizes(id));
   } catch (const std::bad_alloc&) {
     Refuse(id, "its shapes need more memory than there is", "");
   } catch (const google::protobuf::FatalException&) {
@@ -340,7 +340,7 @@ bool Inferrer::InferContrib(NodeId id, const ContribRow* row) {
     call.inputs.push_back(left_out ? std::nullopt : std::optional(TensorTypeFrom(TypeRead(id, i))));
   }
   const ContribTypes types = row->types(call);
-  if (types.empty()) Refuse(id, "its inputs do not go together", HintOnSizes());
+  if (types.empty()) Refuse(id, "its inputs do not go together", HintOnSizes(id));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     const TensorType& type = types[std::min(i, types.size() - 1)];

@@ -250,7 +250,8 @@ class Inferrer {
   void CollectStored();
   const OuterScope& Scope();
 
-  std::string HintOnSizes() const;
+  std::vector<std::string> GivenInFrontOf(NodeId id) const;
+  std::string HintOnSizes(NodeId id) const;
   std::string DoubtText(std::string_view kind, const std::vector<NodeId>& nodes) const;
   [[noreturn]] void RefuseGuess(NodeId guess, NodeId id, const std::string& reason) const;
   [[noreturn]] void Refuse(NodeId id, std::string text, std::string hint) const;

@@ -90,7 +90,7 @@ void Inferrer::CheckOperands(NodeId id, const Operator& op) {
     if (looked_at_ > kMaxEvaluated) return;
   }
   const auto conflict = op.operands->find(operands);
-  if (conflict.has_value()) Refuse(id, *conflict, HintOnSizes());
+  if (conflict.has_value()) Refuse(id, *conflict, HintOnSizes(id));
 }
 
 // `reason` is ONNX's, whose words are for those who ask for details.
@@ -105,7 +105,7 @@ void Inferrer::RefuseInputs(NodeId id, const Operator& op, const char* reason) c
     conflict = {.text = fmt::format("its inputs and attributes do not go together: it reads {}",
                                     TypesText(operands))};
   }
-  Refuse(id, *std::move(conflict), HintOnSizes(), fmt::format("ONNX says: {}", OneLine(reason)));
+  Refuse(id, *std::move(conflict), HintOnSizes(id), fmt::format("ONNX says: {}", OneLine(reason)));
 }
 
 // --- Outputs -------------------------------------------------------------------
@@ -121,7 +121,7 @@ void Inferrer::CheckDims(NodeId id) const {
     Refuse(id,
            fmt::format("its output {} would have a negative dimension, {}",
                        Quote(graph_.values[Place(value)].name), ToString(TensorTypeOf(value))),
-           HintOnSizes());
+           HintOnSizes(id));
   }
 }
 
@@ -132,7 +132,7 @@ void Inferrer::CheckReshape(NodeId id) const {
   Refuse(id,
          fmt::format("{} cannot take the shape {}", ToString(TensorTypeOf(node.inputs[0])),
                      ToString(TensorTypeOf(node.outputs[0]).dims)),
-         HintOnSizes());
+         HintOnSizes(id));
 }
 
 // --- What is said ---------------------------------------------------------------
@@ -153,9 +153,35 @@ Warnings Inferrer::CollectWarnings() const {
   return warnings;
 }
 
-std::string Inferrer::HintOnSizes() const {
+// What the binding says of sizes that data decide, of the values that `id` is computed from, the
+// nearest first.
+std::vector<std::string> Inferrer::GivenInFrontOf(NodeId id) const {
+  constexpr size_t kMostValues = 256;
+  constexpr size_t kMostSizes = 8;
+  std::vector<std::string> given;
+  std::vector<ValueId> values;
+  const auto add = [&](ValueId value) {
+    if (value == kNoValue || std::ranges::find(values, value) != values.end()) return;
+    if (values.size() < kMostValues) values.push_back(value);
+  };
+  for (const ValueId value : NodeAt(id).inputs) add(value);
+  for (size_t i = 0; i < values.size() && given.size() < kMostSizes; ++i) {
+    const Value& value = graph_.values[Place(values[i])];
+    for (const auto& [name, size] : inputs_.inner_dims) {
+      const bool is_it =
+          name == value.name ||
+          (name.starts_with(value.name) && name.find('.', value.name.size()) == value.name.size());
+      if (is_it) given.push_back(fmt::format("{} = {}", Quote(name), size));
+    }
+    if (value.producer == kNoNode) continue;
+    for (const ValueId input : NodeAt(value.producer).inputs) add(input);
+  }
+  return given;
+}
+
+std::string Inferrer::HintOnSizes(NodeId id) const {
   if (inputs_.rebound.has_value()) return "an export whose batch is a free dimension";
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes = GivenInFrontOf(id);
   for (const auto& [name, size] : inputs_.symbols) {
     sizes.push_back(fmt::format("{} = {}", Quote(name), size));
   }

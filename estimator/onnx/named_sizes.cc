@@ -71,6 +71,10 @@ bool MayNameSize(const Graph& graph, std::string_view name) {
          std::ranges::any_of(file.output(), names) || MakesInBodies(file, name);
 }
 
+bool MayNameSizeIn(const onnx::GraphProto& body, std::string_view name) {
+  return MakesInBodies(body, name, 1);
+}
+
 bool IsMadeUp(std::string_view dimension) {
   const std::string_view rest = dimension.substr(0, dimension.find_last_not_of(kDigits) + 1);
   if (rest.size() == dimension.size()) return dimension.empty();

@@ -10,6 +10,10 @@
 
 #include "estimator/onnx/graph.h"
 
+namespace onnx {
+class GraphProto;
+}
+
 namespace onnxfit {
 
 // Whether --dim `name` may be a size in the graph that data decide: of a value, one of its
@@ -17,6 +21,9 @@ namespace onnxfit {
 // bodies of If and Loop are among them, by the names that they have once these are written out.
 // O(values).
 bool MayNameSize(const Graph& graph, std::string_view name);
+
+// Whether `name` may be a size of a value that `body`, of an If or a Loop, makes.  O(values).
+bool MayNameSizeIn(const onnx::GraphProto& body, std::string_view name);
 
 // Whether nobody chose the dimension's name: "", or one that an exporter made up: "s72"
 // (torch.export 2.11), "x_dynamic_axes_1" (TorchScript, whose dynamic_axes had no name), "unk__7"
