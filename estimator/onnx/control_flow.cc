@@ -247,8 +247,9 @@ class FlowInliner {
   }
 
   // Whether --dim gives a size of what a branch makes: who does means that branch.
-  bool IsNamed(const Flow& flow, std::string_view branch) const {
-    return std::ranges::any_of(binding_.dims, [&](const auto& dim) {
+  static bool IsNamed(const Flow& flow, std::string_view branch) {
+    const BoundInputs sizes = flow.partial.get().SizesByName();
+    return std::ranges::any_of(sizes.inner_dims, [&](const auto& dim) {
       return MayNameSizeIn(*BodyOf(flow.proto(), branch), dim.first);
     });
   }
