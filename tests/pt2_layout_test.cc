@@ -72,7 +72,7 @@ TEST_CASE("the batch is where the export says") {
   CHECK(place("{}").empty());
   CHECK_THROWS_WITH_AS(place(R"({"batch": ["x"]})"),
                        "net.pt2: extra/onnxfit/notes.json: batch: an input and a dimension was "
-                       "expected, found a list (try: copy or export it again, it is damaged)",
+                       "expected, found a list of 1 (try: copy or export it again, it is damaged)",
                        Error);
 }
 

@@ -193,8 +193,8 @@ TEST_CASE("the batch is the dimension that the export says") {
   exported.graph.tensors.at("x").sizes[1] = {.expression = "s0", .hint = 2};
   exported.graph.tensors.at("y").sizes[1] = {.expression = "s0", .hint = 2};
   exported.graph.tensors.at("state").sizes[1] = {.expression = "s9", .hint = 2};
-  CHECK(shapes({.batch = 5}).types[0].tensor.dims == Dims{50, 5, 8});
-  CHECK(shapes({.batch = 5}).types[1].tensor.dims == Dims{1, 5, 8});
+  CHECK(DimsOfInput(exported, 0, {.batch = 5}) == Dims{50, 5, 8});
+  CHECK(DimsOfInput(exported, 1, {.batch = 5}) == Dims{1, 5, 8});
   exported.batch_place.clear();
   CHECK_THROWS_WITH_AS(shapes({.batch = 5}), doctest::Contains("dimension 's0' is free"), Error);
 }
