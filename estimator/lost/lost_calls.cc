@@ -442,7 +442,7 @@ bool IsTrainingExport(const Graph& graph) {
 }
 
 bool ShowsDropouts(const Graph& graph, const ExporterMetadata& metadata) {
-  constexpr std::string_view kFirstSilent = "2.12";
+  constexpr std::string_view kFirstSilent = "2.14";
   if (metadata.groups.empty()) return false;
   const FrameworkProfile* const wrote = FindFramework(graph.torch);
   return wrote == nullptr || wrote < FindFramework(kFirstSilent);

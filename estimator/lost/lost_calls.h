@@ -225,8 +225,9 @@ std::optional<Hidden> FindHidden(const BoundGraph& bound, const NodeCalls& calls
 bool IsTrainingExport(const Graph& graph);
 
 // Whether the file would show dropouts that its exporter took out: torch.export's, whose text of a
-// node calls what it was given "%clone" where a dropout stood before it.  PyTorch 2.11.0 writes so;
-// 2.15.0 names what went into the dropout, as TorchScript's exporter does.
+// node calls what it was given "%clone" where a dropout stood before it.  PyTorch 2.11.0 and 2.13.0
+// write so; 2.15.0 names what went into the dropout, as TorchScript's exporter does.  2.14 was not
+// seen and is taken to be as 2.15.
 bool ShowsDropouts(const Graph& graph, const ExporterMetadata& metadata);
 
 // True where a file of TorchScript's exporter transposes weights as it runs.  The exporter folds
