@@ -20,6 +20,7 @@ struct Attention {
   bool is_causal = false;
   bool needs_weights = false;
   bool is_batch_first = true;
+  bool is_padded = false;  // a mask of padding, for all heads and queries
 };
 
 // nn.MultiheadAttention of `x`, [8, 50, 128], as exports with gradients show it; its result is
@@ -65,8 +66,13 @@ std::string Module(const std::string& path, const std::string& x, const std::str
     node("_a", fmt::format("MatMul ({0}_e, {0}_b2)", y));
     node("_ap", fmt::format("Transpose <perm = [1, 0, 2]> ({}_a)", y));
   } else {
-    node("_a", fmt::format("Attention <scale = {1}, is_causal = {2}> ({0}_q0, {0}_q1, {0}_q2)", y,
-                           0.17, attention.is_causal ? 1 : 0));
+    if (attention.is_padded) {
+      node("_k0", "Constant <value = int64[4] {8, 4, 1, 50}> ()");
+      node("_k", fmt::format("ConstantOfShape ({}_k0)", y));
+    }
+    node("_a", fmt::format("Attention <scale = {1}, is_causal = {2}> ({0}_q0, {0}_q1, {0}_q2{3})",
+                           y, 0.17, attention.is_causal ? 1 : 0,
+                           attention.is_padded ? fmt::format(", {}_k", y) : ""));
     node("_ap", fmt::format("Transpose <perm = [2, 0, 1, 3]> ({}_a)", y));
   }
   node("_s5", "Constant <value = int64[2] {400, 128}> ()");
@@ -203,6 +209,13 @@ TEST_CASE("an encoder layer adds into what its parts return, and masks its score
   CHECK(Events(LayerAlone(true, "Gelu")) == norm +
                                                 "+614400 +204800 +204800 -204800 -204800 -614400 " +
                                                 norm + feed_forward + "-204800 -204800 -204800 ");
+}
+
+// Scores, their mask as bools for each sequence, what is masked of them.
+TEST_CASE("padding is masked in scores that are written out") {
+  const std::string scores = "+320000 +400 +320000 -400 -320000 -320000 ";
+  CHECK(Events(LayerAlone(false, "Relu", {.is_padded = true})).find(scores) != std::string::npos);
+  CHECK(Events(AttentionAlone({.is_padded = true})).find(scores) != std::string::npos);
 }
 
 TEST_CASE("what the fast paths do not take runs as it is written") {

@@ -155,8 +155,10 @@ void CheckStates(const Estimate& estimate, Optimizer optimizer, Mode mode) {
   }
 }
 
-// GaLore is of linear layers, which not all models have.
+// GaLore is of linear layers, which not all models have; SparseAdam of sparse gradients, which no
+// ONNX file has.
 bool IsFor(Optimizer optimizer, const Graph& graph) {
+  if (optimizer == Optimizer::kSparseAdam) return false;
   if (optimizer != Optimizer::kGaLore) return true;
   return !FindLinearLayers(PrepareRun(graph, {.binding = {.batch = 2}}).program).empty();
 }

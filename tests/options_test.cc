@@ -606,7 +606,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
        "nadam, radam, adamax, ademamix-32bit, ademamix-8bit, paged-ademamix-32bit, "
        "paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, adagrad-8bit, "
        "torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, timm-lion, timm-adopt, "
-       "timm-lamb, adadelta, asgd, prodigy, musgd, soap, galore or muon, found 'adamv' "
+       "timm-lamb, adadelta, asgd, prodigy, sparse-adam, musgd, soap, galore or muon, found "
+       "'adamv' "
        "(did you mean 'adam'?)"},
       {{"m", "--param-groups", "matrices", "-o", "muon"},
        "--param-groups: expected an optimizer that takes all parameters, found muon (try: -o "

@@ -77,7 +77,9 @@ TEST_CASE("optimizers of sparse gradients sort their indices") {
     std::string step;
   };
   const std::string joins = fmt::format("{0} {0} {0} 328191", kIndices);
-  const Row rows[] = {{Optimizer::kSgd, ""}, {Optimizer::kAdagrad, joins}};
+  const Row rows[] = {{Optimizer::kSgd, ""},
+                      {Optimizer::kAdagrad, joins},
+                      {Optimizer::kSparseAdam, fmt::format("{0} {0} {1}", kTable, joins)}};
   for (const Row& row : rows) {
     CAPTURE(ToString(row.optimizer));
     const std::string step = Allocated(By(row.optimizer), Phase::kOptimizer);
@@ -99,7 +101,7 @@ TEST_CASE("other optimizers are refused, with what PyTorch does") {
   CHECK(ErrorOf(By(Optimizer::kAdam)) ==
         "parameter 'e.weight': an optimizer of sparse gradients was expected "
         "(embedding(sparse=True)), found adam: it raises an error (try: --optimizer "
-        "sgd)");
+        "sparse-adam)");
   CHECK(ErrorOf(By(Optimizer::kSgdMomentum)).find("grows without end") != std::string::npos);
   CHECK(ErrorOf(By(Optimizer::kSgd)).empty());
 }

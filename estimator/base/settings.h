@@ -59,9 +59,10 @@ enum class Optimizer : uint8_t {
   kAdadelta,
   kAsgd,
   kProdigy,
-  kMuSgd,   // as ultralytics builds it: nesterov, Muon's iteration for matrices and kernels
-  kSoap,    // whose bases are updated in every step that is played
-  kGaLore,  // the same of its projections; AdamW as galore_torch writes it
+  kSparseAdam,  // of sparse gradients alone
+  kMuSgd,       // as ultralytics builds it: nesterov, Muon's iteration for matrices and kernels
+  kSoap,        // whose bases are updated in every step that is played
+  kGaLore,      // the same of its projections; AdamW as galore_torch writes it
 };
 
 // How an optimizer of torch.optim runs: over lists of all parameters, one parameter after
@@ -219,6 +220,7 @@ inline constexpr Spelling<Optimizer> kOptimizers[] = {
     {"adadelta", Optimizer::kAdadelta},
     {"asgd", Optimizer::kAsgd},
     {"prodigy", Optimizer::kProdigy},
+    {"sparse-adam", Optimizer::kSparseAdam},
     {"musgd", Optimizer::kMuSgd},
     {"soap", Optimizer::kSoap},
     {"galore", Optimizer::kGaLore},

@@ -233,6 +233,12 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
      .states = kSumOnDevice,
      .states_made = StatesMade::kConstruction},
 
+    // Of sparse gradients alone (torch/optim/sparse_adam.py).
+    {.optimizer = Optimizer::kSparseAdam,
+     .impl = OptimizerImpl::kForLoop,
+     .states = kMoments,
+     .joins_rows = true},
+
     {.optimizer = Optimizer::kAdafactor,
      .impl = OptimizerImpl::kForLoop,
      .states = kFactored,

@@ -26,7 +26,8 @@ std::string_view WhyNot(Optimizer optimizer) {
   return "it raises an error";
 }
 
-constexpr Optimizer kTakeSparse[] = {Optimizer::kNone, Optimizer::kSgd, Optimizer::kAdagrad};
+constexpr Optimizer kTakeSparse[] = {Optimizer::kNone, Optimizer::kSgd, Optimizer::kAdagrad,
+                                     Optimizer::kSparseAdam};
 
 [[noreturn]] void Refuse(std::string_view parameter, std::string_view found,
                          std::string_view hint) {
@@ -56,6 +57,7 @@ std::vector<bool> HaveSparseGradients(const Program& program) {
 void CheckSparseGradients(const Program& program, const TrainingSettings& settings) {
   const std::vector<bool> sparse = HaveSparseGradients(program);
   const bool is_known = std::ranges::find(kTakeSparse, settings.optimizer) != std::end(kTakeSparse);
+  const bool all_sparse = std::ranges::find(sparse, false) == sparse.end();
   const bool decays = (settings.optimizer_args & kWeightDecay) != 0;
   for (size_t i = 0; i < sparse.size(); ++i) {
     const std::string& name = program.values[Index(program.parameters[i])].name;
@@ -65,7 +67,13 @@ void CheckSparseGradients(const Program& program, const TrainingSettings& settin
                          "found {}{}: {}",
                          ToString(settings.optimizer), decays ? " with weight decay" : "",
                          decays ? "it raises an error" : WhyNot(settings.optimizer)),
-             "--optimizer sgd");
+             all_sparse ? "--optimizer sparse-adam" : "--optimizer sgd");
+    }
+    if (!sparse[i] && settings.optimizer == Optimizer::kSparseAdam) {
+      Refuse(name,
+             "a sparse gradient was expected, of embedding(sparse=True) alone, as sparse-adam "
+             "takes, found a dense one: it raises an error",
+             "--optimizer adam");
     }
   }
 }

@@ -286,7 +286,7 @@ class Errors(unittest.TestCase):
             "schedule-free-sgd, nadam, radam, adamax, ademamix-32bit, ademamix-8bit, "
             "paged-ademamix-32bit, paged-ademamix-8bit, sgdm-8bit, rmsprop-32bit, rmsprop-8bit, "
             "adagrad-8bit, torchao-adamw-8bit, torchao-adamw-4bit, torchao-adamw-fp8, "
-            "timm-lion, timm-adopt, timm-lamb, adadelta, asgd, prodigy, musgd, soap, "
+            "timm-lion, timm-adopt, timm-lamb, adadelta, asgd, prodigy, sparse-adam, musgd, soap, "
             "galore or muon, found 'adamv' (did you mean 'adam'?)")
 
     def test_hints_stand_apart(self):
