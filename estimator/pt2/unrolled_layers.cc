@@ -54,16 +54,17 @@ struct LayerParameter {
   auto operator<=>(const LayerParameter&) const = default;
 };
 
-constexpr std::string_view kKinds[] = {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l",
-                                       "weight_hr_l"};
+constexpr std::string_view kTensorKinds[] = {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l",
+                                             "weight_hr_l"};
 
 std::optional<LayerParameter> ParameterOf(const InputSpec& spec) {
   constexpr std::string_view kReverse = "_reverse";
   std::string_view child = spec.target.substr(spec.target.rfind('.') + 1);  // npos + 1 is 0
   LayerParameter found = {.name = spec.name};
-  const auto* kind = std::ranges::find_if(kKinds, [&](auto k) { return child.starts_with(k); });
-  if (kind == std::end(kKinds)) return std::nullopt;
-  found.kind = static_cast<size_t>(kind - std::begin(kKinds));
+  const auto* kind =
+      std::ranges::find_if(kTensorKinds, [&](auto k) { return child.starts_with(k); });
+  if (kind == std::end(kTensorKinds)) return std::nullopt;
+  found.kind = static_cast<size_t>(kind - std::begin(kTensorKinds));
   child.remove_prefix(kind->size());
   found.is_reverse = child.ends_with(kReverse);
   if (found.is_reverse) child.remove_suffix(kReverse.size());
