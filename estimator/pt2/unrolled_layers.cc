@@ -54,28 +54,17 @@ struct LayerParameter {
   auto operator<=>(const LayerParameter&) const = default;
 };
 
-<<<<<<< HEAD
-constexpr std::string_view kLayerKinds[] = {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l",
-                                            "weight_hr_l"};
-=======
 constexpr std::string_view kTensorKinds[] = {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l",
                                              "weight_hr_l"};
->>>>>>> folds
 
 std::optional<LayerParameter> ParameterOf(const InputSpec& spec) {
   constexpr std::string_view kReverse = "_reverse";
   std::string_view child = spec.target.substr(spec.target.rfind('.') + 1);  // npos + 1 is 0
   LayerParameter found = {.name = spec.name};
   const auto* kind =
-<<<<<<< HEAD
-      std::ranges::find_if(kLayerKinds, [&](auto k) { return child.starts_with(k); });
-  if (kind == std::end(kLayerKinds)) return std::nullopt;
-  found.kind = static_cast<size_t>(kind - std::begin(kLayerKinds));
-=======
       std::ranges::find_if(kTensorKinds, [&](auto k) { return child.starts_with(k); });
   if (kind == std::end(kTensorKinds)) return std::nullopt;
   found.kind = static_cast<size_t>(kind - std::begin(kTensorKinds));
->>>>>>> folds
   child.remove_prefix(kind->size());
   found.is_reverse = child.ends_with(kReverse);
   if (found.is_reverse) child.remove_suffix(kReverse.size());
