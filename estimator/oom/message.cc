@@ -488,6 +488,7 @@ std::string_view ToString(OomField field) { return kFieldNames[static_cast<size_
 
 std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end) {
   std::optional<PatternHit> best;
+  std::optional<OomMessage> sign;
   for (const OomFormat& format : OomFormats()) {
     if (format.pattern != nullptr) {
       auto hit = ReadByPattern(format, letters);
@@ -495,10 +496,14 @@ std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end) {
       continue;
     }
     if (best) break;  // what follows are other programs' words alone
-    auto message = ReadAs(format, letters, end);
-    if (message) return message;
+    size_t its_end = 0;
+    auto message = ReadAs(format, letters, its_end);
+    if (!message || (sign && format.rank >= OomRank::kSign)) continue;
+    end = its_end;
+    if (format.rank != OomRank::kSign) return message;
+    sign = std::move(message);  // "Killed" may stand behind what says why
   }
-  if (!best) return std::nullopt;
+  if (!best || (sign && best->message.format->rank >= OomRank::kSign)) return sign;
   return MessageOf(std::move(*best), letters, end);
 }
 
