@@ -150,6 +150,7 @@ struct Options {
   // a file has a say in it (asked_of_file.h).
   EstimateRequest request = {.settings = {.framework = NewestFramework(),
                                           .framework_choice = {.basis = FrameworkBasis::kNewest}}};
+  bool fp32_weights = false;  // parameters in fp32 whatever the file has, under autocast too
   bool finds_world = false;  // of estimate: as few ranks as are enough (--world auto)
   Sweep sweep;               // what of the request varies; empty for one answer
   TargetOptions targets;

@@ -381,6 +381,14 @@ void KeepTypes(Options& options) {
   const bool is_named = IsGiven("--precision", options) || settings.precision != Precision::kFp32;
   if (!is_named) settings.keeps_types = !settings.ranks.fsdp_policy;
   if (AutocastType(settings.precision) != DType::kUndefined) settings.keeps_types = true;
+  if (!options.fp32_weights) return;
+  settings.keeps_types = false;
+  const bool is_table = !options.sweep.precisions.empty();
+  if (ParameterType(settings.precision) == DType::kFloat32 && !is_table) return;
+  throw Error({.where = "--fp32-weights",
+               .text = fmt::format("expected fp32, amp-bf16 or amp-fp16 beside it, found {}",
+                                   is_table ? "several" : ToString(settings.precision)),
+               .hint = "-p amp-bf16"});
 }
 
 }  // namespace

@@ -221,6 +221,10 @@ std::vector<Flag> LoopFlags() {
        Choices(kPrecisions) + ", or a list of them: autocast around the types that a .pt2 has, or "
                               "the whole model cast",
        "those types; of ONNX fp32", SetPrecision},
+      {"--fp32-weights", "", "", kGroup,
+       "parameters in fp32 whatever a .pt2 has, under autocast too, as peft's "
+       "prepare_model_for_kbit_training makes them",
+       "", [](const Typed& t, Options& o) { o.fp32_weights = ParseSwitch(t); }},
       {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers) + ", or a list of them",
        ToString(settings.optimizer), SetOptimizer},
       {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",

@@ -373,6 +373,23 @@ TEST_CASE("groups of ranks are of one size") {
         "--no-sync: expected beside --accumulate, which is missing");
 }
 
+TEST_CASE("types are the file's unless a precision, or fp32 weights, are named") {
+  const auto keeps = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "m.onnx");
+    return Parse(words).request.settings.keeps_types;
+  };
+  CHECK(keeps({}));
+  CHECK(keeps({"-p", "amp-bf16"}));
+  CHECK_FALSE(keeps({"-p", "bf16"}));
+  CHECK_FALSE(keeps({"-p", "fp32"}));
+  CHECK_FALSE(keeps({"--fp32-weights"}));
+  CHECK_FALSE(keeps({"-p", "amp-bf16", "--fp32-weights"}));
+  CHECK_THROWS_WITH_AS(keeps({"-p", "bf16", "--fp32-weights"}),
+                       "--fp32-weights: expected fp32, amp-bf16 or amp-fp16 beside it, found bf16 "
+                       "(try: -p amp-bf16)",
+                       Error);
+}
+
 TEST_CASE("a flag about another one is not taken alone") {
   const auto refused = [](const std::vector<std::string>& words, const char* text) {
     CHECK_THROWS_WITH_AS(Parse(words), text, Error);

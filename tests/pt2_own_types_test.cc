@@ -86,9 +86,11 @@ TEST_CASE("autocast is around the file's types") {
 TEST_CASE("a precision that is named casts the whole model, and that is said") {
   CHECK(TypesOf(Mixed(), RequestOf(Precision::kFp32, false))
             .starts_with("w:float32 adapter:float32 x:float32 logits:float32"));
-  CHECK(ToldOf(Mixed(), RequestOf(Precision::kBf16, false)) ==
-        std::vector<std::string>{"the file has 1.00 KiB bfloat16, 64 B float32 of parameters, all "
-                                 "counted in bf16 as -p says (without -p they keep their types)"});
+  CHECK(
+      ToldOf(Mixed(), RequestOf(Precision::kBf16, false)) ==
+      std::vector<std::string>{"the file has 1.00 KiB bfloat16, 64 B float32 of parameters, all "
+                               "counted in bfloat16 (without -p and --fp32-weights they keep their "
+                               "types)"});
 }
 
 TEST_CASE("types that the precision's name does not say are told") {

@@ -69,6 +69,12 @@ TEST_CASE("sorts, selections and scans take what CUB asks for") {
        {{kFp32, {kMillion}}, {kLong, {kMillion}}},
        {0},
        "4000000 8000000 8000000 12342527"},
+      // Places alone: the values that they stand for are made, and go.
+      {"argsort",
+       {kFp32, {kMillion}},
+       {{kLong, {kMillion}}},
+       {0},
+       "4000000 8000000 8000000 12342527"},
       {"sort",
        {kFp32, {64, 5000}},
        {{kFp32, {64, 5000}}, {kLong, {64, 5000}}},

@@ -233,6 +233,16 @@ constexpr OpRule kSortRules[] = {
                  Scratch(SortedNumbers<RowsOfInput>), Scratch(SortedKeys<RowsOfInput>),
                  Passing(SortScratch<RowsOfInput>), DropScratch(6, 1),
                  Scratch(SortOfRowNumbers<RowsOfInput>)}},
+    // places alone: the sorted values, which nobody names, are gone when the sort returns
+    {.name = "argsort",
+     .strides = AsInput,
+     .gradients = {kNoGradient},
+     .forward = {Scratch(LikeInput), MakeOut(0), Scratch(Numbering<RowsOfInput>),
+                 Scratch(CopyToSort<RowsOfInput>), Scratch(CopyToSort<RowsOfInput>),
+                 Scratch(SortedPlacesCopy<RowsOfInput>), Scratch(SortNumbers<RowsOfInput>),
+                 Scratch(SortedNumbers<RowsOfInput>), Scratch(SortedKeys<RowsOfInput>),
+                 Passing(SortScratch<RowsOfInput>), DropScratch(7, 1),
+                 Scratch(SortOfRowNumbers<RowsOfInput>)}},
     // sorted values, their places, and the numbers of the row; what is in the middle, unless the
     // last is no number
     {.name = "median",

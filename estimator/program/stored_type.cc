@@ -75,9 +75,9 @@ std::optional<std::string> TellCastTypes(const std::vector<TensorType>& paramete
   const BytesByType sums = SumByType(parameters);
   if (AreAllOf(ParameterType(precision), sums)) return std::nullopt;
   return fmt::format(
-      "the file has {} of parameters, all counted in {} as -p says (without -p they keep their "
-      "types)",
-      TextOf(sums), ToString(precision));
+      "the file has {} of parameters, all counted in {} (without -p and --fp32-weights they keep "
+      "their types)",
+      TextOf(sums), Name(ParameterType(precision)));
 }
 
 }  // namespace onnxfit

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/program/source_statement.h"
 #include "estimator/pt2/call_rows.h"
@@ -43,12 +44,14 @@ void WriteNumbers(CallWriter& writer, const Call& call, std::string_view op) {
 // The same in a type that is given, most likely as that of what it will be joined with:
 // torch.zeros(sizes, dtype=query.dtype).
 void WriteFilled(CallWriter& writer, const Call& call, std::string_view op) {
-  if (writer.RunsAsExported()) return WriteNumbers(writer, call, op);
   const bool is_float = IsFloat(writer.TypeOfResult(call).dtype);
   const bool is_given = FindArgument(call, "dtype") != nullptr && !SpellsFloat32(call);
   NameId partner = is_float ? GiverUnderAutocast(writer, call) : kNoName;
   if (partner == kNoName && is_float && is_given) partner = writer.PartnerOfResult(call);
-  if (partner == kNoName) return WriteNumbers(writer, call, op);
+  const bool is_other =
+      partner != kNoName && writer.RunsAsExported() &&
+      writer.program().values[Index(partner)].type.dtype != writer.TypeOfResult(call).dtype;
+  if (partner == kNoName || is_other) return WriteNumbers(writer, call, op);
   writer.Emit("bernoulli", {partner}, {writer.Result(call)});
 }
 

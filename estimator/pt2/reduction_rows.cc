@@ -110,17 +110,6 @@ void WriteAlong(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {self}, writer.Results(call), std::move(ints));
 }
 
-// The sorted values, which nobody names, are gone when the sort returns.
-void WriteArgsort(CallWriter& writer, const Call& call, std::string_view op) {
-  const NameId self = writer.TensorAt(call, "self");
-  if (self == kNoName) return writer.WriteUnknown(call);
-  const TensorType type = writer.program().values[Index(self)].type;
-  const NameId values = writer.NewName(std::string(call.name) + ".values", type);
-  std::vector<int64_t> ints;
-  if (!type.dims.empty()) ints = {writer.AxisAt(call, "dim", self, -1)};
-  writer.Emit(op, {self}, {values, writer.Result(call)}, std::move(ints));
-}
-
 // ints: the dimension, and whether what is found is sorted; {} of rows that one block takes
 // whatever their number.
 void WriteTopk(CallWriter& writer, const Call& call, std::string_view op) {
@@ -264,8 +253,8 @@ constexpr CallRow kReductionRows[] = {
     {"sort.default", "sort", WriteAlong},
     {"sort.stable", "sort", WriteAlong},
     {"msort.default", "sort", WriteSortOfFirst},
-    {"argsort.default", "sort", WriteArgsort},
-    {"argsort.stable", "sort", WriteArgsort},
+    {"argsort.default", "argsort", WriteAlong},
+    {"argsort.stable", "argsort", WriteAlong},
     {"logsumexp.default", "logsumexp", WriteUnary},
     {"linalg_vector_norm.default", "linalg_vector_norm", WriteNorm},
     {"linalg_norm.default", "linalg_vector_norm", WriteMatrixNorm},

@@ -16,19 +16,33 @@ namespace {
 
 // What get_default_op_list() of partitioners.py leaves out of what may be computed again, of
 // families whose other operators are in it.
-constexpr std::array<std::string_view, 26> kNotAgain = {"cumsum",        "nonzero",
-                                                        "bernoulli",     "bernoulli.self",
-                                                        "normal",        "rrelu",
-                                                        "sort",          "median",
-                                                        "prod",          "cumprod",
-                                                        "cummax",        "logcumsumexp",
-                                                        "cat",           "pad",
-                                                        "pad.reflect",   "pad.copies",
-                                                        "pad.circular",  "flip",
-                                                        "im2col",        "scatter",
-                                                        "scatter_add",   "topk",
-                                                        "kthvalue",      "grid_sampler",
-                                                        "_grid_sampler", "_cudnn_grid_sampler"};
+constexpr std::array<std::string_view, 27> kNotAgain = {"argsort",
+                                                        "cumsum",
+                                                        "nonzero",
+                                                        "bernoulli",
+                                                        "bernoulli.self",
+                                                        "normal",
+                                                        "rrelu",
+                                                        "sort",
+                                                        "median",
+                                                        "prod",
+                                                        "cumprod",
+                                                        "cummax",
+                                                        "logcumsumexp",
+                                                        "cat",
+                                                        "pad",
+                                                        "pad.reflect",
+                                                        "pad.copies",
+                                                        "pad.circular",
+                                                        "flip",
+                                                        "im2col",
+                                                        "scatter",
+                                                        "scatter_add",
+                                                        "topk",
+                                                        "kthvalue",
+                                                        "grid_sampler",
+                                                        "_grid_sampler",
+                                                        "_cudnn_grid_sampler"};
 // Their backward asks for the sign of a result alone, which is kept in a byte where the result is
 // not (aten.le.Scalar).
 constexpr std::array<std::string_view, 3> kSignReaders = {"relu", "leaky_relu", "hardtanh"};

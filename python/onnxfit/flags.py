@@ -22,6 +22,7 @@ class RunFlags(TypedDict, total=False):
 
     dims: Mapping[str, Axis]  # sizes of free dimensions, by name
     shapes: Mapping[str, Sequence[int]]  # of inputs, by name
+    fp32_weights: bool  # parameters in fp32 whatever the module has, under autocast too
     optimizer_impl: Optional[str]  # foreach, for-loop or fused
     optimizer_args: Names  # weight_decay, nesterov, amsgrad; or "none"
     galore: Union[None, int, str]  # of that optimizer: a rank, or "128:attn,mlp"
@@ -197,7 +198,7 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only", "split_at"), _several),
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
-                     "cudnn_benchmark", "ddp_static_graph", "ddp_views", "dora", "drop_batch",
+                     "cudnn_benchmark", "ddp_static_graph", "fp32_weights", "ddp_views", "dora", "drop_batch",
                      "drop_outputs", "ema", "fsdp_keep", "fsdp_offload", "hold_outputs",
                      "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
                      "overlap_comm", "same_batch", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",

@@ -80,6 +80,7 @@ class Flags(unittest.TestCase):
             ({"checkpoint": "every=2", "checkpoint_reentrant": True},
              ["--checkpoint", "every=2", "--checkpoint-reentrant"]),
             ({"compile": "inductor"}, ["--compile", "inductor"]),
+            ({"fp32_weights": True}, ["--fp32-weights"]),
             ({"cudnn_benchmark": True}, ["--cudnn-benchmark"]),
             ({"note": ["a guess", "-1 is padding"]}, ["--note=a guess", "--note=-1 is padding"]),
             ({"quantize": "nf4"}, ["--quantize", "nf4"]),

@@ -130,7 +130,7 @@ class Modules(unittest.TestCase):
                                 precision="bf16")
         self.assertEqual(cast.bytes_of("parameters"), 2 * sum(p.numel() for p in
                                                               model.parameters()))
-        self.assertIn("all counted in bf16 as -p says", "\n".join(cast.assumptions))
+        self.assertIn("all counted in bfloat16", "\n".join(cast.assumptions))
 
     def test_casts_that_a_program_spells_stay(self):
         model = Wide().to(torch.bfloat16).eval()
