@@ -33,7 +33,7 @@ UNBATCHED = {"zoo_fasterrcnn.onnxtxt"}
 
 def answer(binary, file, mode, flags):
     batch = [] if file.name in UNBATCHED else ["-b", "2"]
-    command = [binary, file.name, *batch, "--mode", mode, "--format", "json", "-n", "0",
+    command = [binary, file.name, *batch, "--mode", mode, "--framework", "pytorch-2.11", "--format", "json", "-n", "0",
                *flags.split()]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=file.parent)
     row = {"file": file.name, "mode": mode, "flags": flags}
