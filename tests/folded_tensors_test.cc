@@ -57,7 +57,7 @@ std::string Loaded(const std::string& graph, std::string_view model = "") {
   const Graph loaded =
       LoadGraphFrom(bytes::Model(graph, 18) + std::string(model), "model.onnx", "model.onnx", {});
   std::string text;
-  for (const Initializer& each : loaded.initializers) {
+  for (const onnxfit::Initializer& each : loaded.initializers) {
     const std::string_view name = loaded.values[static_cast<size_t>(each.value)].name;
     if (IsFloat(each.type.dtype)) text += fmt::format("{} {}\n", name, ToString(each.type));
   }

@@ -349,7 +349,7 @@ class Formulas : public Kernel {
 
   void Validate(size_t input) {
     TensorId& gradient = gradients_[input];
-    if (gradient == kNoTensor) return;
+    if (gradient == kNoTensor || machine_.tensor(gradient).indices != kNoTensor) return;
     const TensorType& wanted = InputType(input);
     const LabelId label = calls_.GradientLabel(call_.inputs[input]);
     if (machine_.tensor(gradient).dims != wanted.dims) {
