@@ -65,8 +65,8 @@ EstimateRequest AskedOf(const Graph& file, EstimateRequest request) {
   if (choice.basis == FrameworkBasis::kGiven) return request;
   const FrameworkProfile* const wrote = FindFramework(file.torch);
   if (wrote == nullptr) {
-    choice.basis = FrameworkBasis::kNewest;
-    Take(NewestFramework(), request);
+    choice.basis = FrameworkBasis::kUnknown;
+    Take(FirstThatServes(DefaultFramework(), request), request);
     return request;
   }
   const FrameworkProfile& taken = FirstThatServes(*wrote, request);

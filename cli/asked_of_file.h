@@ -1,6 +1,6 @@
 // What a file says of a run where nobody names it: the types (fit/file_types.h), and the version of
-// PyTorch, which is that which wrote it, or the newest.  Whoever loads a model for an answer asks
-// here.
+// PyTorch, which is that which wrote it, or the default, the worse of both that are in use. Whoever
+// loads a model for an answer asks here.
 #pragma once
 
 #include "cli/options.h"

@@ -146,13 +146,13 @@ struct Options {
   std::optional<Allowance> fail_above;  // of diff
   std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
   std::vector<TypedFlag> typed = {};    // what of the run and its cards was typed, in help's order
-  // Its targets are made of `targets`; the version of PyTorch is the newest until one is given, or
+  // Its targets are made of `targets`; the version of PyTorch is the default until one is given, or
   // a file has a say in it (asked_of_file.h).
-  EstimateRequest request = {.settings = {.framework = NewestFramework(),
-                                          .framework_choice = {.basis = FrameworkBasis::kNewest}}};
+  EstimateRequest request = {.settings = {.framework = DefaultFramework(),
+                                          .framework_choice = {.basis = FrameworkBasis::kUnknown}}};
   bool fp32_weights = false;  // parameters in fp32 whatever the file has, under autocast too
-  bool finds_world = false;  // of estimate: as few ranks as are enough (--world auto)
-  Sweep sweep;               // what of the request varies; empty for one answer
+  bool finds_world = false;   // of estimate: as few ranks as are enough (--world auto)
+  Sweep sweep;                // what of the request varies; empty for one answer
   TargetOptions targets;
   std::string calibration;  // a path or "none", "" where nobody says
   std::string cudnn;        // a folder or "auto": ask it for workspaces; "" for not at all

@@ -421,7 +421,7 @@ std::vector<Flag> AllocatorFlags() {
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,
        fmt::format("whose allocator and workspaces: {}", fmt::join(FrameworkNames(), " | ")),
-       "that which wrote the file, else the newest", SetFramework},
+       "that which wrote the file, else the default", SetFramework},
       {"--alloc-conf", "", "CONF", kGroup,
        "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
        [](const Typed& t, Options& o) {

@@ -196,7 +196,7 @@ class Action(Workplace):
         self.assertEqual(run.code, 1)
         self.assertEqual(run.outputs, FILES | {"status": "fail", "exit-code": "1"})
         self.assertEqual(len(run.commands), 1)
-        self.assertIn("::error file=onnxfit.toml,line=1,title=onnxfit%3A lenet::grew by 2.00 MiB",
+        self.assertIn("::error file=onnxfit.toml,line=1,title=onnxfit%3A lenet::grew by 20.0 MiB",
                       run.commands[0])
         self.assertTrue(run.summary.startswith(f"{MARKER}\n**FAIL: 1 fail**\n"))
         self.assertEqual(ET.parse(folder / "memory.junit.xml").getroot().get("failures"), "1")
@@ -305,7 +305,7 @@ class BaseBranch(Workplace):
                 clone, _ = self.pull_request(model)
                 run = self.against_base(clone)
                 self.assertEqual(run.code, code, run.out + run.err)
-                self.assertEqual("grew by 2.00 MiB" in run.out, code == 1)
+                self.assertEqual("grew by 20.0 MiB" in run.out, code == 1)
                 self.assertEqual(self.git(clone, "rev-parse", "--is-shallow-repository"), "true")
                 self.assertEqual(self.git(clone, "rev-list", "--count", "--all"), "2")
 

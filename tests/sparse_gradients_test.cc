@@ -39,7 +39,8 @@ Program Looked(const TrainingSettings& settings, int times = 1) {
     builder.Make("torch.ops.aten.add.Tensor", "sum", {{"self", Ref("a")}, {"other", Ref("b")}},
                  {20, kWidth});
   }
-  return Made(builder.Return(times > 1 ? "sum" : "a"), settings).program;
+  const onnxfit::Graph file = InputGraph(builder.Return(times > 1 ? "sum" : "a"));
+  return PrepareRun(file, {.binding = {.batch = 1024}, .settings = settings}).program;
 }
 
 TrainingSettings By(Optimizer optimizer) {

@@ -301,7 +301,7 @@ const FrameworkProfile& DefaultFramework() { return kDefault; }
 const FrameworkProfile& NewestFramework() { return *std::prev(std::end(kFrameworks)); }
 
 std::string_view ToString(FrameworkBasis basis) {
-  constexpr std::string_view kWords[] = {"", "given", "file", "nearest", "newest"};
+  constexpr std::string_view kWords[] = {"", "given", "file", "nearest", "unknown"};
   return kWords[static_cast<size_t>(basis)];
 }
 
@@ -312,7 +312,8 @@ struct Release {
   int major = 0;
   int minor = 0;
 
-  auto operator<=>(const Release&) const = default;
+  auto operator<=>(const Release&) const =
+      default;  // NOLINT(modernize-use-nullptr): 14 takes it for one
 };
 
 // Of "2.11.0+cu130", "2.16.0.dev20261101", "2.7.0a0+git5228986" and "<=2.4", which

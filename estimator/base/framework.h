@@ -104,7 +104,7 @@ enum class FrameworkBasis : uint8_t {
   kGiven,    // somebody named it
   kFile,     // it wrote the file
   kNearest,  // it is the nearest to what wrote the file, or to that and what flags ask for
-  kNewest,   // the newest that is known: the file does not say what wrote it
+  kUnknown,  // the file does not say what wrote it: the default, which takes more than the newest
 };
 
 struct FrameworkChoice {
@@ -112,7 +112,7 @@ struct FrameworkChoice {
   std::string written_by = {};  // "2.11.0+cu130", the PyTorch that wrote the file; "" if unknown
 };
 
-// "given", "file", "nearest", "newest"; "" where nobody asked.
+// "given", "file", "nearest", "unknown"; "" where nobody asked.
 std::string_view ToString(FrameworkBasis basis);
 
 // The row of PyTorch `version`, such as "2.11.0+cu130" or "1.13.1"; of one that has none, the next

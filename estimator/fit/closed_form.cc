@@ -267,9 +267,8 @@ void AddAssumptions(const TransformerNumbers& given, ClosedForm& form) {
       "activations as in Korthikanti et al. 2022, \"Reducing Activation Recomputation in "
       "Large Transformer Models\": a layer of attention and an MLP of 4 x hidden, dropout, "
       "nothing recomputed");
-  if (form.settings.framework_choice.basis == FrameworkBasis::kNewest) {
-    texts.push_back(fmt::format("PyTorch is {}, the newest that is known (--framework)",
-                                form.settings.framework.name));
+  if (form.settings.framework_choice.basis == FrameworkBasis::kUnknown) {
+    texts.push_back(fmt::format("PyTorch is {} (--framework)", form.settings.framework.name));
   }
   const std::vector<std::string> assumed = Given(given, form.numbers);
   if (!assumed.empty()) texts.push_back(fmt::format("{}", fmt::join(assumed, ", ")));

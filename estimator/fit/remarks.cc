@@ -172,10 +172,10 @@ std::string FrameworkText(const TrainingSettings& settings) {
   if (basis == FrameworkBasis::kFile) {
     return fmt::format("PyTorch is {}, which exported the model (--framework)", name);
   }
-  if (basis == FrameworkBasis::kNewest) {
+  if (basis == FrameworkBasis::kUnknown) {
     return fmt::format(
-        "PyTorch is {}, the newest that is known: the file does not say which exported it "
-        "(--framework)",
+        "PyTorch is {}: the file does not say which exported it, and later ones give workspaces "
+        "of cuBLAS back, which takes less (--framework)",
         name);
   }
   if (basis != FrameworkBasis::kNearest || IsNewerThanKnown(version)) return "";

@@ -87,7 +87,7 @@ class Framework:
     """The PyTorch that an answer is by."""
 
     name: str
-    basis: str = ""  # given, file (it exported the model), nearest (to what did) or newest
+    basis: str = ""  # given, file (it exported the model), nearest (to what did) or unknown
     written_by: str = ""  # "2.15.0+cu130", which exported the model
 
 
