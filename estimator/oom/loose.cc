@@ -103,12 +103,15 @@ struct Line {
 };
 Line LineAround(const Letters& letters) {
   Line line = {.begin = letters.place, .end = letters.place};
+  const auto ends_line = [&](size_t place) {
+    return place < letters.gap.size() && letters.gap[place] == '\n';
+  };
   while (line.begin > 0 && letters.place - line.begin < kLongestSentence &&
-         letters.gap[line.begin] != '\n') {
+         !ends_line(line.begin)) {
     --line.begin;
   }
   while (line.end < letters.lower.size() && line.end - letters.place < kLongestSentence &&
-         letters.gap[line.end] != '\n') {
+         !ends_line(line.end)) {
     ++line.end;
   }
   return line;
