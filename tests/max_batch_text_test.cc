@@ -410,6 +410,9 @@ TEST_CASE("JSON has the fields of the contract") {
   "model": {
     "path": "lenet.onnx"
   },
+  "framework": {
+    "name": "pytorch-2.11"
+  },
   "targets": [
     {
       "gpu": "t4",
