@@ -131,6 +131,9 @@ TEST_CASE("JSON has the fields of the contract in its order") {
       "bytes": 192000
     }
   ],
+  "framework": {
+    "name": "pytorch-2.11"
+  },
   "assumptions": [
     "The loss is cross-entropy over the first output of floats: a file does not say what it was trained with."
   ],
@@ -275,6 +278,9 @@ TEST_CASE("eval has peaks alone, and what is not known is absent") {
     }
   ],
   "largest": [],
+  "framework": {
+    "name": "pytorch-2.11"
+  },
   "assumptions": [],
   "warnings": []
 }
