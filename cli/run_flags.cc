@@ -425,7 +425,11 @@ std::vector<Flag> AllocatorFlags() {
       {"--alloc-conf", "", "CONF", kGroup,
        "as PYTORCH_ALLOC_CONF, such as expandable_segments:True", "",
        [](const Typed& t, Options& o) {
-         o.request.alloc_conf = ParseAllocConf(t, o.request.settings.framework);
+         // Without a version that is given, the file's may be any (asked_of_file.h).
+         const TrainingSettings& settings = o.request.settings;
+         const bool is_given = settings.framework_choice.basis == FrameworkBasis::kGiven;
+         o.request.alloc_conf =
+             ParseAllocConf(t, is_given ? settings.framework : NewestFramework());
        }},
       {"--cublas-conf", "", "CONF", kGroup,
        "as CUBLAS_WORKSPACE_CONFIG, such as :4096:8; :0:0 for none", "",
