@@ -181,7 +181,9 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"_efficient_attention", In(0),
        In(0) | In(1) | In(2) | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
       {"_flash_attention", In(0), In(0) | In(1) | In(2) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
+      {"_flash_attention", In(2), In(0) | In(1) | In(2) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
       {"_flash_attention_1", In(0), In(0) | In(1) | In(2) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
+      {"_flash_attention_1", In(1), In(0) | In(1) | In(2) | Out(0) | Aux(0) | Aux(1) | Aux(2)},
       {"_safe_softmax", In(0), Out(0)},
       {"_softmax", In(0), Out(0)},
       {"_transform_bias_rescale_qkv", {}, {}},  // of inference alone, as the next three

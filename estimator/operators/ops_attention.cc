@@ -312,6 +312,9 @@ TensorType MaskedRows(const CallTypes& call) {
 }
 
 constexpr Slots kQkv = In(0) | In(1) | In(2);
+// One formula makes all gradients (derivatives.yaml of pytorch v2.11.0): whichever is wanted, all
+// is saved that any of them reads.
+constexpr Slots kFlashSaved = kQkv | Out(0) | Aux(0) | Aux(1) | Aux(2);
 constexpr Slots kCudnnSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 constexpr Slots kEfficientSaved = kQkv | In(3) | Out(0) | Aux(0) | Aux(1) | Aux(2);
 
@@ -327,14 +330,14 @@ constexpr OpRule kAttentionRules[] = {
      .autocast = AutocastPolicy::kLower},
     {.name = "_flash_attention",
      .strides = LikeQuery,
-     .gradients = {Reads(kQkv | Out(0) | Aux(0) | Aux(1) | Aux(2)), Reads(kQkv), Reads(kQkv)},
+     .gradients = {Reads(kFlashSaved), Reads(kFlashSaved), Reads(kFlashSaved)},
      .aux = {{{"logsumexp", FlashLogSumExp}, {"rng", RngFirst}, {"rng offset", RngSecond}}},
      .forward = {MakeOut(0), MakeAux(0), Scratch(SplitLogSumExp), Scratch(SplitOutput),
                  Scratch(RngScratch), MakeAux(1), MakeAux(2)},
      .run_backward = FlashBackward},
     {.name = "_flash_attention_1",
      .strides = OutputRowsFirst,
-     .gradients = {Reads(kQkv | Out(0) | Aux(0) | Aux(1) | Aux(2)), Reads(kQkv), Reads(kQkv)},
+     .gradients = {Reads(kFlashSaved), Reads(kFlashSaved), Reads(kFlashSaved)},
      .aux = {{{"logsumexp", RowsBy16},
               {"rows of samples", BeginningsOfSamples},
               {"keys of samples", BeginningsOfSamples}}},
