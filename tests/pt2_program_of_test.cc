@@ -467,6 +467,23 @@ TEST_CASE("what is stored once is one parameter, and what is stored twice two") 
   CHECK(FindFirstNames(apart).empty());
 }
 
+// As peft's VeRA shares its random matrices.
+TEST_CASE("a buffer that is stored once for two modules is one, views of one storage are two") {
+  const auto bytes = [](const char* storage, int64_t rows) {
+    ExportedBuilder builder;
+    builder.Buffer("b_1", "one.table", {8}).Buffer("b_2", "two.table", {rows, 8 / rows});
+    builder.Buffer("b_3", "three.table", {8}).Parameter("p_w", "w", {8}).Input("x", {8});
+    builder.Make("torch.ops.aten.add.Tensor", "y", {{"self", Ref("p_w")}, {"other", Ref("b_3")}},
+                 {8});
+    ExportedProgram program = builder.Return("y");
+    program.inputs[0].storage = program.inputs[2].storage = "weight_0";
+    program.inputs[1].storage = storage;
+    return Made(program).program.buffers.size();
+  };
+  CHECK(bytes("weight_1", 2) == 2);
+  CHECK(bytes("weight_0", 2) == 2);
+}
+
 // --- Masks -------------------------------------------------------------------------------------
 
 // Attention over 6 places with a mask of rows >= columns + `shift`, made in `file`.

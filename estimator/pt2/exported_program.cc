@@ -193,6 +193,7 @@ class TieFinder {
   std::map<std::string_view, std::string_view> Find() {
     for (const InputSpec& spec : exported_.inputs) {
       if (parameters_.contains(spec.name)) Tie(spec);
+      if (spec.kind == InputSpec::Kind::kBuffer) TieBuffer(spec);
     }
     for (const InputSpec* spec : idle_) TieIdle(*spec);
     std::map<std::string_view, std::string_view> firsts;  // of a group: its first name
@@ -233,6 +234,16 @@ class TieFinder {
     } else if (!read_.contains(spec.name)) {
       TieUnread(spec);
     }
+  }
+
+  // Buffers are one tensor only where the file stores them once (peft's VeRA: random matrices that
+  // all layers share); views of one storage, which have other sizes, are two.
+  void TieBuffer(const InputSpec& spec) {
+    if (spec.storage.empty()) return;
+    const auto [first, is_new] = stored_.emplace(spec.storage, spec.name);
+    if (is_new || !IsAlike(first->second, spec.name)) return;
+    group_of_[spec.name] = first->second;
+    group_of_[first->second] = first->second;
   }
 
   // To what the calls of its module read in its place.
@@ -297,11 +308,15 @@ class TieFinder {
   }
 
   bool MayBe(std::string_view name, const InputSpec& spec) const {
+    return name != spec.name && ChildOf(parameters_.at(name)->target) == ChildOf(spec.target) &&
+           IsAlike(name, spec.name);
+  }
+
+  bool IsAlike(std::string_view name, std::string_view other) const {
     const std::map<std::string_view, Tensor>& tensors = exported_.graph.tensors;
     const auto a = tensors.find(name);
-    const auto b = tensors.find(spec.name);
-    return name != spec.name && ChildOf(parameters_.at(name)->target) == ChildOf(spec.target) &&
-           a != tensors.end() && b != tensors.end() && HaveSameSizes(a->second, b->second);
+    const auto b = tensors.find(other);
+    return a != tensors.end() && b != tensors.end() && HaveSameSizes(a->second, b->second);
   }
 
   const ExportedProgram& exported_;

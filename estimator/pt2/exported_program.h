@@ -181,7 +181,7 @@ std::string ToString(const ExportedProgram& program);
 // named_parameters(remove_duplicate=False): the names of graph inputs that are not the first of
 // theirs, and that first one.  Tied are those that the file stores once; where it stores nothing,
 // one that no call reads is the one that a call of its module reads instead.  None where they are
-// kept apart.
+// kept apart.  Buffers that the file stores once are tied, too.
 // O(calls × log calls).
 std::map<std::string_view, std::string_view> FindFirstNames(const ExportedProgram& exported);
 

@@ -31,7 +31,7 @@ class Separator {
     for (InputSpec& spec : exported.inputs) {
       targets.emplace(spec.name, spec.target);
       const auto first = firsts.find(spec.name);
-      if (first == firsts.end()) continue;
+      if (spec.kind != InputSpec::Kind::kParameter || first == firsts.end()) continue;
       spec.first_name = first->second;
       std::vector<Name>& names = names_[first->second];
       if (names.empty()) names.push_back({first->second, targets.at(first->second)});
