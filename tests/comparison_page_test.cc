@@ -49,7 +49,9 @@ TEST_CASE("a report beside a model has no curve of its own") {
       RunCommand({Model("resnet18.train.onnx"), "-b", "4", "-p", "bf16", "-f", "json"}).out);
   const CommandResult result = RunCommand({"report", old, Model("resnet18.train.onnx")});
   REQUIRE(result.code == 0);
-  CHECK(Has(result.out, "The model is asked what the report was: --batch 4, --precision bf16."));
+  CHECK(Has(result.out,
+            "The model is asked what the report was: --batch 4, --precision bf16, "
+            "--framework pytorch-2.11."));
   CHECK(Has(result.out, "<section id=\"step\""));
   CHECK_FALSE(Has(result.out, "<path class=\"before\""));
   const CommandResult back = RunCommand({"report", Model("resnet18.train.onnx"), old});

@@ -64,7 +64,8 @@ std::string Loaded(const std::string& graph, std::string_view model = "") {
   for (const onnxfit::Node& node : loaded.nodes) {
     text += std::string(node.op_type);
     for (const ValueId input : node.inputs) {
-      text += fmt::format(" {}", loaded.values[static_cast<size_t>(input)].name);
+      text += ' ';
+      if (input != kNoValue) text += loaded.values[static_cast<size_t>(input)].name;
     }
     text += '\n';
   }
