@@ -28,18 +28,17 @@ constexpr int64_t kIndices = 8 * 1024 * 20;
 Program Looked(const TrainingSettings& settings, int times = 1) {
   ExportedBuilder builder;
   builder.Parameter("p_e", "e.weight", {kRows, kWidth}).Input("x", {20}, DType::kInt64);
-  std::string last;
   static const char* const kNames[] = {"a", "b", "c"};
+  static const char* const kSums[] = {"a", "ab", "abc"};
   for (int i = 0; i < times; ++i) {
     builder.Make("torch.ops.aten.embedding.default", kNames[i],
                  {{"weight", Ref("p_e")}, {"indices", Ref("x")}, {"sparse", Bool(true)}},
                  {20, kWidth});
+    if (i == 0) continue;
+    builder.Make("torch.ops.aten.add.Tensor", kSums[i],
+                 {{"self", Ref(kSums[i - 1])}, {"other", Ref(kNames[i])}}, {20, kWidth});
   }
-  if (times > 1) {
-    builder.Make("torch.ops.aten.add.Tensor", "sum", {{"self", Ref("a")}, {"other", Ref("b")}},
-                 {20, kWidth});
-  }
-  const onnxfit::Graph file = InputGraph(builder.Return(times > 1 ? "sum" : "a"));
+  const onnxfit::Graph file = InputGraph(builder.Return(kSums[times - 1]));
   return PrepareRun(file, {.binding = {.batch = 1024}, .settings = settings}).program;
 }
 
@@ -72,21 +71,34 @@ TEST_CASE("two sparse gradients are joined, indices first") {
   CHECK(backward.find(fmt::format("{} {}", 2 * kIndices, 2 * kValues)) != std::string::npos);
 }
 
+std::string Times(int count, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
 TEST_CASE("optimizers of sparse gradients sort their indices") {
   struct Row {
     Optimizer optimizer;
     std::string step;
   };
-  const std::string joins = fmt::format("{0} {0} {0} 328191", kIndices);
-  const Row rows[] = {{Optimizer::kSgd, ""},
-                      {Optimizer::kAdagrad, joins},
-                      {Optimizer::kSparseAdam, fmt::format("{0} {0} {1}", kTable, joins)}};
+  const std::string joins = fmt::format("{0} {0} {0} 328191 1279", kIndices);
+  const std::string joined = fmt::format(" {}", kValues);  // every row that is looked up differs
+  const Row rows[] = {
+      {Optimizer::kSgd, ""},
+      {Optimizer::kAdagrad, joins + Times(3, joined)},
+      {Optimizer::kSparseAdam, fmt::format("{0} {0} {1}", kTable, joins) + Times(6, joined)}};
   for (const Row& row : rows) {
     CAPTURE(ToString(row.optimizer));
     const std::string step = Allocated(By(row.optimizer), Phase::kOptimizer);
     CHECK(step.substr(0, row.step.size()) == row.step);
     CHECK(step.empty() == row.step.empty());
   }
+}
+
+TEST_CASE("a table has no more rows that differ than rows") {
+  const std::string step = Allocated(By(Optimizer::kAdagrad), Phase::kOptimizer, 3);
+  CHECK(step.find(fmt::format(" {0} {0} {0}", kTable)) != std::string::npos);
 }
 
 std::string ErrorOf(const TrainingSettings& settings) {

@@ -20,6 +20,7 @@
 #include "estimator/optimizers/hidden_matrices.h"
 #include "estimator/optimizers/optimizer_rule.h"
 #include "estimator/optimizers/optimizer_step.h"
+#include "estimator/optimizers/sparse_rows.h"
 #include "estimator/ranks/data_parallel.h"
 #include "estimator/training/compiled_trace.h"
 
@@ -401,6 +402,11 @@ std::vector<std::string> Assumptions(const Prediction& prediction, const Estimat
                                      InPlaceText(prediction.program, request.settings), request));
   const std::string benchmark = BenchmarkAssumption(prediction, request.settings);
   if (!benchmark.empty()) assumptions.push_back(benchmark);
+  if (JoinsRows(prediction.program, request.settings)) {
+    assumptions.emplace_back(
+        "all rows that a batch looks up in an embedding differ (sparse=True): data decide how many "
+        "do, and fewer take less");
+  }
   Append(assumptions, FileAssumptions(*prediction.run, prediction.program, request.settings));
   return assumptions;
 }

@@ -135,9 +135,10 @@ struct OptimizerRule {
   bool matrices_apart = false;      // lists hold matrices alone, or vectors alone
   bool in_step_itself = false;      // step() has the locals, which last from group to group
   OptimizerSteps steps = {};
-  // Of gradients of embedding(sparse=True), whose equal indices it joins first (coalesce); without
-  // it no gradient may be sparse, unless its update is one call (sgd).
-  bool joins_rows = false;
+  // Of gradients of embedding(sparse=True), whose equal indices it joins first (coalesce): how many
+  // tensors of the joined rows it holds.  0: no gradient may be sparse, unless its update is one
+  // call (sgd).
+  int joined_blocks = 0;
   // Takes hidden matrices alone; this one steps the others behind it.  kNone: takes all.
   Optimizer of_others = Optimizer::kNone;
 };

@@ -331,17 +331,22 @@ void OptimizerStep::StepGroup(const Group& group) {
       rule.states_made == StatesMade::kFirstStep && MakeAllStates(rule, group.parameters);
   if (rule.begins_with_states && makes_states) return;
   const std::vector<Parameters> lists = RunTogether(rule, group.parameters);
-  for (const size_t i : group.parameters) {
-    if (rule.joins_rows && IsSparse(i)) {
-      JoinRows(calls_, settings_, machine_.tensor(gradients_.at(i)).dims[0], label_);
-    }
-  }
+  StepSparse(rule, group.parameters);
   for (const std::span<const UpdateStep> loop : LoopsOf(rule)) {
     for (const Parameters& together : lists) {
       for (const UpdateStep& step : loop) Take(rule, step, together);
     }
   }
   if (!rule.in_step_itself) ReturnFromStep();
+}
+
+void OptimizerStep::StepSparse(const OptimizerRule& rule, const Parameters& group) {
+  JoinedRows rows(calls_, settings_, label_);
+  for (const size_t i : group) {
+    if (rule.joined_blocks == 0 || !IsSparse(i)) continue;
+    const Tensor& gradient = machine_.tensor(gradients_.at(i));
+    rows.Step({gradient.dtype, gradient.dims}, TypeOf(i).dims[0], rule.joined_blocks);
+  }
 }
 
 void OptimizerStep::ReturnFromStep() {

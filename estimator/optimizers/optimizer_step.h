@@ -155,6 +155,7 @@ class OptimizerStep {
   void Clip();
   TensorId NormOfAll(const Part& part);
   void StepGroup(const Group& group);
+  void StepSparse(const OptimizerRule& rule, const Parameters& group);
   void ReturnFromStep();
   bool IsSparse(size_t parameter) const;  // its gradient is
   std::vector<Parameters> RunTogether(const OptimizerRule& rule, const Parameters& group) const;

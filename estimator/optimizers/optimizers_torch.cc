@@ -207,7 +207,7 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
      .states = kSum,
      .states_made = StatesMade::kConstruction,
      .steps = {Bind(Local::kDenominator, {Same}), Bind(Local::kNumerator, {Same})},
-     .joins_rows = true},
+     .joined_blocks = 3},  // grad, std and their quotient
     // What has decayed becomes the numerator.
     {.optimizer = Optimizer::kAdagrad,
      .impl = OptimizerImpl::kForeach,
@@ -220,7 +220,7 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
      .states = kSum,
      .states_made = StatesMade::kConstruction,
      .steps = {Bind(Local::kDenominator, {Same})},
-     .joins_rows = true},
+     .joined_blocks = 3},  // grad, std and their quotient
     {.optimizer = Optimizer::kAdagrad,
      .impl = OptimizerImpl::kForLoop,
      .args = kWeightDecay,
@@ -237,7 +237,8 @@ constexpr OptimizerRule kOptimizersOfTorch[] = {
     {.optimizer = Optimizer::kSparseAdam,
      .impl = OptimizerImpl::kForLoop,
      .states = kMoments,
-     .joins_rows = true},
+     // grad, both old averages, both new ones, and the update
+     .joined_blocks = 6},
 
     {.optimizer = Optimizer::kAdafactor,
      .impl = OptimizerImpl::kForLoop,

@@ -10,6 +10,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/operators/kernel_scratch.h"
+#include "estimator/optimizers/optimizer_rule.h"
 
 namespace onnxfit {
 namespace {
@@ -78,17 +79,37 @@ void CheckSparseGradients(const Program& program, const TrainingSettings& settin
   }
 }
 
-void JoinRows(CallTable& calls, const TrainingSettings& settings, int64_t rows, LabelId label) {
-  Machine& machine = calls.machine();
-  const TensorType numbers = {DType::kInt64, {rows}};
+bool JoinsRows(const Program& program, const TrainingSettings& settings) {
+  if (settings.mode != Mode::kTrain || settings.optimizer == Optimizer::kNone) return false;
+  const OptimizerRule& rule = FindOptimizerRule(settings.optimizer, settings.optimizer_impl,
+                                                settings.framework, settings.optimizer_args);
+  if (rule.joined_blocks == 0) return false;
+  const std::vector<bool> sparse = HaveSparseGradients(program);
+  return std::ranges::find(sparse, true) != sparse.end();
+}
+
+void JoinedRows::Step(const TensorType& rows, int64_t table_rows, int blocks) {
+  Machine& machine = calls_.machine();
+  const int64_t count = rows.dims[0];
   const auto pass = [&](int64_t bytes) {
-    machine.Release(machine.New({DType::kUint8, {bytes}}, label));
+    machine.Release(machine.New({DType::kUint8, {bytes}}, label_));
   };
-  std::vector<TensorId> held;
-  for (int i = 0; i < 3; ++i) held.push_back(machine.New(numbers, label));
-  pass(MergeSortBytes(rows));
-  pass(UniqueBytes(rows, settings.framework.cub, settings.device));
-  for (const TensorId each : held) machine.Release(each);
+  std::vector<TensorId> numbers;
+  for (int i = 0; i < 3; ++i) numbers.push_back(machine.New({DType::kInt64, {count}}, label_));
+  pass(MergeSortBytes(count));
+  pass(UniqueBytes(count, settings_.framework.cub, settings_.device));
+  TensorType joined = rows;
+  joined.dims[0] = std::min(count, table_rows);
+  const TensorId sums = machine.New(joined, label_);
+  for (size_t i = 1; i < numbers.size(); ++i) machine.Release(numbers[i]);
+  Forget();
+  held_ = {numbers[0], sums};
+  for (int i = 1; i < blocks; ++i) held_.push_back(machine.New(joined, label_));
+}
+
+void JoinedRows::Forget() {
+  for (const TensorId each : held_) calls_.machine().Release(each);
+  held_.clear();
 }
 
 }  // namespace onnxfit
