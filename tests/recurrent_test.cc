@@ -228,5 +228,23 @@ TEST_CASE("a batch that is written in the second dimension is changed there") {
   CHECK(shapes.types[static_cast<size_t>(graph.inputs[0])].tensor.dims == Dims{5, 6, 4});
 }
 
+// As torch.onnx writes torch.nn.RNN where torch.export read it: no node of ONNX's is of it.
+TEST_CASE("a layer that runs step by step is warned of, cells in a loop of one's own are not") {
+  const auto layers = [](const std::string& type, const char* op) {
+    Program program;
+    const ModuleId module = program.modules.Enter(kOutside, "net.r");
+    program.modules.SetClass(module, "torch.nn.modules.rnn." + type);
+    for (int step = 0; step < 2; ++step) {
+      program.calls.push_back({.op = "tanh", .where = "tanh", .module = module});
+    }
+    program.calls.push_back({.op = op, .where = op, .module = module});
+    return UnrolledLayers(program);
+  };
+  CHECK(layers("RNN", "tanh") == std::vector<std::string>{"net.r"});
+  CHECK(layers("RNN", "rnn").empty());
+  CHECK(layers("LSTM", "lstm").empty());
+  CHECK(layers("RNNCell", "tanh").empty());
+}
+
 }  // namespace
 }  // namespace onnxfit::recurrent_test

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "estimator/base/warnings.h"
+#include "estimator/program/recurrent_layers.h"
 #include "estimator/pt2/read_program.h"
 #include "tests/pt2_helpers.h"
 
@@ -114,7 +115,7 @@ TEST_CASE("cells in a loop of one's own stay as they are") {
   std::deque<std::string> names;
   const ExportedProgram program = Net("torch.nn.modules.rnn.LSTMCell", 4, 2, names);
   CHECK(RolledUp(program).find("lstm") == std::string::npos);
-  CHECK(FindUnrolledLayers(program).empty());
+  CHECK(UnrolledLayers(Made(program).program).empty());
 }
 
 TEST_CASE("a layer that cannot be put together again is warned of") {
@@ -122,10 +123,9 @@ TEST_CASE("a layer that cannot be put together again is warned of") {
   ExportedProgram program = Net(kGru, 3, 1, names);
   program.inputs[0].target = "r.scale";  // of no layer of torch.nn's
   CHECK(RolledUp(program).find("gru") == std::string::npos);
-  CHECK(FindUnrolledLayers(program) == std::vector<std::string_view>{"r"});
   const PreparedRun run = Made(program);
   const auto& warnings = run.program.warnings;
-  const auto told = std::ranges::find(warnings, warning::kUpperBound, &Warning::code);
+  const auto told = std::ranges::find(warnings, warning::kLostAnswers, &Warning::code);
   REQUIRE(told != warnings.end());
   CHECK(told->text.starts_with("r is taken apart step by step"));
 }

@@ -59,7 +59,6 @@ class RoleFinder {
     for (const AffineBatchNorm& affine : roles_.affine) AddAffine(affine);
     AddLostTensors();
     AddUnreadTensors();
-    WarnOfSteps();
     if (!roles_.folded.empty()) {
       roles_.notes.push_back(
           fmt::format("{} x Conv run as convolution + batch_norm, the first at {} with {}",
@@ -94,32 +93,6 @@ class RoleFinder {
     roles_.assumptions = std::move(norms.assumptions);
     roles_.doubts = std::move(norms.doubts);
     roles_.warnings = std::move(norms.warnings);
-  }
-
-  // torch.nn.RNN, which torch.export's exporter takes apart: cuDNN runs it on a card.
-  void WarnOfSteps() {
-    constexpr std::string_view kLayer = "torch.nn.modules.rnn.RNN";
-    std::set<std::string> apart;
-    std::set<std::string> whole;
-    for (NodeId node = 0; node < std::ssize(graph_.nodes); ++node) {
-      const std::vector<std::string>& classes = metadata_.ClassesOf(node);
-      if (classes.empty() || classes.back() != kLayer) continue;
-      const bool is_product =
-          bound_.At(node).op_type == "MatMul" || bound_.At(node).op_type == "Gemm";
-      if (is_product) apart.insert(metadata_.PathOf(node));
-      if (bound_.At(node).op_type == "RNN") whole.insert(metadata_.PathOf(node));
-    }
-    for (const std::string& module : whole) apart.erase(module);
-    if (apart.empty()) return;
-    const std::string more =
-        apart.size() == 1 ? " is" : fmt::format(" and {} more are", apart.size() - 1);
-    roles_.warnings.push_back(
-        {warning::kUpperBound,
-         fmt::format(
-             "{}{} taken apart step by step by the exporter, and counted so: on a card cuDNN "
-             "runs such a layer as one call, with a workspace (try: torch.export.save, or "
-             "dynamo=False)",
-             apart.begin()->empty() ? "the model" : *apart.begin(), more)});
   }
 
   // Weights that lost their names, of which a copy of an embedding is none; buffers.

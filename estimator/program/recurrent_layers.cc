@@ -1,8 +1,24 @@
 #include "estimator/program/recurrent_layers.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <map>
+#include <string_view>
 
 namespace onnxfit {
+namespace {
+
+constexpr std::array<std::string_view, 3> kClasses = {
+    "torch.nn.modules.rnn.GRU", "torch.nn.modules.rnn.LSTM", "torch.nn.modules.rnn.RNN"};
+constexpr std::array<std::string_view, 3> kCalls = {"gru", "lstm", "rnn"};
+
+template <typename Names>
+bool Has(const Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
 
 std::vector<int64_t> RecurrentInts(const RecurrentLayers& layers) {
   return {layers.gates,     layers.input,      layers.hidden,       layers.projected,
@@ -27,6 +43,20 @@ RecurrentLayers RecurrentLayersOf(const std::vector<int64_t>& ints) {
   layers.packed_steps = take();
   layers.packed_batch = take();
   return layers;
+}
+
+std::vector<std::string> UnrolledLayers(const Program& program) {
+  std::vector<std::string> paths;
+  std::map<std::string, bool> is_whole;
+  for (const AtenCall& call : program.calls) {
+    if (!Has(kClasses, program.modules.ClassOf(call.module))) continue;
+    const std::string& path = program.modules.PathOf(call.module);
+    const auto [found, is_new] = is_whole.emplace(path, false);
+    if (is_new) paths.push_back(path);
+    found->second |= Has(kCalls, call.op);
+  }
+  std::erase_if(paths, [&](const std::string& path) { return is_whole.at(path); });
+  return paths;
 }
 
 }  // namespace onnxfit

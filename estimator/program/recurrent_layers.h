@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "estimator/program/program.h"
 
 namespace onnxfit {
 
@@ -38,5 +41,10 @@ struct RecurrentLayers {
 std::vector<int64_t> RecurrentInts(const RecurrentLayers& layers);
 // REQUIRES: RecurrentInts made them.
 RecurrentLayers RecurrentLayersOf(const std::vector<int64_t>& ints);
+
+// Paths of torch.nn.LSTM, GRU and RNN in which steps run one by one and no such call, as a file
+// has them whose exporter knows no node for them (torch.onnx's by torch.export: nn.RNN, and LSTM
+// with projections; torch 2.11).  Each once, in the order of calls.  O(calls × log modules).
+std::vector<std::string> UnrolledLayers(const Program& program);
 
 }  // namespace onnxfit

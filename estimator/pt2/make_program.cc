@@ -170,20 +170,6 @@ void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& setting
                    trains ? "train" : "eval")});
 }
 
-// cuDNN's layers that are taken apart and stay so: their steps hold more than its reserve.
-void WarnOfUnrolled(const ExportedProgram& exported, Program& program) {
-  const std::vector<std::string_view> unrolled = FindUnrolledLayers(exported);
-  if (unrolled.empty()) return;
-  const std::string more =
-      unrolled.size() == 1 ? " is" : fmt::format(" and {} more are", unrolled.size() - 1);
-  program.warnings.push_back(
-      {warning::kUpperBound,
-       fmt::format(
-           "{}{} taken apart step by step, as run_decompositions() does, and counted so: on "
-           "a card cuDNN runs such a layer as one call (try: torch.export.save before it)",
-           unrolled[0], more)});
-}
-
 void TellTypes(const ExportedProgram& exported, const TrainingSettings& settings,
                Program& program) {
   const std::vector<TensorType> floats = FloatsOf(exported);
@@ -329,7 +315,6 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   TellTypes(exported, settings, made.program);
   SayRanges(exported, symbols, made.program);
   WarnOfMode(exported, settings, made.program);
-  WarnOfUnrolled(exported, made.program);
   return made;
 }
 

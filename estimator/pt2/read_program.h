@@ -78,10 +78,8 @@ void NameStorages(const Json& config, std::vector<InputSpec>& inputs, HasBytes h
 // --- Where a call came from ----------------------------------------------------
 
 // LSTM, GRU and RNN that run_decompositions() took apart, step by step, become the call again that
-// cuDNN runs; the paths of those that stay taken apart.  (unrolled_layers.cc)  O(calls × log
-// calls).
+// cuDNN runs.  (unrolled_layers.cc)  O(calls × log calls).
 void RollUpLayers(ExportedProgram& program, TextPool& pool);
-std::vector<std::string_view> FindUnrolledLayers(const ExportedProgram& program);
 
 // What a call's metadata says of it: texts of PyTorch's own making.
 

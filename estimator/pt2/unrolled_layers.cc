@@ -118,17 +118,12 @@ class RunFinder {
       const size_t end = EndOf(at);
       if (RowOf(graph_.calls[at]) != nullptr && IsTakenApart(at, end)) {
         std::optional<UnrolledRun> run = RunIn(at, end);
-        const bool is_whole = run.has_value();
-        if (is_whole) runs.push_back(std::move(*run));
-        if (!is_whole) left_.push_back(graph_.calls[at].modules.back().path);
+        if (run.has_value()) runs.push_back(*std::move(run));
       }
       at = end;
     }
     return runs;
   }
-
-  // Of modules that stay taken apart.
-  const std::vector<std::string_view>& left() const { return left_; }
 
  private:
   // Behind the calls of the same run of the same module.
@@ -251,7 +246,6 @@ class RunFinder {
   const Graph& graph_;
   std::map<std::string_view, const InputSpec*> inputs_;
   std::map<std::string_view, size_t> last_read_;  // the last call; behind all: an output
-  std::vector<std::string_view> left_;
 };
 
 // Writes the one call for the calls of a run.
@@ -346,12 +340,6 @@ void RollUpLayers(ExportedProgram& program, TextPool& pool) {
   graph.calls = std::move(calls);
   program.notes.push_back(
       "recurrent layers that run_decompositions() took apart are cuDNN's again");
-}
-
-std::vector<std::string_view> FindUnrolledLayers(const ExportedProgram& program) {
-  RunFinder finder(program);
-  finder.Find();
-  return finder.left();
 }
 
 }  // namespace onnxfit::pt2

@@ -13,6 +13,7 @@
 #include "estimator/program/cached_functions.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/program/module_tensors.h"
+#include "estimator/program/recurrent_layers.h"
 #include "estimator/writer/eager_attention.h"
 #include "estimator/writer/fast_paths.h"
 #include "estimator/writer/kept_casts.h"
@@ -179,6 +180,19 @@ void SayFrozen(Program& program, const TrainingSettings& settings) {
           has_batch_norm ? "; batch norms among their layers still run in training mode" : ""));
 }
 
+void WarnOfUnrolled(Program& program) {
+  const std::vector<std::string> layers = UnrolledLayers(program);
+  if (layers.empty()) return;
+  const std::string more =
+      layers.size() == 1 ? " is" : fmt::format(" and {} more are", layers.size() - 1);
+  program.warnings.push_back(
+      {warning::kLostAnswers,
+       fmt::format("{}{} taken apart step by step, and counted so: on a card cuDNN runs such a "
+                   "layer as one call, which takes more or less (try: the module from Python, or "
+                   "torch.export.save without run_decompositions())",
+                   layers[0].empty() ? "the model" : layers[0], more)});
+}
+
 void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
   if (settings.mode == Mode::kEval || program.loss == kNoName) return;
   const size_t unreached = UnreachedParameters(program).size();
@@ -232,6 +246,7 @@ void FinishProgram(ProgramWriter& writer, NameId loss_output, const LibraryModel
   KeepCastsOfBuffers(program);
   SayFrozen(program, settings);
   WarnOfUnreached(program, settings);
+  WarnOfUnrolled(program);
 }
 
 NameId AddValue(Program& program, std::string name, const TensorType& type) {
