@@ -84,7 +84,7 @@ void Forward::Run(int32_t index, bool grad) {
   }
   Leave(index, frame);
   if (!stores_.empty()) StoreMadeBy(index);
-  if (grad && !spans_.empty()) AskForGradients(index);
+  if (grad) AskForGradients(index);
 }
 
 // Whether what call `index` makes is there: a module or torch.autocast has kept it.

@@ -276,12 +276,13 @@ void Forward::FindInputEmbedding() {
   }
 }
 
-// What a library asks gradients for where checkpoints are around its layers, so that those have an
-// argument with a gradient: a leaf, which a node holds.
+// What a forward asks gradients for (requires_grad_), and a library where checkpoints are around
+// its layers, so that those have an argument with a gradient: a leaf, which a node holds.
 void Forward::AskForGradients(int32_t index) {
-  const bool is_asked = !is_asked_.empty() && is_asked_[Index(index)];
-  if (!is_asked && !EndsEmbedding(index)) return;
   const AtenCall& call = calls_.call(index);
+  const bool is_likely =
+      !spans_.empty() && ((!is_asked_.empty() && is_asked_[Index(index)]) || EndsEmbedding(index));
+  if (!call.asks_for_gradients && !is_likely) return;
   if (call.outputs.empty() || call.outputs[0] == kNoName) return;
   const TensorId result = names_[Index(call.outputs[0])];
   if (result == kNoTensor || machine_.tensor(result).grad_fn.node != kNoGradNode) return;

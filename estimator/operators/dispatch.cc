@@ -117,6 +117,7 @@ void Dispatcher::Dispatch(AtenCall call) {
   Rename(call.inputs);
   if (call.typed_like != kNoName) call.typed_like = Same(call.typed_like);
   SetToCome(call.outputs, false);
+  const bool asks = std::exchange(call.asks_for_gradients, false);
   running_ = &call;
   const OpRule& rule = FindOpRule(call.op);
   CastArguments(call, rule);
@@ -125,8 +126,18 @@ void Dispatcher::Dispatch(AtenCall call) {
   } else {
     Append(std::move(call));
   }
+  if (asks) AskForGradients();
   End(last_reads, dies);
   running_ = nullptr;
+}
+
+// The last part of a call is that whose result asks.
+void Dispatcher::AskForGradients() {
+  AtenCall& call = program_.calls.back();
+  call.asks_for_gradients = true;
+  for (const NameId output : call.outputs) {
+    if (output != kNoName) needs_grad_[Index(output)] = true;
+  }
 }
 
 DType Dispatcher::AutocastTypeOf(const AtenCall& call) const {

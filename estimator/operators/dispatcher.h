@@ -85,6 +85,7 @@ class Dispatcher {
 
  private:
   void Dispatch(AtenCall call);
+  void AskForGradients();
   // What torch.autocast casts to around `call`; kUndefined: nothing.
   DType AutocastTypeOf(const AtenCall& call) const;
   bool IsInAutocast(const AtenCall& call) const;

@@ -16,8 +16,9 @@ bool SameCall(const AtenCall& a, const AtenCall& b) {
          a.ints.size() == b.ints.size() && a.written_in_place == b.written_in_place &&
          a.leaves_autocast == b.leaves_autocast && a.enters_autocast == b.enters_autocast &&
          a.behind_autocast == b.behind_autocast && a.leaves_autograd == b.leaves_autograd &&
-         a.made_once == b.made_once && a.last_reads == b.last_reads && a.dies == b.dies &&
-         a.module == b.module && a.checkpoint == b.checkpoint &&
+         a.made_once == b.made_once && a.asks_for_gradients == b.asks_for_gradients &&
+         a.last_reads == b.last_reads && a.dies == b.dies && a.module == b.module &&
+         a.checkpoint == b.checkpoint &&
          std::equal(a.held.begin(), a.held.end(), b.held.begin(), b.held.end(), SameHeld);
 }
 

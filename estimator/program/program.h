@@ -46,6 +46,7 @@ struct AtenCall {
   bool leaves_autograd = false;               // runs under torch.no_grad()
   bool is_distributed = false;                // of DTensors: gradients add up to a new one
   bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
+  bool asks_for_gradients = false;            // result.requires_grad_(True) follows it
   NameId typed_like = kNoName;  // of a cast: whose type a variable holds that it names; not read
   int32_t checkpoint =
       -1;  // under which of the model's own torch.utils.checkpoint it runs; -1: none

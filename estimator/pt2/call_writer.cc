@@ -181,6 +181,10 @@ void CallWriter::WriteCall(const Call& call) {
     row->write(*this, call, row->op);
   }
   place_.leaves_autocast = left;
+  if (call.asks_for_gradients && program_.calls.size() > first) {
+    program_.calls.back().asks_for_gradients = true;
+    tracked_.insert(program_.calls.back().outputs.begin(), program_.calls.back().outputs.end());
+  }
   Follow(first, LeavesOutMask(call));
   NoteVariables(call, first);
 }

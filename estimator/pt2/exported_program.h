@@ -84,6 +84,8 @@ struct Call {
   // The Python function or method that was called, also in helpers whose lines the file does not
   // show: "float" of x.float(), which is aten.to.dtype as x.to(dtype) is.  "" where no file says.
   std::string_view method = {};
+  // Its result's requires_grad_(True) follows; said by exports of our own alone.
+  bool asks_for_gradients = false;
 };
 
 // The argument called `name`; null where it is left out or None.

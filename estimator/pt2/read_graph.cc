@@ -214,6 +214,11 @@ std::string_view ReadMethod(std::string_view function) {
   return end == function.npos ? std::string_view() : function.substr(end + 1);
 }
 
+// As python/onnxfit/asked_gradients.py notes it: {"onnxfit.asks_for_gradients": true}.
+bool AsksForGradients(std::string_view custom) {
+  return custom.find(R"("onnxfit.asks_for_gradients": true)") != std::string_view::npos;
+}
+
 Call ReadCall(const Json& node, ReadState& state) {
   Call call = {.target = Text(MemberOf(node, "target"))};
   const auto inputs = ItemsOf(MemberOf(node, "inputs"));
@@ -229,6 +234,7 @@ Call ReadCall(const Json& node, ReadState& state) {
   call.modules = ParseModuleStack(MetadataOf(metadata, "nn_module_stack"), state.pool);
   call.lines = ParseStackTrace(MetadataOf(metadata, "stack_trace"), state.pool);
   call.method = ReadMethod(MetadataOf(metadata, "torch_fn"));
+  call.asks_for_gradients = AsksForGradients(MetadataOf(metadata, "custom"));
   AddForwardsOfNoStack(call.modules, call.lines, state.pool);
   return call;
 }

@@ -23,7 +23,8 @@ struct SchemaVersion {
   int64_t major = 0;
   int64_t minor = 0;
 
-  auto operator<=>(const SchemaVersion&) const = default;
+  auto operator<=>(const SchemaVersion&) const =
+      default;  // NOLINT(modernize-use-nullptr): 14 takes it for one
 };
 
 // The PyTorch that writes `version`, the last of those that are known to: "2.11"; for programs that

@@ -51,7 +51,8 @@ struct LayerParameter {
   size_t kind = 0;
   std::string_view name = {};  // of the graph's value
 
-  auto operator<=>(const LayerParameter&) const = default;
+  auto operator<=>(const LayerParameter&) const =
+      default;  // NOLINT(modernize-use-nullptr): 14 takes it for one
 };
 
 constexpr std::string_view kTensorKinds[] = {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l",

@@ -288,6 +288,8 @@ def _metadata(node: torch.fx.Node) -> Dict[str, str]:
     if meta.get("nn_module_stack"):
         written["nn_module_stack"] = ";".join(
             f"{key},{path},{kind}" for key, (path, kind) in meta["nn_module_stack"].items())
+    if meta.get("custom"):
+        written["custom"] = json.dumps(meta["custom"])
     return written
 
 

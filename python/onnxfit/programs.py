@@ -15,7 +15,8 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Sequence, Tuple, Union)
 
-from onnxfit import _command, archive, batch_first, losses, plain_values, recording, wrappers
+from onnxfit import (_command, archive, asked_gradients, batch_first, losses, plain_values,
+                     recording, wrappers)
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
 from onnxfit.inputs import BatchDim, Inputs, check, check_types, on_device_of
 
@@ -141,7 +142,7 @@ def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Ex
     import torch
     if dynamic_shapes is None:
         inputs = _aliases(inputs)
-    with _quiet():
+    with _quiet(), asked_gradients.noted():
         return torch.export.export(model, inputs.args, inputs.kwargs,
                                    dynamic_shapes=dynamic_shapes, strict=False)
 

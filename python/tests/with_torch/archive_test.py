@@ -123,6 +123,25 @@ class Archives(unittest.TestCase):
                 self.assertEqual(self.reports(quick), self.reports(slow))
                 self.assertTrue(all("on the device" in text for text in self.reports(quick)))
 
+    def test_gradients_that_a_forward_asks_for(self):
+        def body(asks):
+            layers = [torch.nn.Embedding(100, 64), *[torch.nn.Linear(64, 64), torch.nn.GELU()] * 4]
+            model = torch.nn.Sequential(*layers, torch.nn.Linear(64, 1))
+            model[:-1].requires_grad_(False)
+            model[0].register_forward_hook(asks)
+            return model
+
+        def set_it(_, __, output):
+            output.requires_grad = True
+
+        activation = 4096 * 64 * 4
+        ids = torch.zeros(4096, dtype=torch.long)
+        plain, by_call, by_assignment = [
+            onnxfit.estimate(body(asks), ids, loss="mse", optimizer="sgd", mode="train").raw["peak"]["exact_bytes"]
+            for asks in (lambda *_: None, lambda _, __, out: out.requires_grad_(True), set_it)]
+        self.assertEqual(by_call, by_assignment)
+        self.assertGreater(by_call - plain, 4 * activation)  # what each GELU was given
+
     def test_what_it_does_not_know_is_torch_export_s(self):
         model = torchvision.models.resnet18()
         quick = onnxfit.estimate(model, IMAGES)
