@@ -62,7 +62,7 @@ constexpr OomRow kLibraryRows[] = {
      "CUBLAS_STATUS_EXECUTION_FAILED || CUBLAS_STATUS_INTERNAL_ERROR", "", "cuBLAS, cublasStatus_t",
      "a full card, or a kernel that failed before it: an index out of range looks the same"},
     {"nvrtc", "CUDA", "", OomRank::kDisguise, "NVRTC_ERROR_OUT_OF_MEMORY", "", "NVRTC, nvrtcResult",
-     "the compiler ran out of the machine's RAM, not of the card's memory", true},
+     "the compiler ran out of the machine's RAM, not of the card's memory", OomResource::kRam},
     {"nvidia-alloc", "CUDA", "", OomRank::kDisguise,
      "CUTENSOR_STATUS_ALLOC_FAILED || CUTENSORNET_STATUS_ALLOC_FAILED || "
      "CUSTATEVEC_STATUS_ALLOC_FAILED || CUDSS_STATUS_ALLOC_FAILED || "
@@ -71,10 +71,22 @@ constexpr OomRow kLibraryRows[] = {
     {"cnmem", "CUDA", "", OomRank::kBare, "CNMEM_STATUS_OUT_OF_MEMORY",
      "a pool on the card (CNMeM) is full", "NVIDIA/cnmem, include/cnmem.h"},
     {"nccl-shm", "NCCL", "", OomRank::kBare,
-     "Error while creating shared memory segment || Call to posix_fallocate failed : No space "
-     "left on device || ncclShmOpen failed",
-     "NCCL found shared memory (/dev/shm) full", "NCCL, src/misc/shmutils.cc",
-     "ranks of one machine talk by /dev/shm, of which a container has 64 MiB unless told"},
+     "Error while creating shared memory segment{?} {node} (size {tried} || Call to "
+     "posix_fallocate failed : No space left on device || ncclShmOpen failed",
+     "NCCL found shared memory (/dev/shm) full", "NCCL, src/include/shm.h, src/misc/shmutils.cc",
+     "ranks of one machine talk by /dev/shm, of which a container has 64 MiB unless told",
+     OomResource::kSharedMemory},
+    {"nccl-calloc", "NCCL", "2.7 on", OomRank::kFailure,
+     "Failed to CUDA calloc {tried} bytes || Failed to CUDA calloc async {tried} bytes || Failed "
+     "to CUDA malloc {tried} bytes || Failed to CUDA host alloc {tried} bytes",
+     "", "NCCL, src/include/alloc.h",
+     "that is beside PyTorch's memory: what PyTorch has cached is not there for NCCL"},
+    {"cuda-launch", "CUDA", "", OomRank::kBare,
+     "too many resources requested for launch || CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES || "
+     "cudaErrorLaunchOutOfResources",
+     "a kernel takes more of a multiprocessor than there is", "CUDA Runtime API, error 701",
+     "that is registers or threads, not the card's memory: a kernel's blocks are too large",
+     OomResource::kOnChip},
 
     // AMD and Intel.
     {"rocm-libraries", "ROCm", "", OomRank::kDisguise,
@@ -98,7 +110,8 @@ constexpr OomRow kLibraryRows[] = {
      "Exceeded max size of memory object allocation: {?}requested {tried} bytes, but max alloc "
      "size supported by device is {allowed}",
      "", "openvino, src/plugins/intel_gpu/src/runtime/engine.cpp",
-     "that is the most that one buffer may have on this GPU: a tensor is too large"},
+     "that is the most that one buffer may have on this GPU: a tensor is too large",
+     OomResource::kBuffer},
     {"openvino-memory", "OpenVINO", "2022 on", OomRank::kFailure,
      "Exceeded max size of memory allocation: Required {tried} bytes, already occupied : "
      "{allocated} bytes, but available memory size is {total} bytes",

@@ -43,17 +43,24 @@ constexpr PhraseReading kReadings[] = {
     {"kernel-oom",
      {true, "the kernel ended a process, for want of RAM",
       "the RAM of the machine, or of its container or job, is full: not the card's memory"}},
+    {"kernel-cgroup-oom",
+     {true, "the kernel ended a process of a container or job, which took more RAM than it may",
+      "that is a limit (of a cgroup), not all of the machine's RAM, nor the card's memory", "", "",
+      OomResource::kLimit}},
+    {"xpu-block", {true, "", "", "", "", OomResource::kBuffer}},
     {"slurm-oom",
      {true, "slurm ended a process: the job took more RAM than it may",
-      "that is RAM of the machine (--mem), not the card's memory"}},
+      "that is RAM of the machine (--mem), not the card's memory", "", "", OomResource::kLimit}},
     {"kubernetes-oom",
      {true, "the container took more RAM than it may, and was ended",
-      "that is RAM of the machine, not the card's memory"}},
+      "that is RAM of the machine, not the card's memory", "", "", OomResource::kLimit}},
     {"colab-ram",
-     {true, "Colab's RAM is full", "that is RAM of the machine, not the card's memory"}},
+     {true, "Colab's RAM is full", "that is RAM of the machine, not the card's memory", "", "",
+      OomResource::kLimit}},
     {"dataloader-shm",
-     {false, "a DataLoader worker died of a bus error: most often shared memory is full",
-      "workers hand their batches over in /dev/shm, of which a container has 64 MiB unless told"}},
+     {true, "a DataLoader worker died of a bus error: most often shared memory is full",
+      "workers hand their batches over in /dev/shm, of which a container has 64 MiB unless told",
+      "", "", OomResource::kSharedMemory}},
     {"dataloader-killed",
      {false, "a DataLoader worker was killed: most often the machine's RAM is full",
       "the system ends a process that way for want of RAM, not for the card's memory"}},
@@ -75,6 +82,9 @@ constexpr PhraseReading kReadings[] = {
     {"nccl",
      {true, "NCCL found no memory for its buffers",
       "they are beside PyTorch's memory: what PyTorch has cached is not there for them"}},
+    {"cuda-malloc",
+     {true, "cudaMalloc found no room on the card",
+      "the program prints CUDA's words alone: neither how much it asked for nor what is free"}},
     {"cuda",
      {false, "CUDA ran out of memory, without numbers",
       "a call beside PyTorch's allocator failed, often the first one: then others hold the card"}},
@@ -88,7 +98,7 @@ constexpr PhraseReading kReadings[] = {
 OomReading ReadingOf(const OomFormat& format) {
   if (format.pattern != nullptr) {
     const bool is_full = format.rank == OomRank::kFailure || format.rank == OomRank::kBare;
-    return {is_full, format.headline, format.meaning};
+    return {is_full, format.headline, format.meaning, "", "", format.resource};
   }
   if (format.rank == OomRank::kLoose) {
     return {true, "",
