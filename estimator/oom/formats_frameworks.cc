@@ -317,8 +317,9 @@ constexpr OomRow kFrameworkRows[] = {
      "{total}/{free}",
      "", "nvfortran and nvc, the OpenACC runtime"},
     {"faiss", "Faiss", "", OomRank::kFailure,
-     "StandardGpuResources: alloc fail type {told} dev {gpu} space {} size {tried} bytes", "",
-     "faiss/gpu/StandardGpuResources.cpp"},
+     "StandardGpuResources: alloc fail type {told} dev {gpu} space {} size {tried} bytes || failed "
+     "to cudaMalloc {tried} bytes (error 2",
+     "", "faiss/gpu/StandardGpuResources.cpp"},
     {"dali", "DALI", "", OomRank::kFailure, "Can't allocate {tried} on device {gpu}", "",
      "dali/core/mm, CUDABadAlloc"},
     {"mlc", "MLC-LLM", "", OomRank::kBare,

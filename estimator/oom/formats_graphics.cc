@@ -101,8 +101,9 @@ constexpr OomRow kGraphicsRows[] = {
      OomResource::kRam},
     {"opencl", "OpenCL", "", OomRank::kBare,
      "CL_MEM_OBJECT_ALLOCATION_FAILURE || : MEM_OBJECT_ALLOCATION_FAILURE || Memory Object "
-     "Allocation Failure || clCreateBuffer failed || "
-     "CL_INVALID_BUFFER_SIZE",
+     "Allocation Failure || clCreateBuffer failed || CL_INVALID_BUFFER_SIZE || clCreateBuffer(-61) "
+     "|| clCreateBuffer(-4) || clCreateBuffer -61 || clCreateBuffer -4 || "
+     "clEnqueueNDRangeKernel(-4) || clEnqueueNDRangeKernel -4",
      "OpenCL found no room on the card, or for one buffer as large as this",
      "OpenCL's specification, CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"},
     {"opencl-resources", "OpenCL", "", OomRank::kDisguise,

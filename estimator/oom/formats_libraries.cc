@@ -77,8 +77,11 @@ constexpr OomRow kLibraryRows[] = {
      "ranks of one machine talk by /dev/shm, of which a container has 64 MiB unless told",
      OomResource::kSharedMemory},
     {"nccl-calloc", "NCCL", "2.7 on", OomRank::kFailure,
-     "Failed to CUDA calloc {tried} bytes || Failed to CUDA calloc async {tried} bytes || Failed "
-     "to CUDA malloc {tried} bytes || Failed to CUDA host alloc {tried} bytes",
+     "NCCL WARN Failed to CUDA calloc {tried} bytes || NCCL WARN Failed to CUDA calloc async "
+     "{tried} "
+     "bytes || NCCL WARN Failed to CUDA malloc {tried} bytes || NCCL WARN Failed to CUDA host "
+     "alloc "
+     "{tried} bytes",
      "", "NCCL, src/include/alloc.h",
      "that is beside PyTorch's memory: what PyTorch has cached is not there for NCCL"},
     {"cuda-launch", "CUDA", "", OomRank::kBare,
@@ -139,7 +142,7 @@ constexpr OomRow kLibraryRows[] = {
      "CUDA Runtime API call failed{}out of memory || CUDA runtime error in {}: out of memory || "
      "CUDA error in {}: out of memory || CUDA error at {}out of memory || CUDA error in func "
      "{}: out of memory || cudaMalloc failed with error out of memory || failed with error out of "
-     "memory",
+     "memory || Triton Error [CUDA]: out of memory",
      "the card has no room for what was asked", "cudaGetErrorString of error 2"},
     {"cuda-description", "CUDA", "", OomRank::kBare,
      "The API call failed because it was unable to allocate enough memory || unable to allocate "

@@ -146,7 +146,8 @@ constexpr OomRow kRuntimeRows[] = {
      "Killed signal terminated program || died due to signal 9 (Kill signal) || error: unable to "
      "execute command: Killed || internal compiler error: Killed || virtual memory exhausted || "
      "LLVM ERROR: out of memory || fatal error C1060: compiler is out of heap space || fatal "
-     "error C1002 || signal: 9, SIGKILL: kill || terminated with signal 9 [Killed]",
+     "error C1002 || nvcc fatal : Memory allocation failure || ptxas fatal : Memory allocation "
+     "failure || signal: 9, SIGKILL: kill || terminated with signal 9 [Killed]",
      "the system ended a compiler for want of RAM", "gcc, nvcc, clang, MSVC",
      "as many compilers run at once as the build starts, and each takes gigabytes for kernels"},
     {"git", "git", "", OomRank::kFailure,

@@ -256,7 +256,7 @@ constexpr OomAdvice kProgramAdvice[] = {
     {"NVIDIA HPC compilers", Help::kYes, "less data at once on the card",
      "acc enter and exit data around what is needed, not around the program; "
      "NVCOMPILER_ACC_POOL_ALLOC=0 keeps no pool; -gpu=managed moves pages to RAM"},
-    {"another program", Help::kMaybe, "less at once: a smaller input, batch or problem",
+    {"another program", Help::kYes, "less at once: a smaller input, batch or problem",
      "what was asked for shrinks with it as a rule"},
     {"another program", Help::kMaybe, "its own settings of memory",
      "its manual tells: threads, caches and buffers are what multiplies most often"},

@@ -94,6 +94,8 @@ constexpr OomAdvice kSystemAdvice[] = {
      "System, Advanced, Performance, Virtual memory: as much as RAM, on a fast disk"},
     {"Windows", Help::kYes, "fewer DataLoader workers (num_workers)",
      "each loads CUDA's libraries anew, and Windows sets gigabytes aside for each"},
+    {"the system", Help::kYes, "more RAM, or fewer processes at once",
+     "free -h shows what is left; of a container or job its limit counts"},
     {"the system", Help::kMaybe, "vm.overcommit_memory=1, more swap",
      "fork promises as much again as the process holds; sysctl shows the setting, ulimit -v a "
      "limit"},
@@ -140,8 +142,10 @@ constexpr OomAdvice kSystemAdvice[] = {
      "0.6, 0.7, 0.8 and 0.95 of memory_limit unless told"},
     {"Python", Help::kYes, "smaller types, or in parts",
      "float32 instead of float64; np.memmap; generators in the place of lists"},
-    {"a program in C++", Help::kMaybe, "a smaller input or batch",
+    {"a program in C++", Help::kYes, "a smaller input or batch",
      "who asked is told by a debugger (catch throw), or the lines above"},
+    {"a program in C++", Help::kMaybe, "more RAM, or fewer threads and processes",
+     "free -h shows what is left; a 32-bit program has 4 GB at most"},
     {"a compiler", Help::kYes, "fewer compilers at once",
      "MAX_JOBS=2 pip install …, make -j2, ninja -j2; NVCC_THREADS=1; for one architecture "
      "(TORCH_CUDA_ARCH_LIST)"},
