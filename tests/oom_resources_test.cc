@@ -184,6 +184,21 @@ TEST_CASE("a program's own words go before the system's, and those with numbers 
             .message.format->name == "dask-paused");
 }
 
+TEST_CASE("how many mappings there are is told, and who holds the memory goes first") {
+  CHECK(Explained(kManyMappings).summary[0] ==
+        "CAPACITY: 8.00 KiB asked as mapping 64012 of this process, which may have 65530 "
+        "(vm.max_map_count)");
+  const OomExplanation mps = Explained(
+      "MPS backend out of memory (MPS allocated: 9.57 GiB, other allocations: 17.35 GiB, max "
+      "allowed: 27.20 GiB). Tried to allocate 292.50 MiB on private pool.\n");
+  CHECK(FirstHelp(mps) == "yes ending other processes");
+  const OomExplanation tiles = Explained(
+      "Error DefaultCPUAllocator: can't allocate memory: you tried to allocate 264896512 bytes.\n"
+      "If you encounter CUDA out of memory, try to set --tile with a smaller number.\n");
+  CHECK(FirstHelp(tiles) == "yes a smaller --tile (-t 400, or 200), a smaller picture");
+  CHECK(Advises(tiles, "more RAM"));
+}
+
 TEST_CASE("what a job asked for is read from its script") {
   const OomExplanation e =
       Explained("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\n#SBATCH --mem=48G\n");

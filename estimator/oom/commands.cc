@@ -129,7 +129,8 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& 
             fmt::format("$env:{} = \"{}\"", variable, option),
             fmt::format("os.environ[\"{}\"] = \"{}\"", variable, option)};
   }
-  const bool wants_look = judgement.verdict == OomVerdict::kContradictory ||
+  const bool is_bare = c.family() == OomFamily::kCuda && !facts.tried;
+  const bool wants_look = is_bare || judgement.verdict == OomVerdict::kContradictory ||
                           judgement.verdict == OomVerdict::kUnknown ||
                           judgement.verdict == OomVerdict::kOtherProcess;
   const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&

@@ -159,6 +159,12 @@ std::string CapacityLine(const OomExplanation& e) {
     return NeededLine(e.facts);
   }
   if (!e.facts.tried) return NoNumbers(e);
+  if (e.facts.resource == OomResource::kMappings && e.message.count > 0) {
+    return fmt::format(
+        "{} asked as mapping {} of this process, which may have 65530 "
+        "(vm.max_map_count)",
+        ToString(*e.facts.tried), e.message.count);
+  }
   return AskedAndFree(e.facts, WordsOf(*e.message.format, e.facts.resource));
 }
 std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e); }

@@ -30,6 +30,14 @@ constexpr OomRow kFrameworkRows[] = {
      "Attempting to reserve {tried} at the bottom of memory. That was not possible. There are "
      "{free} free || Attempting to allocate {tried}. That was not possible. There are {free} free",
      "", "jax-ml/jax, the TPU runtime's allocator"},
+    {"xla-remat", "JAX/XLA", "GPU and TPU", OomRank::kWarning,
+     "Can't reduce memory use below {allowed} ({n} bytes) by rematerialization; only reduced to "
+     "{plan} || Can't reduce memory use below {allowed} by rematerialization; only reduced to "
+     "{plan}",
+     "XLA's plan needs more than the device has, even with values computed twice",
+     "xla/hlo/transforms/simplifiers/hlo_rematerialization.cc",
+     "where the program then runs all the same, others were given back meanwhile; else it fails "
+     "next"},
     {"xla-constant", "JAX/XLA", "GPU", OomRank::kFailure,
      "Failed to allocate {tried} bytes for new constant", "", "xla/service/gpu/gpu_executable.cc"},
     {"xla-dnn", "JAX/XLA", "GPU", OomRank::kDisguise, "DNN library initialization failed", "",

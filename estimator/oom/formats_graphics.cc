@@ -85,8 +85,9 @@ constexpr OomRow kGraphicsRows[] = {
     {"hashcat", "hashcat", "", OomRank::kBare, "Not enough allocatable device memory",
      "hashcat found no room on the card", "hashcat, src/backend.c"},
     {"opencv", "OpenCV", "", OomRank::kFailure,
-     "Failed to allocate {tried} bytes in function || Failed to allocate {tried} bytes{?} in "
-     "function 'OutOfMemoryError'",
+     "Failed to allocate {tried} bytes in function || Insufficient memory) Failed to allocate "
+     "{tried} "
+     "bytes",
      "", "opencv, modules/core/src/alloc.cpp", "that is RAM, not the card's memory",
      OomResource::kRam},
 

@@ -96,6 +96,10 @@ constexpr OomRow kLibraryRows[] = {
      "miopenStatusAllocFailed || rocblas_status_memory_error || HIPBLAS_STATUS_ALLOC_FAILED || "
      "rocsparse_status_memory_error || HIPFFT_ALLOC_FAILED",
      "a library of ROCm found no memory", "ROCm's libraries"},
+    {"miopen-workspace", "ROCm", "5 on", OomRank::kWarning,
+     "[IsEnoughWorkspace]{}workspace required: {tried}, provided ptr", "",
+     "ROCm/MIOpen, IsEnoughWorkspace",
+     "MIOpen takes another way to compute the convolution, which may be slower"},
     {"hip-runtime", "ROCm", "", OomRank::kBare, "hipErrorOutOfMemory || hipErrorMemoryAllocation",
      "ROCm found no room on the card", "HIP, hipError_t 2"},
     {"hip-malloc", "ROCm", "", OomRank::kBare, "hipMalloc failed: out of memory",

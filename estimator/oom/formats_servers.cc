@@ -161,7 +161,7 @@ constexpr OomRow kServerRows[] = {
      "vLLM's KV cache is full: a request waits and is computed again",
      "vllm/core/scheduler.py, 0.4 to 0.8",
      "it serves on, slowly: fewer at once (--max-num-seqs), or a larger cache"},
-    {"vllm-profile", "vLLM", "", OomRank::kBare,
+    {"vllm-profile", "vLLM", "", OomRank::kDisguise,
      "Error in memory profiling{}Initial free memory {free}",
      "memory of the card was freed or taken while vLLM measured it", "vllm/worker/worker.py",
      "another process came or went on this card: start one server after the other"},
@@ -173,7 +173,8 @@ constexpr OomRow kServerRows[] = {
      "", "leejet/stable-diffusion.cpp, ggml_extend.hpp"},
     {"comfyui", "ComfyUI", "", OomRank::kBare,
      "This error means you ran out of memory on your GPU || Got an OOM, unloading all loaded "
-     "models || OutOfMemoryError: Allocation on device || Allocation on device This error",
+     "models || OutOfMemoryError: Allocation on device || Allocation on device This error || Error "
+     "occurred when executing {told}: Allocation on device",
      "ComfyUI found no room on the card", "ComfyUI, execution.py; Comfy-Org/ComfyUI#9733"},
     {"comfyui-tiled", "ComfyUI", "", OomRank::kWarning,
      "Ran out of memory when regular VAE || Warning: Ran out of memory when regular",

@@ -186,6 +186,7 @@ constexpr OomProgram kPrograms[] = {
     {"Databricks", kRam, kEnds, {}},
     {"Streamlit", kRam, kEnds, {}},
     {"joblib", kRam, kEnds, {}},
+    {"gunicorn", kRam, kEnds, {}},
     {"Hugging Face Spaces", kRam, kEnds, {}},
     {"Cloud Run", kRam, kEnds, {}},
     {"AWS Lambda", kRam, kEnds, {}},

@@ -46,9 +46,13 @@ class Remedies {
     }
   }
 
-  // What helps first.
+  // What helps first, and before all who holds the memory.
   std::vector<OomRemedy> Sorted() && {
     std::ranges::stable_sort(remedies_, {}, &OomRemedy::help);
+    const auto others = std::ranges::find(remedies_, "ending other processes", &OomRemedy::what);
+    if (case_.Is(OomVerdict::kOtherProcess) && others != remedies_.end()) {
+      std::rotate(remedies_.begin(), others, others + 1);
+    }
     return std::move(remedies_);
   }
 

@@ -49,8 +49,11 @@ std::optional<Answer> LoadInParts(const RemedyCase& c) {
 
 std::optional<Answer> MoreRam(const RemedyCase& c) {
   const bool is_sign = c.message.format->rank == OomRank::kSign;
-  if (!c.IsOfHost() || !c.IsOfAllMemory() || (c.HasOwn() && !is_sign)) return std::nullopt;
-  return Answer{c.Is(OomVerdict::kCapacity) ? Help::kYes : Help::kMaybe,
+  const bool is_torch = c.family() == OomFamily::kHost;
+  if (!c.IsOfHost() || !c.IsOfAllMemory() || (c.HasOwn() && !is_sign && !is_torch)) {
+    return std::nullopt;
+  }
+  return Answer{c.Is(OomVerdict::kCapacity) && !c.HasOwn() ? Help::kYes : Help::kMaybe,
                 "slurm: --mem; docker: --memory; Kubernetes: resources.limits.memory; Colab: a "
                 "runtime with more RAM"};
 }

@@ -26,7 +26,8 @@ std::optional<Answer> SmallerBatch(const RemedyCase& c) {
   const bool is_buffer = c.facts.resource == OomResource::kBuffer;
   if (c.Serves() || (!c.IsOfAllMemory() && !is_buffer)) return std::nullopt;
   if (c.message.format->rank == OomRank::kLoose) return std::nullopt;  // "less at once" is told
-  const bool is_of_tensors = c.family() == OomFamily::kTensorFlow || c.family() == OomFamily::kXla;
+  const bool has_tensors = c.family() == OomFamily::kTensorFlow || c.family() == OomFamily::kXla;
+  const bool is_of_tensors = has_tensors && (c.facts.tried || c.facts.needed);
   const bool has_families =
       c.family() != OomFamily::kCuda && (c.message.format->pattern == nullptr || is_of_tensors);
   if (!has_families && c.HasOwn()) return std::nullopt;  // its own is told
