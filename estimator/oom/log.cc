@@ -123,10 +123,16 @@ class LogReader {
     Keep(std::move(*message), of);
   }
 
+  // Words of any program's runtime are kept once: they would crowd out messages of others.
   // Of the machine's states the fullest one: they come every second, and would crowd out messages.
   // Of other figures the last one.
   static void Keep(OomMessage message, Found& of) {
     Messages& messages = of.messages;
+    const auto is_same = [&](const OomMessage& m) { return m.format == message.format; };
+    if (IsAnybodys(*message.format) && std::ranges::any_of(messages, is_same)) {
+      ++of.unread;
+      return;
+    }
     const auto figures = std::find_if(messages.begin(), messages.end(), [&](const OomMessage& m) {
       return m.format == message.format && m.format->rank == OomRank::kNumbers &&
              m.format->pattern != nullptr;
