@@ -72,6 +72,7 @@ constexpr OomFormat kNumberedFormats[] = {
     {"exit-137", OomFamily::kRam, "", OomRank::kSign, "non-zerocode:137", "", "docker build"},
     {"exit-137", OomFamily::kRam, "", OomRank::kSign, "non-zerostatus137", "", "podman, AWS Batch"},
     {"exit-137", OomFamily::kRam, "", OomRank::kSign, "exitedwithstatus137", "", "shells, Heroku"},
+    {"exit-137", OomFamily::kRam, "", OomRank::kSign, "errno137", "", "npm"},
     {"exit-137", OomFamily::kRam, "", OomRank::kSign, "exitcodeis137", "", "YARN"},
     {"exit-137", OomFamily::kRam, "", OomRank::kSign, "exited(137)", "", "docker ps"},
     {"exit-137", OomFamily::kRam, "", OomRank::kSign, "code=137", "", "Docker's events, Airflow"},

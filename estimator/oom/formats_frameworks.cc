@@ -118,6 +118,8 @@ constexpr OomRow kFrameworkRows[] = {
      OomResource::kPromised},
     {"pytorch-files", "PyTorch", "", OomRank::kBare,
      "unable to open shared memory object </torch_{}> in read-write mode: Too many open files || "
+     "unable to open shared memory object </torch_{}> in read/write mode: Too many open files || "
+     "unable to open shared memory object </torch_{}> in read-write mode || "
      "received 0 items of ancdata || Too many open files. Communication with the workers is no "
      "longer possible",
      "tensors that processes share have all files open that a process may",
@@ -134,7 +136,8 @@ constexpr OomRow kFrameworkRows[] = {
      OomResource::kDisk},
     {"pytorch-shm-file", "PyTorch on the CPU", "", OomRank::kBare,
      "unable to write to file </torch_{}>: No space left || unable to resize file </torch_{}> to "
-     "the right size: No space left || unable to allocate shared memory(shm) for file",
+     "the right size: No space left || unable to write to file </torch_{}> || unable to "
+     "resize file </torch_{}> to the right size || unable to allocate shared memory(shm) for file",
      "shared memory (/dev/shm) is full", "aten/src/ATen/MapAllocator.cpp", "",
      OomResource::kSharedMemory},
     {"pytorch-cpu-old", "PyTorch on the CPU", "0.1 to 1.1", OomRank::kFailure,
@@ -152,8 +155,9 @@ constexpr OomRow kFrameworkRows[] = {
      "Could not allocate tensor with {tried} bytes. There is not enough GPU video memory", "",
      "microsoft/DirectML, torch-directml 0.1 on"},
     {"triton", "Triton", "2.1 on", OomRank::kFailure,
-     "out of resource: shared memory, Required: {tried}, Hardware limit: {allowed}", "",
-     "triton-lang/triton, python/triton/runtime/errors.py, 2.1 to 3.5",
+     "out of resource: shared memory, Required: {tried}, Hardware limit: {allowed} || out of "
+     "resource: {told} Required: {tried} Hardware limit: {allowed}",
+     "", "triton-lang/triton, python/triton/runtime/errors.py, 2.1 to 3.5",
      "that is a multiprocessor's shared memory, not the card's: a kernel's blocks are too large",
      OomResource::kOnChip},
     {"triton", "Triton", "1 and 2.0", OomRank::kFailure,

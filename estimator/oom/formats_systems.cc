@@ -148,7 +148,9 @@ constexpr OomRow kSystemRows[] = {
 
     // Kernels and what watches memory for them.
     {"oom-killer", "the kernel", "", OomRank::kBare,
-     "invoked oom-killer: gfp_mask || invoked oom-killer || oom-kill:constraint=",
+     "invoked oom-killer: gfp_mask || invoked oom-killer || oom-kill:constraint= || oom_reaper: "
+     "reaped "
+     "process {n} ({told})",
      "the kernel ended a process, for want of RAM", "Linux, mm/oom_kill.c",
      "the RAM of the machine, or of its container or job, is full: not the card's memory"},
     {"systemd-oomd", "systemd-oomd", "", OomRank::kBare,
@@ -213,7 +215,9 @@ constexpr OomRow kSystemRows[] = {
     {"cannot-allocate", "the system", "", OomRank::kBare, "Cannot allocate memory",
      "the system refused memory (errno 12)", "POSIX, ENOMEM",
      "RAM and swap are full, or a limit of the process: fork promises as much again as it holds"},
-    {"bus-error", "the system", "", OomRank::kSign, "Bus error (core dumped) || Bus error: 10",
+    {"bus-error", "the system", "", OomRank::kSign,
+     "Bus error (core dumped) || Bus error: 10 || terminated with signal SIGBUS || Fatal Python "
+     "error: Bus error",
      "a program died of a bus error: most often shared memory or a disk is full", "shells",
      "a file in /dev/shm that no memory is left for ends who reads it", OomResource::kSharedMemory},
     {"sigkill", "the system", "", OomRank::kSign,
