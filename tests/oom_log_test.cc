@@ -192,6 +192,13 @@ TEST_CASE("logs full of messages are read in passing") {
   CHECK(ReadOomLog(Message("2.00")).is_whole);
 }
 
+TEST_CASE("a disk's errors do not crowd out a message") {
+  std::string log;
+  for (int i = 0; i < 30; ++i) log += "write: No space left on device\n";
+  log += std::string(100, 'x') + "\n";
+  CHECK(Read(log + Message("2.00")) == " line 32 pytorch-1.4 2048 +30\n");
+}
+
 TEST_CASE("common words do not crowd out a message") {
   std::string log;
   for (int i = 0; i < 10000; ++i) log += "step: 12 workers killed=0, one was Killed\n";

@@ -24,6 +24,7 @@ struct Look {
 };
 constexpr Look kLooks[] = {
     {"slurm", "sacct -j JOB --format=JobID,State,ReqMem,MaxRSS"},
+    {"slurm", "free -h"},
     {"PBS", "qstat -xf JOB | grep resources_used.mem"},
     {"LSF", "bjobs -l JOB"},
     {"Grid Engine", "qacct -j JOB | grep maxvmem"},
@@ -58,7 +59,15 @@ std::vector<std::string> LooksOf(std::string_view program) {
 
 // Those that show what a message of the machine's RAM does not.
 std::vector<std::string> HostCommands(const RemedyCase& c) {
-  if (c.Is("dataloader-shm") || c.Is("pytorch-shm-file")) return {"df -h /dev/shm"};
+  if (c.facts.resource == OomResource::kSharedMemory) return {"df -h /dev/shm"};
+  if (c.facts.resource == OomResource::kDisk) return {"df -h", "df -i  # files, too, are counted"};
+  if (c.facts.resource == OomResource::kFiles) return {"ulimit -n"};
+  if (c.facts.resource == OomResource::kMappings) return {"sysctl vm.max_map_count"};
+  if (c.facts.resource == OomResource::kPromised)
+    return {"sysctl vm.overcommit_memory", "ulimit -v"};
+  if (c.facts.resource == OomResource::kPinned || c.facts.resource == OomResource::kRequest) {
+    return {};
+  }
   if (c.IsOwnRam()) return {};
   std::vector<std::string> checks = {"free -h", "dmesg -T | grep -i 'killed process'"};
   if (c.Is("slurm-oom")) {
@@ -71,7 +80,7 @@ std::vector<std::string> HostCommands(const RemedyCase& c) {
 bool MayBeTorch(const OomMessage& message) {
   const OomFamily family = message.format->family;
   return family == OomFamily::kPyTorch || family == OomFamily::kTorchAsync ||
-         message.app == "PyTorch";
+         message.app == "PyTorch" || message.app == "transformers";
 }
 
 std::vector<std::string> CardCommands(const OomMessage& message) {
@@ -93,7 +102,8 @@ std::vector<std::string> CardCommands(const OomMessage& message) {
 }  // namespace
 
 std::string_view OptionOf(const OomMessage& message) {
-  constexpr std::string_view kWithout[] = {"pytorch-0.4.1", "pytorch-1.4", "pytorch-old", "xpu"};
+  constexpr std::string_view kWithout[] = {"pytorch-0.4.1", "pytorch-1.4", "pytorch-old", "xpu",
+                                           "xpu-block"};
   const std::string_view name = message.format->name;
   if (std::find(std::begin(kWithout), std::end(kWithout), name) != std::end(kWithout)) return "";
   return name == "pytorch-1.10" ? "max_split_size_mb:128" : "expandable_segments:True";
@@ -101,8 +111,13 @@ std::string_view OptionOf(const OomMessage& message) {
 
 std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& facts,
                                      const OomJudgement& judgement) {
-  auto looks = LooksOf(ProgramOf(*message.format));
-  if (looks.empty()) looks = LooksOf(message.app);
+  if (facts.resource == OomResource::kBuffer || facts.resource == OomResource::kOnChip ||
+      facts.resource == OomResource::kSessions) {
+    return {};
+  }
+  const bool is_its = IsAllMemory(facts.resource);
+  auto looks = !is_its ? std::vector<std::string>() : LooksOf(ProgramOf(*message.format));
+  if (looks.empty() && is_its) looks = LooksOf(message.app);
   if (!looks.empty()) return looks;
   const RemedyCase c = {message, facts, judgement};
   if (c.IsOfHost()) return HostCommands(c);
@@ -114,12 +129,13 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& 
             fmt::format("$env:{} = \"{}\"", variable, option),
             fmt::format("os.environ[\"{}\"] = \"{}\"", variable, option)};
   }
-  const bool wants_look = judgement.verdict == OomVerdict::kContradictory ||
+  const bool is_bare = c.family() == OomFamily::kCuda && !facts.tried;
+  const bool wants_look = is_bare || judgement.verdict == OomVerdict::kContradictory ||
                           judgement.verdict == OomVerdict::kUnknown ||
                           judgement.verdict == OomVerdict::kOtherProcess;
   const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
                               message.format->family != OomFamily::kJetson &&
-                              message.format->name != "xpu";
+                              !message.format->name.starts_with("xpu");
   return wants_look && has_nvidia_smi ? CardCommands(message) : std::vector<std::string>();
 }
 

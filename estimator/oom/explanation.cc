@@ -7,7 +7,6 @@
 
 #include "estimator/base/bytes.h"
 #include "estimator/oom/formats.h"
-#include "estimator/oom/likely_shapes.h"
 #include "estimator/oom/programs.h"
 
 namespace onnxfit {
@@ -24,6 +23,10 @@ std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
   const auto room = facts.Room();
   const auto lack = facts.Short();
   const auto& held = facts.reserved ? facts.reserved : facts.allocated;
+  if (facts.resource == OomResource::kBuffer && facts.allowed) {
+    text += fmt::format(", {} allowed in one piece", ToString(*facts.allowed));
+    return lack ? text + fmt::format(": {} too much", ToString(*lack)) : text;
+  }
   if (facts.limited && !held) {
     text += fmt::format(", {} allowed", ToString(*facts.allowed));
     return lack ? text + fmt::format(": {} too much", ToString(*lack)) : text;
@@ -42,9 +45,20 @@ std::string AskedAndFree(const OomFacts& facts, const OomReading& words) {
   return lack ? text + fmt::format(": {} short", ToString(*lack)) : text;
 }
 
+// What was asked for, where it is neither a card's memory nor RAM as a whole.
+constexpr std::pair<OomResource, std::string_view> kAsked[] = {
+    {OomResource::kPinned, " of pinned RAM asked"},
+    {OomResource::kSharedMemory, " of shared memory (/dev/shm) asked"},
+    {OomResource::kMappings, " asked, and one more mapping of memory (vm.max_map_count)"},
+    {OomResource::kOnChip, " of a multiprocessor's memory asked"},
+};
+
 // The format's own words, in the place of those that fit most.
-OomReading WordsOf(const OomFormat& format) {
+OomReading WordsOf(const OomFormat& format, OomResource resource) {
   OomReading words = ReadingOf(format);
+  for (const auto& [of, asked] : kAsked) {
+    if (of == resource && words.asked.empty()) words.asked = asked;
+  }
   if (words.asked.empty()) words.asked = " asked";
   if (words.free.empty()) words.free = "free";
   return words;
@@ -59,10 +73,16 @@ std::string FiguresText(const OomFacts& f) {
   if (held && f.allowed) {
     return fmt::format(": {} held, {} allowed", ToString(*held), ToString(*f.allowed));
   }
+  if (f.allowed) return fmt::format(": {} allowed", ToString(*f.allowed));
   if (f.needed) return fmt::format(": {} needed", ToString(*f.needed));
   if (f.free) return fmt::format(": {} free", ToString(*f.free));
   if (f.total) return fmt::format(": {} in all", ToString(*f.total));
   return held ? fmt::format(": {} held", ToString(*held)) : "";
+}
+
+// Whether figures belong to the headline: those of rows of words, and limits that others know of.
+bool HasFigures(const OomExplanation& e) {
+  return e.message.format->pattern != nullptr || e.facts.allowed;
 }
 
 // Who says it, or who called the library that does.
@@ -74,10 +94,10 @@ std::string WhoText(const OomMessage& message) {
 std::string NoNumbers(const OomExplanation& e) {
   const OomMessage& message = e.message;
   const OomFormat& format = *message.format;
-  const OomReading words = WordsOf(format);
+  const OomReading words = WordsOf(format, e.facts.resource);
   if (!words.headline.empty()) {
     return fmt::format("{}{}{}{}", words.headline, message.told.empty() ? "" : ": ", message.told,
-                       format.pattern != nullptr ? FiguresText(e.facts) : "");
+                       HasFigures(e) ? FiguresText(e.facts) : "");
   }
   if (format.rank == OomRank::kLoose) {
     return fmt::format("{} says that memory ran out{}", WhoText(message), FiguresText(e.facts));
@@ -139,14 +159,21 @@ std::string CapacityLine(const OomExplanation& e) {
     return NeededLine(e.facts);
   }
   if (!e.facts.tried) return NoNumbers(e);
-  return AskedAndFree(e.facts, WordsOf(*e.message.format));
+  if (e.facts.resource == OomResource::kMappings && e.message.count > 0) {
+    return fmt::format(
+        "{} asked as mapping {} of this process, which may have 65530 "
+        "(vm.max_map_count)",
+        ToString(*e.facts.tried), e.message.count);
+  }
+  return AskedAndFree(e.facts, WordsOf(*e.message.format, e.facts.resource));
 }
 std::string UnknownLine(const OomExplanation& e) { return NoNumbers(e); }
+std::string NotMemoryLine(const OomExplanation& e) { return NoNumbers(e); }
 
 // By verdict: what was asked, and what stood in its way.
 constexpr std::string (*kHeadlines[])(const OomExplanation& e) = {
-    ImpossibleLine, SpilledLine,  OthersLine, ContradictionLine,
-    PiecesLine,     CapacityLine, UnknownLine};
+    ImpossibleLine, SpilledLine,  OthersLine,  ContradictionLine,
+    PiecesLine,     CapacityLine, UnknownLine, NotMemoryLine};
 
 // What others hold is told without this process' context.
 bool OthersAlone(const OomExplanation& e) {
@@ -164,6 +191,7 @@ bool HoldsTensors(const OomFormat& format) {
 std::string HoldersText(const OomExplanation& e) {
   const OomFacts& f = e.facts;
   std::string text;
+  if (!IsMemory(f.resource)) return "No memory ran out.";
   if (IsHostMemory(e.message.format->family)) {
     if (f.allocated) return fmt::format("The process held {}.", ToString(*f.allocated));
     if (f.used && f.total) {
@@ -188,75 +216,6 @@ std::string HoldersText(const OomExplanation& e) {
   return fmt::format("{} of {} were in use.", ToString(*f.total - *f.free), ToString(*f.total));
 }
 
-// What it means, by verdict; those of the card being full look closer.
-constexpr std::string_view kMeanings[] = {
-    "a wrong shape, a broadcast or attention's scores: look at this tensor alone",
-    "the driver moved the rest into the host's memory: slow, and now full, too",
-    "end them, or take another card: nvidia-smi shows them",
-    "free memory is read after the failure, and others may have come and gone",
-    "memory is there, but no piece is large enough",
-    "the card is full: less has to be kept on it",
-    "the numbers have to come from elsewhere: see below",
-};
-
-std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
-  const OomReading own = ReadingOf(format);
-  if (!own.meaning.empty()) return std::string(own.meaning);
-  if (f.shares_ram) {
-    return fmt::format(
-        "no card has {} in all: a GPU within the processor, whose memory is a part "
-        "of the host's RAM",
-        ToString(*f.total));
-  }
-  if (IsHostMemory(format.family)) return "the machine's RAM is full, not a card";
-  if (f.needed && f.tried) {
-    return fmt::format("no card with less than {} can run this program, whatever is free",
-                       ToString(*f.needed));
-  }
-  if (!f.tried) return std::string(kMeanings[static_cast<size_t>(OomVerdict::kCapacity)]);
-  if (f.limited && format.family == OomFamily::kTensorFlow) {
-    return "TensorFlow's share of the card is full";
-  }
-  if (f.limited) return "a limit on this process is in the way, not the card";
-  if (format.rank == OomRank::kWarning) return "a warning: the program went on, with less";
-  const bool is_small = f.tried->bytes <= 20.0 * static_cast<double>(kMiB);
-  if (is_small && format.family == OomFamily::kPyTorch) {
-    return "a small request was the last straw: look at all that stays, not at this one";
-  }
-  if (f.cached && f.cached->bytes >= f.tried->bytes) {
-    return fmt::format("{} of cache lie in pieces, but tensors hold nearly all: the card is full",
-                       ToString(*f.cached));
-  }
-  if (f.cached) {
-    return "the cache is too small to matter: nothing is fragmented, the card is full";
-  }
-  return std::string(kMeanings[static_cast<size_t>(OomVerdict::kCapacity)]);
-}
-
-std::string DisguiseMeaning(const OomFormat& format) {
-  const OomReading own = ReadingOf(format);
-  if (!own.meaning.empty()) return std::string(own.meaning);
-  if (format.family == OomFamily::kJetson) {
-    return "PyTorch asked NVML for numbers that a Jetson or a MIG slice does not have";
-  }
-  if (format.rank == OomRank::kDisguise) {
-    return "a library found no memory for its handle; an index out of range looks the same";
-  }
-  return std::string(kMeanings[static_cast<size_t>(OomVerdict::kUnknown)]);
-}
-
-std::string Meaning(const OomExplanation& e) {
-  const OomVerdict verdict = e.judgement.verdict;
-  const auto contradictions = Contradictions(e.message, e.facts);
-  if (verdict == OomVerdict::kCapacity) return CapacityMeaning(e.facts, *e.message.format);
-  if (verdict == OomVerdict::kUnknown) return DisguiseMeaning(*e.message.format);
-  if (verdict == OomVerdict::kContradictory && contradictions.size() > 1) return contradictions[1];
-  if (verdict == OomVerdict::kOtherProcess && e.message.format->family == OomFamily::kMps) {
-    return "on a Mac all programs share this memory: close what is not needed";
-  }
-  return std::string(kMeanings[static_cast<size_t>(verdict)]);
-}
-
 std::string Capitalized(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
     text[0] = static_cast<char>(text[0] - 32);
@@ -267,8 +226,10 @@ std::string Capitalized(std::string text) {
 void Summarize(OomExplanation& e) {
   const OomVerdict verdict = e.judgement.verdict;
   const std::string headline = kHeadlines[static_cast<size_t>(verdict)](e);
-  e.summary = {fmt::format("{}: {}", ToString(verdict), headline), HoldersText(e),
-               Capitalized(Meaning(e)) + "."};
+  const bool is_warning = e.message.format->rank == OomRank::kWarning;
+  e.summary = {fmt::format("{}: {}{}", ToString(verdict), headline,
+                           is_warning ? " (a warning: it went on)" : ""),
+               HoldersText(e), Capitalized(MeaningOf(e)) + "."};
 }
 
 // --- Notes ----------------------------------------------------------------------------------
@@ -287,6 +248,15 @@ std::string WithSpaces(std::string_view name) {
   std::string text(name);
   std::replace(text.begin(), text.end(), '_', ' ');
   return text;
+}
+
+// Two or more processes of this card that have tensors of no size.
+bool AreOtherRanks(const OomMessage& message) {
+  constexpr int64_t kContextAlone = 1 * kGiB;
+  return message.others.size() > 1 &&
+         std::ranges::all_of(message.others, [](const OtherProcess& other) {
+           return other.bytes.bytes < kContextAlone;
+         });
 }
 
 void AddNotes(OomExplanation& e) {
@@ -316,6 +286,12 @@ void AddNotes(OomExplanation& e) {
     e.notes.push_back(fmt::format(
         "{} of this process are beside PyTorch's memory: its context, and NCCL or other libraries.",
         ToString(*f.context)));
+  }
+  if (AreOtherRanks(e.message)) {
+    e.notes.push_back(fmt::format(
+        "{} others hold little more than a context each: ranks that were to take another card? "
+        "(torch.cuda.set_device(LOCAL_RANK) before the first call of CUDA)",
+        e.message.others.size()));
   }
   for (const DoubtedNumber& doubted : e.message.doubted) {
     e.notes.push_back(fmt::format("The message says {} ({}): that cannot be, and is left out here.",
@@ -358,55 +334,16 @@ void DivideCard(OomExplanation& e) {
   if (!is_told && rest > 0) e.card.push_back({What::kUntold, rest, 0});
 }
 
-// --- The request ----------------------------------------------------------------------------
-
-bool HasSegments(OomFamily family) { return family == OomFamily::kPyTorch; }
-
-bool Prints(const PrintedBytes& tried, int64_t bytes) {
-  return std::abs(tried.bytes - bytes) <= tried.error && tried.error < kMiB;
+// Whether what was asked for may be a tensor, and not a server's pool, a builder's workspace, or
+// anything of a program that is not known.
+bool AsksForTensor(const OomExplanation& e) {
+  const OomFormat& format = *e.message.format;
+  constexpr OomFamily kOthers[] = {OomFamily::kVllm, OomFamily::kLlamaCpp, OomFamily::kTensorRt};
+  if (std::ranges::find(kOthers, format.family) != std::end(kOthers)) return false;
+  const OomResource resource = e.facts.resource;
+  const bool is_memory = IsAllMemory(resource) || resource == OomResource::kBuffer;
+  return is_memory && format.rank != OomRank::kLoose && HoldsTensors(format);
 }
-
-// What a tensor asks for is what PyTorch asks the card for, but for small ones and rounding.
-void ReadSegment(const PrintedBytes& tried, OomRequest& request) {
-  const int64_t small = 2 * kMiB;
-  if (Prints(tried, small)) {
-    request.low_bytes = 1;
-    request.high_bytes = kMiB;
-    request.notes.push_back(
-        "2.00 MiB is what PyTorch asks for when a tensor of at most 1 MiB finds no place: such "
-        "tensors share segments of 2 MiB.");
-  } else if (Prints(tried, 20 * kMiB)) {
-    request.low_bytes = kMiB + 1;
-    request.high_bytes = 20 * kMiB;
-    request.notes.push_back(
-        "20.00 MiB is what PyTorch asks for when a tensor above 1 and below 10 MiB finds no "
-        "place: such tensors share segments of 20 MiB. (One of 18 to 20 MiB asks for as much.)");
-  } else {
-    const bool is_multiple = RoundUp(tried.bytes - std::min(tried.bytes, tried.error), small) <=
-                             tried.bytes + tried.error;
-    request.low_bytes =
-        std::max<int64_t>(1, tried.bytes - tried.error - (is_multiple ? small - 1 : 0));
-    request.high_bytes = tried.bytes + tried.error;
-  }
-}
-
-std::string Count(double number) {
-  if (number >= 1e9) return fmt::format("{:.2f} billion", number / 1e9);
-  if (number >= 1e6) return fmt::format("{:.2f} million", number / 1e6);
-  return fmt::format("{:.0f}", number);
-}
-
-// "[N, 2000] with N = 1173063, [S, S] with S = 48437 …": what a formula has to give.
-std::string Solved(int64_t bytes) {
-  return fmt::format(
-      "As float32 it has {} elements: [N, 1024] with N = {}, [N, 2000] with N = {}, [S, S] with S "
-      "= {}, [8, 16, S, S] with S = {}.",
-      Count(static_cast<double>(bytes) / 4), RootOf(bytes, 4 * 1024, 1), RootOf(bytes, 4 * 2000, 1),
-      RootOf(bytes, 4, 2), RootOf(bytes, 4 * 8 * 16, 2));
-}
-
-constexpr size_t kShapes = 4;
-constexpr int64_t kWorthSolving = 64 * kMiB;
 
 }  // namespace
 
@@ -416,33 +353,6 @@ std::string SizeOf(const OomPart& part) {
 
 std::string_view ToString(OomPart::What what) { return kPartNames[static_cast<size_t>(what)]; }
 
-OomRequest RequestOf(const OomMessage& message) {
-  OomRequest request;
-  const PrintedBytes tried = message.Size(OomField::kTried).value_or(PrintedBytes{});
-  if (HasSegments(message.format->family)) {
-    ReadSegment(tried, request);
-  } else {
-    request.low_bytes = std::max<int64_t>(1, tried.bytes - tried.error);
-    request.high_bytes = tried.bytes + tried.error;
-  }
-  const auto& temporaries = message.Size(OomField::kTemporaries);
-  if (temporaries && temporaries->bytes > 0 && temporaries->Prints(tried.bytes)) {
-    request.notes.push_back(
-        "This is the one block in which XLA keeps all temporaries of the program, not a tensor.");
-  }
-  if (!request.notes.empty()) return request;
-  if (message.tensor.dtype != DType::kUndefined) {
-    request.notes.push_back(fmt::format("{}{}", ToString(message.tensor),
-                                        message.node.empty() ? "" : ", made by " + message.node));
-    return request;
-  }
-  if (!message.node.empty()) request.notes.push_back("Asked for by " + message.node + ".");
-  if (tried.error == 0) request.factors = FactorText(tried.bytes);
-  request.shapes = LikelyShapes(request.low_bytes, request.high_bytes, kShapes);
-  if (tried.bytes >= kWorthSolving) request.notes.push_back(Solved(tried.bytes));
-  return request;
-}
-
 OomExplanation ExplainOom(const ProcessOom& process) {
   OomExplanation e = {.message = process.message,
                       .more = process.more,
@@ -451,10 +361,7 @@ OomExplanation ExplainOom(const ProcessOom& process) {
   e.judgement = Judge(e.message, e.facts);
   Summarize(e);
   DivideCard(e);
-  const bool is_tensor = e.message.format->family != OomFamily::kVllm &&
-                         e.message.format->family != OomFamily::kLlamaCpp &&
-                         HoldsTensors(*e.message.format);
-  if (e.facts.tried && is_tensor) e.request = RequestOf(e.message);
+  if (e.facts.tried && AsksForTensor(e)) e.request = RequestOf(e.message);
   e.remedies = RemediesFor(e.message, e.facts, e.judgement);
   e.commands = CommandsFor(e.message, e.facts, e.judgement);
   AddNotes(e);

@@ -72,6 +72,9 @@ struct OomExplanation {
 
 OomExplanation ExplainOom(const ProcessOom& process);
 
+// What it means, in small letters and without a point: "a limit on this process is in the way …".
+std::string MeaningOf(const OomExplanation& e);
+
 // The sizes of tensors that make an allocator ask for `tried`.  PyTorch's asks for segments: 2 MiB
 // for a tensor up to 1 MiB, 20 MiB below 10 MiB, else multiples of 2 MiB
 // (c10/cuda/CUDACachingAllocator.cpp, get_allocation_size).

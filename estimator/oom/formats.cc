@@ -29,6 +29,12 @@ constexpr std::string_view kFamilies[] = {
 };
 static_assert(std::size(kFamilies) == static_cast<size_t>(OomFamily::kCard) + 1);
 
+constexpr std::string_view kResources[] = {"card",           "ram",      "limit",    "pinned",
+                                           "shared_memory",  "mappings", "promised", "request",
+                                           "one_allocation", "on_chip",  "disk",     "files",
+                                           "sessions"};
+static_assert(std::size(kResources) == static_cast<size_t>(OomResource::kSessions) + 1);
+
 // Words by which programs without a row say it.
 constexpr std::string_view kLooseHeads[] = {
     "outofmemory",      "outofmem",           "notenoughmemory",     "insufficientmemory",
@@ -64,7 +70,7 @@ std::vector<std::string_view> WordingsOf(std::string_view says) {
 }
 
 OomFamily FamilyOf(const OomRow& row) {
-  if (row.is_of_ram) return OomFamily::kRam;
+  if (IsOfHost(row.resource)) return OomFamily::kRam;
   const OomProgram* program = FindProgram(row.program);
   return program == nullptr ? OomFamily::kCard : program->family;
 }
@@ -101,7 +107,8 @@ class Table {
                           .program = row.program,
                           .pattern = &pattern,
                           .headline = row.headline,
-                          .meaning = row.meaning});
+                          .meaning = row.meaning,
+                          .resource = row.resource});
     }
   }
 
@@ -113,6 +120,12 @@ class Table {
 
 std::string_view ToString(OomFamily family) { return kFamilies[static_cast<size_t>(family)]; }
 
+bool IsAnybodys(const OomFormat& format) {
+  constexpr std::string_view kAnybody[] = {"Python", "a program in C++", "the system",
+                                           "a renderer"};
+  return std::ranges::find(kAnybody, format.program) != std::end(kAnybody);
+}
+
 std::string_view ProgramOf(const OomFormat& format) {
   return format.program.empty() ? ToString(format.family) : format.program;
 }
@@ -120,6 +133,19 @@ std::string_view ProgramOf(const OomFormat& format) {
 bool IsHostMemory(OomFamily family) {
   return family == OomFamily::kHost || family == OomFamily::kRam;
 }
+
+std::string_view ToString(OomResource resource) {
+  return kResources[static_cast<size_t>(resource)];
+}
+
+bool IsOfHost(OomResource resource) {
+  return resource != OomResource::kOfProgram && resource != OomResource::kBuffer &&
+         resource != OomResource::kOnChip && resource != OomResource::kSessions;
+}
+
+bool IsMemory(OomResource resource) { return resource < OomResource::kDisk; }
+
+bool IsAllMemory(OomResource resource) { return resource <= OomResource::kLimit; }
 
 std::span<const OomFormat> OomFormats() {
   static const Table table;

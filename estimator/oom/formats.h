@@ -45,6 +45,27 @@ enum class OomRank : uint8_t {
   kNumbers,   // no message: figures that belong to one before or after it
 };
 
+// What there was too little of.
+enum class OomResource : uint8_t {
+  kOfProgram,  // what its program asks for as a rule: a card's memory, or RAM
+  kRam,
+  kLimit,         // RAM that a container or job may take
+  kPinned,        // RAM that a card reads from
+  kSharedMemory,  // /dev/shm
+  kMappings,      // mappings of memory that a process may have
+  kPromised,      // memory that the system promises, or addresses that a process may have
+  kRequest,       // what nodes have for a job that was not started
+  kBuffer,        // the most that one allocation may have, whatever is free
+  kOnChip,        // a multiprocessor's own memory
+  kDisk,
+  kFiles,     // that a process may have open
+  kSessions,  // of a card's encoder
+};
+std::string_view ToString(OomResource resource);  // the JSON's words: "shared_memory", "disk" …
+bool IsOfHost(OomResource resource);              // nothing of a card
+bool IsMemory(OomResource resource);              // none of a disk's and other limits
+bool IsAllMemory(OomResource resource);  // less of anything helps: no limit on a part of it
+
 struct OomFormat {
   std::string_view name;  // the JSON's word
   OomFamily family = OomFamily::kCuda;
@@ -58,7 +79,9 @@ struct OomFormat {
   const OomPattern* pattern = nullptr;
   std::string_view headline = {};  // behind the verdict, where the message has no numbers
   std::string_view meaning = {};   // what numbers do not say
+  OomResource resource = OomResource::kOfProgram;
 };
+bool IsAnybodys(const OomFormat& format);  // words of any program's runtime, whoever asked
 std::string_view ProgramOf(const OomFormat& format);  // "CuPy", "PyTorch", "slurm"
 
 // A row of formats_*.cc: everything about one message.
@@ -71,7 +94,7 @@ struct OomRow {
   std::string_view headline;
   std::string_view source;
   std::string_view meaning = {};
-  bool is_of_ram = false;  // though the program's is a card's as a rule
+  OomResource resource = OomResource::kOfProgram;
 };
 std::span<const OomFormat> PhraseFormats();
 std::span<const OomFormat> CutFormats();  // cut off in the middle, or a library's words alone
@@ -95,6 +118,7 @@ struct OomReading {
   std::string_view meaning = {};   // "" for what numbers say
   std::string_view asked = {};     // " of KV cache asked" in the place of " asked"
   std::string_view free = {};      // "left for it" in the place of "free"
+  OomResource resource = OomResource::kOfProgram;
 };
 
 // Empty for a format that its numbers explain.

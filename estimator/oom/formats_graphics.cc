@@ -22,10 +22,10 @@ constexpr OomRow kGraphicsRows[] = {
     {"unreal-ram", "Unreal Engine", "", OomRank::kFailure,
      "Ran out of memory allocating {tried} bytes with alignment", "",
      "Engine, GenericPlatformMemory.cpp", "that is RAM and the page file, not the card's memory",
-     true},
+     OomResource::kRam},
     {"unity", "Unity", "", OomRank::kFailure,
      "System out of memory! Trying to allocate: {tried} with", "", "Unity's player log",
-     "that is RAM and the page file, not the card's memory", true},
+     "that is RAM and the page file, not the card's memory", OomResource::kRam},
     {"renderers", "a renderer", "", OomRank::kBare,
      "Out of VRAM || Not enough VRAM || Insufficient VRAM || Out of GPU memory || GPU out of "
      "memory || Out of video memory || Not enough video memory || Insufficient video memory || "
@@ -35,11 +35,23 @@ constexpr OomRow kGraphicsRows[] = {
      "a program found no room on the card", "words that many programs use"},
 
     // Video.
-    {"nvenc", "NVENC", "", OomRank::kDisguise,
-     "OpenEncodeSessionEx failed: out of memory (10) || NV_ENC_ERR_OUT_OF_MEMORY",
-     "NVENC opened no more sessions: its limit looks like want of memory",
+    {"nvenc", "NVENC", "", OomRank::kBare,
+     "OpenEncodeSessionEx failed: out of memory (10) || OpenEncodeSessionEx{}failed: 10 "
+     "(NV_ENC_ERR_OUT_OF_MEMORY) || OpenEncodeSessionEx failed: NV_ENC_ERR_OUT_OF_MEMORY || "
+     "OpenEncodeSessionEx{}NV_ENC_ERR_OUT_OF_MEMORY || "
+     "nvEncOpenEncodeSessionEx{}NV_ENC_ERR_OUT_OF_MEMORY || nvEncOpenEncodeSessionEx failed: 10",
+     "NVENC opens no more sessions: that limit is told as want of memory",
+     "FFmpeg, libavcodec/nvenc.c; OBS, obs-nvenc; NVENC's error 10",
+     "GeForce drivers allow few sessions at once, of all programs together: the card's memory "
+     "need not be full",
+     OomResource::kSessions},
+    {"nvenc-memory", "NVENC", "", OomRank::kDisguise,
+     "NV_ENC_ERR_OUT_OF_MEMORY || CreateInputBuffer failed: out of memory (10) || "
+     "CreateBitstreamBuffer failed: out of memory (10) || InitializeEncoder failed: out of memory "
+     "(10)",
+     "NVENC found no memory on the card, or opens no more sessions",
      "FFmpeg, libavcodec/nvenc.c; NVENC's error 10",
-     "drivers of GeForce cards allow few sessions at once, and each takes some memory"},
+     "frames and buffers of the encoder are on the card: its limit of sessions says the same"},
     {"ffmpeg", "FFmpeg", "", OomRank::kBare,
      "Error while opening encoder{}Cannot allocate memory || Error initializing {}: Cannot "
      "allocate memory || Error submitting {}: Cannot allocate memory || Error while decoding "
@@ -56,9 +68,10 @@ constexpr OomRow kGraphicsRows[] = {
      "GROMACS found no room on the card", "gromacs, src/gromacs/gpu_utils"},
     {"gromacs-ram", "GROMACS", "", OomRank::kBare,
      "Not enough memory. Failed to {told} {n} elements of size", "GROMACS found no RAM",
-     "gromacs, src/gromacs/utility/smalloc.cpp", "that is RAM, not the card's memory", true},
+     "gromacs, src/gromacs/utility/smalloc.cpp", "that is RAM, not the card's memory",
+     OomResource::kRam},
     {"lammps", "LAMMPS", "", OomRank::kFailure, "Failed to allocate {tried} bytes for array {node}",
-     "", "lammps, src/memory.cpp", "that is RAM, not the card's memory", true},
+     "", "lammps, src/memory.cpp", "that is RAM, not the card's memory", OomResource::kRam},
     {"amber", "AMBER", "", OomRank::kBare, "GpuBuffer::Allocate failed out of memory",
      "AMBER found no room on the card", "AMBER, pmemd.cuda"},
     {"openmm", "OpenMM", "", OomRank::kBare,
@@ -72,9 +85,11 @@ constexpr OomRow kGraphicsRows[] = {
     {"hashcat", "hashcat", "", OomRank::kBare, "Not enough allocatable device memory",
      "hashcat found no room on the card", "hashcat, src/backend.c"},
     {"opencv", "OpenCV", "", OomRank::kFailure,
-     "Failed to allocate {tried} bytes in function || Failed to allocate {tried} bytes{?} in "
-     "function 'OutOfMemoryError'",
-     "", "opencv, modules/core/src/alloc.cpp", "that is RAM, not the card's memory", true},
+     "Failed to allocate {tried} bytes in function || Insufficient memory) Failed to allocate "
+     "{tried} "
+     "bytes",
+     "", "opencv, modules/core/src/alloc.cpp", "that is RAM, not the card's memory",
+     OomResource::kRam},
 
     // Interfaces.
     {"vulkan", "Vulkan", "", OomRank::kBare,
@@ -83,11 +98,13 @@ constexpr OomRow kGraphicsRows[] = {
      "Vulkan found no room on the card", "Vulkan's specification, VkResult -2"},
     {"vulkan-host", "Vulkan", "", OomRank::kBare,
      "VK_ERROR_OUT_OF_HOST_MEMORY || ErrorOutOfHostMemory", "Vulkan found no RAM",
-     "Vulkan's specification, VkResult -1", "that is RAM, not the card's memory", true},
+     "Vulkan's specification, VkResult -1", "that is RAM, not the card's memory",
+     OomResource::kRam},
     {"opencl", "OpenCL", "", OomRank::kBare,
      "CL_MEM_OBJECT_ALLOCATION_FAILURE || : MEM_OBJECT_ALLOCATION_FAILURE || Memory Object "
-     "Allocation Failure || clCreateBuffer failed || "
-     "CL_INVALID_BUFFER_SIZE",
+     "Allocation Failure || clCreateBuffer failed || CL_INVALID_BUFFER_SIZE || clCreateBuffer(-61) "
+     "|| clCreateBuffer(-4) || clCreateBuffer -61 || clCreateBuffer -4 || "
+     "clEnqueueNDRangeKernel(-4) || clEnqueueNDRangeKernel -4",
      "OpenCL found no room on the card, or for one buffer as large as this",
      "OpenCL's specification, CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"},
     {"opencl-resources", "OpenCL", "", OomRank::kDisguise,
@@ -96,7 +113,8 @@ constexpr OomRow kGraphicsRows[] = {
      "OpenCL's specification, CL_OUT_OF_RESOURCES (-5)",
      "a kernel that reads beyond its buffer says the same"},
     {"opencl-host", "OpenCL", "", OomRank::kBare, "CL_OUT_OF_HOST_MEMORY || : OUT_OF_HOST_MEMORY",
-     "OpenCL found no RAM", "OpenCL's specification, CL_OUT_OF_HOST_MEMORY (-6)", "", true},
+     "OpenCL found no RAM", "OpenCL's specification, CL_OUT_OF_HOST_MEMORY (-6)", "",
+     OomResource::kRam},
     {"opengl", "OpenGL", "", OomRank::kBare, "GL_OUT_OF_MEMORY || GL error 0x505 || glError 1285",
      "OpenGL found no room on the card", "OpenGL's specification, GL_OUT_OF_MEMORY (0x505)"},
     {"webgpu-limit", "WebGPU", "", OomRank::kFailure,
@@ -105,7 +123,8 @@ constexpr OomRow kGraphicsRows[] = {
      "`max_*_buffer_binding_size` limit {allowed} || buffer size {tried} larger than the device "
      "limit {allowed}",
      "", "dawn, src/dawn/native/Device.cpp; wgpu-core, device/resource.rs",
-     "that is the most that one buffer may have: ask for a higher maxBufferSize"},
+     "that is the most that one buffer may have: ask for a higher maxBufferSize",
+     OomResource::kBuffer},
     {"webgpu", "WebGPU", "", OomRank::kBare,
      "GPUOutOfMemoryError || wgpu error: Out of Memory || Not enough memory left || WebGPU "
      "{}out of memory || CONTEXT_LOST_WEBGL",

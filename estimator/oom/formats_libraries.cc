@@ -62,7 +62,7 @@ constexpr OomRow kLibraryRows[] = {
      "CUBLAS_STATUS_EXECUTION_FAILED || CUBLAS_STATUS_INTERNAL_ERROR", "", "cuBLAS, cublasStatus_t",
      "a full card, or a kernel that failed before it: an index out of range looks the same"},
     {"nvrtc", "CUDA", "", OomRank::kDisguise, "NVRTC_ERROR_OUT_OF_MEMORY", "", "NVRTC, nvrtcResult",
-     "the compiler ran out of the machine's RAM, not of the card's memory", true},
+     "the compiler ran out of the machine's RAM, not of the card's memory", OomResource::kRam},
     {"nvidia-alloc", "CUDA", "", OomRank::kDisguise,
      "CUTENSOR_STATUS_ALLOC_FAILED || CUTENSORNET_STATUS_ALLOC_FAILED || "
      "CUSTATEVEC_STATUS_ALLOC_FAILED || CUDSS_STATUS_ALLOC_FAILED || "
@@ -71,16 +71,35 @@ constexpr OomRow kLibraryRows[] = {
     {"cnmem", "CUDA", "", OomRank::kBare, "CNMEM_STATUS_OUT_OF_MEMORY",
      "a pool on the card (CNMeM) is full", "NVIDIA/cnmem, include/cnmem.h"},
     {"nccl-shm", "NCCL", "", OomRank::kBare,
-     "Error while creating shared memory segment || Call to posix_fallocate failed : No space "
-     "left on device || ncclShmOpen failed",
-     "NCCL found shared memory (/dev/shm) full", "NCCL, src/misc/shmutils.cc",
-     "ranks of one machine talk by /dev/shm, of which a container has 64 MiB unless told"},
+     "Error while creating shared memory segment{?} {node} (size {tried} || Call to "
+     "posix_fallocate failed : No space left on device || ncclShmOpen failed",
+     "NCCL found shared memory (/dev/shm) full", "NCCL, src/include/shm.h, src/misc/shmutils.cc",
+     "ranks of one machine talk by /dev/shm, of which a container has 64 MiB unless told",
+     OomResource::kSharedMemory},
+    {"nccl-calloc", "NCCL", "2.7 on", OomRank::kFailure,
+     "NCCL WARN Failed to CUDA calloc {tried} bytes || NCCL WARN Failed to CUDA calloc async "
+     "{tried} "
+     "bytes || NCCL WARN Failed to CUDA malloc {tried} bytes || NCCL WARN Failed to CUDA host "
+     "alloc "
+     "{tried} bytes",
+     "", "NCCL, src/include/alloc.h",
+     "that is beside PyTorch's memory: what PyTorch has cached is not there for NCCL"},
+    {"cuda-launch", "CUDA", "", OomRank::kBare,
+     "too many resources requested for launch || CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES || "
+     "cudaErrorLaunchOutOfResources",
+     "a kernel takes more of a multiprocessor than there is", "CUDA Runtime API, error 701",
+     "that is registers or threads, not the card's memory: a kernel's blocks are too large",
+     OomResource::kOnChip},
 
     // AMD and Intel.
     {"rocm-libraries", "ROCm", "", OomRank::kDisguise,
      "miopenStatusAllocFailed || rocblas_status_memory_error || HIPBLAS_STATUS_ALLOC_FAILED || "
      "rocsparse_status_memory_error || HIPFFT_ALLOC_FAILED",
      "a library of ROCm found no memory", "ROCm's libraries"},
+    {"miopen-workspace", "ROCm", "5 on", OomRank::kWarning,
+     "[IsEnoughWorkspace]{}workspace required: {tried}, provided ptr", "",
+     "ROCm/MIOpen, IsEnoughWorkspace",
+     "MIOpen takes another way to compute the convolution, which may be slower"},
     {"hip-runtime", "ROCm", "", OomRank::kBare, "hipErrorOutOfMemory || hipErrorMemoryAllocation",
      "ROCm found no room on the card", "HIP, hipError_t 2"},
     {"hip-malloc", "ROCm", "", OomRank::kBare, "hipMalloc failed: out of memory",
@@ -98,7 +117,8 @@ constexpr OomRow kLibraryRows[] = {
      "Exceeded max size of memory object allocation: {?}requested {tried} bytes, but max alloc "
      "size supported by device is {allowed}",
      "", "openvino, src/plugins/intel_gpu/src/runtime/engine.cpp",
-     "that is the most that one buffer may have on this GPU: a tensor is too large"},
+     "that is the most that one buffer may have on this GPU: a tensor is too large",
+     OomResource::kBuffer},
     {"openvino-memory", "OpenVINO", "2022 on", OomRank::kFailure,
      "Exceeded max size of memory allocation: Required {tried} bytes, already occupied : "
      "{allocated} bytes, but available memory size is {total} bytes",
@@ -126,7 +146,7 @@ constexpr OomRow kLibraryRows[] = {
      "CUDA Runtime API call failed{}out of memory || CUDA runtime error in {}: out of memory || "
      "CUDA error in {}: out of memory || CUDA error at {}out of memory || CUDA error in func "
      "{}: out of memory || cudaMalloc failed with error out of memory || failed with error out of "
-     "memory",
+     "memory || Triton Error [CUDA]: out of memory",
      "the card has no room for what was asked", "cudaGetErrorString of error 2"},
     {"cuda-description", "CUDA", "", OomRank::kBare,
      "The API call failed because it was unable to allocate enough memory || unable to allocate "

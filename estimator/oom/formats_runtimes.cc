@@ -33,12 +33,38 @@ constexpr OomRow kRuntimeRows[] = {
      "physical memory used || is running beyond physical memory limits. Current usage: {used} of "
      "{allowed} physical memory used",
      "YARN ended an executor: it took more than it may", "spark, YarnAllocator.scala"},
+    {"spark-yarn-virtual", "Spark", "1 on", OomRank::kBare,
+     "Container killed by YARN for exceeding memory limits. {used} of {allowed} virtual memory "
+     "used || Container killed by YARN for exceeding virtual memory limits. {used} of {allowed} "
+     "virtual memory used || is running beyond virtual memory limits. Current usage: {n}{} of "
+     "{n}{} physical memory used; {used} of {allowed} virtual memory used || is running "
+     "{}B beyond the 'VIRTUAL' memory limit. Current usage: {n}{} of {n}{} physical memory used; "
+     "{used} of {allowed} virtual memory used",
+     "YARN ended a container: it has more addresses (virtual memory) than YARN allows",
+     "spark, YarnAllocator.scala; hadoop, ContainersMonitorImpl.java",
+     "that counts addresses, not RAM in use: it is 2.1 times the container's memory unless told",
+     OomResource::kLimit},
+    {"spark-results", "Spark", "1.2 on", OomRank::kBare,
+     "is bigger than spark.driver.maxResultSize ({allowed}) || is bigger than maxResultSize "
+     "({allowed})",
+     "Spark ended a job: its results are more than the driver takes", "spark, TaskSetManager.scala",
+     "that is the driver's own limit, not RAM that was full", OomResource::kLimit},
+    {"spark-threshold", "Spark", "", OomRank::kBare,
+     "is above the max threshold ({allowed}) of this cluster",
+     "YARN gives no container as large as the executor asks for", "spark, yarn/Client.scala",
+     "yarn.scheduler.maximum-allocation-mb and yarn.nodemanager.resource.memory-mb are its limits",
+     OomResource::kRequest},
     {"spark", "Spark", "2 on", OomRank::kFailure,
      "Unable to acquire {tried} bytes of memory, got {free}", "", "spark, SparkOutOfMemoryError"},
     {"spark-broadcast", "Spark", "", OomRank::kBare,
      "Not enough memory to build and broadcast the table",
      "Spark's driver has no memory for a table that goes to all executors",
      "spark, BroadcastExchangeExec"},
+
+    {"android", "Android", "", OomRank::kFailure,
+     "Failed to allocate a {tried} byte allocation with {free} free bytes || Failed to allocate a "
+     "{tried} allocation with {free} free bytes",
+     "", "AOSP, art/runtime/gc/heap.cc", "that is the heap which an app may have, not all RAM"},
 
     // Other languages.
     {"node", "Node.js", "", OomRank::kBare,
@@ -57,7 +83,8 @@ constexpr OomRow kRuntimeRows[] = {
     {"r-vector", "R", "", OomRank::kFailure,
      "cannot allocate vector of size {tried} || vector memory limit of {tried} reached", "",
      "R, src/main/memory.c", "R asks for a vector in one piece, and copies what it changes"},
-    {"r-limit", "R", "", OomRank::kBare, "vector memory exhausted (limit reached?)",
+    {"r-limit", "R", "", OomRank::kBare,
+     "vector memory exhausted (limit reached?) || memory exhausted (limit reached?)",
      "R's memory is full", "R for macOS, src/main/memory.c"},
     {"julia", "Julia", "", OomRank::kBare,
      "ERROR: OutOfMemoryError() || LoadError: OutOfMemoryError() || TaskFailedException: "
@@ -119,7 +146,8 @@ constexpr OomRow kRuntimeRows[] = {
      "Killed signal terminated program || died due to signal 9 (Kill signal) || error: unable to "
      "execute command: Killed || internal compiler error: Killed || virtual memory exhausted || "
      "LLVM ERROR: out of memory || fatal error C1060: compiler is out of heap space || fatal "
-     "error C1002",
+     "error C1002 || nvcc fatal : Memory allocation failure || ptxas fatal : Memory allocation "
+     "failure || signal: 9, SIGKILL: kill || terminated with signal 9 [Killed]",
      "the system ended a compiler for want of RAM", "gcc, nvcc, clang, MSVC",
      "as many compilers run at once as the build starts, and each takes gigabytes for kernels"},
     {"git", "git", "", OomRank::kFailure,
@@ -157,6 +185,19 @@ constexpr OomRow kRuntimeRows[] = {
      "postgres, src/backend/utils/mmgr/aset.c"},
     {"redis", "Redis", "", OomRank::kBare, "OOM command not allowed when used memory",
      "Redis' memory is full", "redis, src/server.c, maxmemory"},
+    {"redis-fork", "Redis", "", OomRank::kBare,
+     "Can't save in background: fork: Cannot allocate memory || overcommit_memory is set to 0! "
+     "Background save may fail",
+     "Redis cannot fork to save: the system does not promise the memory twice",
+     "redis, src/rdb.c, src/syscheck.c", "", OomResource::kPromised},
+    {"postgres-shm", "PostgreSQL", "", OomRank::kFailure,
+     "could not resize shared memory segment \"{node}\" to {tried} bytes: No space left on device",
+     "", "postgres, src/backend/storage/ipc/dsm_impl.c",
+     "that is /dev/shm, of which a container has 64 MiB unless told", OomResource::kSharedMemory},
+    {"elasticsearch-maps", "Elasticsearch", "", OomRank::kBare,
+     "max virtual memory areas vm.max_map_count [{count}] is too low",
+     "Elasticsearch does not start: a process may have too few mappings of memory",
+     "elasticsearch, BootstrapChecks", "", OomResource::kMappings},
     {"elasticsearch", "Elasticsearch", "", OomRank::kFailure,
      "Data too large, data for [{}] would be [{plan}/{}], which is larger than the limit of "
      "[{allowed}/",
@@ -164,12 +205,30 @@ constexpr OomRow kRuntimeRows[] = {
     {"dask-paused", "Dask", "", OomRank::kWarning,
      "memory usage. Pausing worker. Process memory: {allocated} -- Worker memory limit: {allowed}",
      "Dask paused a worker: its memory is nearly full", "distributed, worker_memory.py",
-     "a warning: it goes on when others have taken over what it keeps"},
+     "it takes no tasks until others have taken over what it keeps"},
     {"dask", "Dask", "", OomRank::kBare,
      "% memory budget. Restarting || exceeded 95% memory budget || "
      "distributed.scheduler.KilledWorker "
      "|| KilledWorker:",
      "Dask ended a worker: it took more than its share of RAM", "distributed, worker_memory.py"},
+    {"dask-high", "Dask", "", OomRank::kWarning,
+     "Unmanaged memory use is high.{}Unmanaged memory: {used} -- Worker memory limit: {allowed} || "
+     "Memory use is high but worker has no data to store to disk.{}Process memory: {allocated} -- "
+     "Worker memory limit: {allowed}",
+     "memory of a Dask worker that Dask does not manage is much", "distributed, worker_memory.py",
+     "what Python or libraries have freed but not given back counts, too"},
+    {"joblib", "joblib", "", OomRank::kSign,
+     "by an excessive memory usage causing the Operating System to kill the worker",
+     "a worker of joblib ended: most often the machine's RAM is full",
+     "joblib, externals/loky/process_executor.py"},
+    {"process-pool", "Python", "", OomRank::kSign,
+     "A process in the process pool was terminated abruptly",
+     "a process of a pool ended: most often the machine's RAM is full",
+     "CPython, Lib/concurrent/futures/process.py"},
+    {"openblas", "OpenBLAS", "", OomRank::kBare,
+     "OpenBLAS error: Memory allocation still failed || BLAS : Program is Terminated. Because you "
+     "tried to allocate too many memory regions",
+     "OpenBLAS found no memory for its threads' buffers", "OpenBLAS, driver/others/memory.c"},
     {"office", "a program", "", OomRank::kBare,
      "Your system has run out of application memory || There is not enough memory to run || "
      "stopped processing this step because of insufficient memory",

@@ -38,6 +38,12 @@ constexpr OomRow kSystemRows[] = {
      "limit || exceeded memory limit, being killed",
      "slurm ended a job: it took more RAM than it may", "slurm, sacct, seff, srun",
      "that is RAM of the machine (--mem), not the card's memory"},
+    {"slurm-request", "slurm", "", OomRank::kBare,
+     "Memory specification can not be satisfied || Requested node configuration is not available",
+     "slurm has no node with as much memory as the job asks for", "slurm, src/common/slurm_errno.c",
+     "nothing ran: the request is too high for each node, or for this partition",
+     OomResource::kRequest},
+    {"slurm-mem", "slurm", "", OomRank::kNumbers, "--mem={MiB allowed}", "", "sbatch --help"},
     {"pbs", "PBS", "", OomRank::kBare,
      "PBS: job killed: mem {used} exceeded limit {allowed} || PBS: job killed: vmem {used} "
      "exceeded "
@@ -77,9 +83,19 @@ constexpr OomRow kSystemRows[] = {
      "node was low on resource: memory{?}. Container {told} was using {used}, which exceeds its "
      "request",
      "Kubernetes evicted a pod: the RAM of its node is full", "kubernetes, pkg/kubelet/eviction"},
-    {"evicted-shm", "Kubernetes", "", OomRank::kBare,
-     "The node had condition: [MemoryPressure] || Usage of EmptyDir volume {told} exceeds the "
-     "limit",
+    {"evicted-disk", "Kubernetes", "", OomRank::kBare,
+     "The node was low on resource: ephemeral-storage || Usage of EmptyDir volume {told} exceeds "
+     "the limit || exceeds the total limit of containers || Container {told} exceeded its local "
+     "ephemeral storage limit",
+     "Kubernetes evicted a pod: a disk, or an emptyDir, is full",
+     "kubernetes, pkg/kubelet/eviction",
+     "that is ephemeral-storage, not memory, unless the emptyDir's medium is Memory",
+     OomResource::kDisk},
+    {"scheduling", "Kubernetes", "", OomRank::kBare, "nodes are available: {}Insufficient memory",
+     "no node has as much RAM left as the pod requests",
+     "kubernetes, pkg/scheduler/framework/plugins/noderesources",
+     "nothing ran: requests of pods count, not what they use", OomResource::kRequest},
+    {"evicted-shm", "Kubernetes", "", OomRank::kBare, "The node had condition: [MemoryPressure]",
      "Kubernetes evicted a pod: memory is full", "kubernetes, pkg/kubelet/eviction"},
     {"system-oom", "Kubernetes", "", OomRank::kBare,
      "System OOM encountered, victim process: {told},",
@@ -96,12 +112,28 @@ constexpr OomRow kSystemRows[] = {
      "Memory Size: {allowed} Max Memory Used: {used} Error Type: Runtime.OutOfMemory || "
      "Runtime.OutOfMemory || OutOfMemoryError: Container killed due to memory usage",
      "the function or container took more RAM than it may", "AWS Lambda's and ECS' reports"},
+    {"render", "Render", "", OomRank::kBare, "Ran out of memory (used over {allowed})",
+     "the service took more RAM than it may", "Render's dashboard", "", OomResource::kLimit},
+    {"vertex", "Vertex AI", "", OomRank::kBare, "ran out-of-memory and exited",
+     "a replica took more RAM than its machine has", "Google Cloud's Vertex AI, custom training"},
+    {"sagemaker", "SageMaker", "", OomRank::kBare, "Please use an instance type with more memory",
+     "the training job took more RAM than its instance has", "AWS SageMaker's ClientError"},
+    {"databricks", "Databricks", "", OomRank::kSign,
+     "The spark driver has stopped unexpectedly and is restarting || The Python kernel is "
+     "unresponsive",
+     "the driver ended: most often its RAM is full", "Databricks' notebooks",
+     "collect(), toPandas() and broadcasts bring all to the driver"},
+    {"streamlit", "Streamlit", "", OomRank::kSign, "has gone over its resource limits",
+     "the app took more than it may: most often RAM", "Streamlit Community Cloud"},
     {"heroku", "Heroku", "", OomRank::kBare,
      "Error R14 (Memory quota exceeded) || Error R15 (Memory quota vastly exceeded)",
      "the dyno took more RAM than it may", "Heroku's error codes"},
     {"kaggle", "Kaggle", "", OomRank::kBare,
      "Your notebook tried to allocate more memory than is available", "Kaggle's RAM is full",
      "Kaggle's dialogue", "that is RAM of the machine, not the card's memory"},
+    {"gunicorn", "gunicorn", "20 on", OomRank::kSign, "was sent SIGKILL! Perhaps out of memory",
+     "a worker of gunicorn was killed: most often the machine's RAM is full",
+     "gunicorn, arbiter.py"},
     {"nnunet", "nnU-Net", "", OomRank::kSign, "background workers are no longer alive",
      "workers that load data ended: most often the machine's RAM is full",
      "MIC-DKFZ/nnUNet, MIC-DKFZ/batchgenerators"},
@@ -116,14 +148,21 @@ constexpr OomRow kSystemRows[] = {
 
     // Kernels and what watches memory for them.
     {"oom-killer", "the kernel", "", OomRank::kBare,
-     "invoked oom-killer: gfp_mask || invoked oom-killer || oom-kill:constraint=",
+     "invoked oom-killer: gfp_mask || invoked oom-killer || oom-kill:constraint= || oom_reaper: "
+     "reaped "
+     "process {n} ({told})",
      "the kernel ended a process, for want of RAM", "Linux, mm/oom_kill.c",
      "the RAM of the machine, or of its container or job, is full: not the card's memory"},
     {"systemd-oomd", "systemd-oomd", "", OomRank::kBare,
-     "systemd-oomd killed {n} process || due to memory pressure for {told} being || due to memory "
-     "used ({used}) / total ({total})",
-     "systemd-oomd ended programs: the machine's RAM is nearly full",
-     "systemd/systemd#23606, src/oom"},
+     "due to memory pressure for {} being {told} for > || systemd-oomd killed {n} "
+     "process",
+     "systemd-oomd ended programs that wait for memory",
+     "systemd/systemd#23606, src/oom/oomd-manager.c",
+     "that is pressure: the share of time that they wait for memory, not its size"},
+    {"systemd-oomd-swap", "systemd-oomd", "", OomRank::kBare,
+     "due to memory used ({used}) / total ({total})",
+     "systemd-oomd ended programs: RAM and swap are nearly full",
+     "systemd, src/oom/oomd-manager.c"},
     {"systemd-unit", "systemd-oomd", "", OomRank::kBare,
      "Failed with result 'oom-kill' || A process of this unit has been killed by the OOM killer",
      "the kernel ended a service, for want of RAM", "systemd, src/core/unit.c"},
@@ -139,6 +178,24 @@ constexpr OomRow kSystemRows[] = {
     {"wsl", "WSL", "", OomRank::kSign, "dxgkio_make_resident: Ioctl failed: -12",
      "WSL found no memory for the card", "microsoft/WSL, drivers/hv/dxgkrnl",
      "the virtual machine's RAM or the card is full: .wslconfig has its limit"},
+
+    // Disks, files and threads, whose words people take for those of memory.
+    {"disk", "the system", "", OomRank::kBare,
+     "[Errno 28] || (os error 28) || errno = 28 || code: 28, kind: StorageFull || No space left on "
+     "device || Disk quota exceeded || There is not enough space on the disk",
+     "a disk, or a folder in memory, is full", "POSIX, ENOSPC and EDQUOT; Windows, error 112",
+     "that is a disk, not memory, unless the path is in /dev/shm or another tmpfs: df -h shows it",
+     OomResource::kDisk},
+    {"files", "the system", "", OomRank::kBare,
+     "[Errno 24] Too many open files || (os error 24) || socket: too many open files || "
+     "Too many open files",
+     "a process has as many files open as it may", "POSIX, EMFILE", "", OomResource::kFiles},
+    {"threads", "the system", "", OomRank::kBare,
+     "pthread_create failed || can't start new thread || fork: retry: Resource temporarily "
+     "unavailable || fork: Resource temporarily unavailable || unable to create native thread",
+     "no more threads or processes can be started", "POSIX, EAGAIN; CPython; OpenBLAS; OpenJDK",
+     "that is a limit on their number (ulimit -u, pids.max), or no RAM for their stacks",
+     OomResource::kFiles},
 
     // Errors of systems, by their numbers: words are translated.
     {"windows-commit", "Windows", "", OomRank::kBare,
@@ -158,9 +215,11 @@ constexpr OomRow kSystemRows[] = {
     {"cannot-allocate", "the system", "", OomRank::kBare, "Cannot allocate memory",
      "the system refused memory (errno 12)", "POSIX, ENOMEM",
      "RAM and swap are full, or a limit of the process: fork promises as much again as it holds"},
-    {"bus-error", "the system", "", OomRank::kSign, "Bus error (core dumped) || Bus error: 10",
+    {"bus-error", "the system", "", OomRank::kSign,
+     "Bus error (core dumped) || Bus error: 10 || terminated with signal SIGBUS || Fatal Python "
+     "error: Bus error",
      "a program died of a bus error: most often shared memory or a disk is full", "shells",
-     "a file in /dev/shm that no memory is left for ends who reads it"},
+     "a file in /dev/shm that no memory is left for ends who reads it", OomResource::kSharedMemory},
     {"sigkill", "the system", "", OomRank::kSign,
      "exits with return code = -9 || returncode=-9 || return code: -9 || exited "
      "on signal 9 || terminated by signal 9 || terminated with signal SIGKILL || signal: killed || "

@@ -24,9 +24,11 @@ constexpr size_t kMostRead = 8;  // messages of a process that are read; others 
 constexpr size_t kMostProcesses = 1024;
 constexpr int64_t kMostPlaces = 8192;  // that are looked at closely
 
+using Messages = std::vector<OomMessage>;
+
 // What one prefix of lines has said.
 struct Found {
-  std::vector<OomMessage> messages;
+  Messages messages;
   int64_t unread = 0;
   size_t end = 0;  // of the last message, in the log
 };
@@ -56,6 +58,26 @@ bool IsCommonWord(std::string_view log, size_t place) {
 }
 
 using MessageReader = std::optional<OomMessage> (*)(const Letters& letters, size_t& end);
+
+// What a program says of a failure that it goes on from: the failure is a part of the warning.
+// NVIDIA/TensorRT, the builder's log: it skips what it has no memory to try; distributed,
+// worker_memory.py: a worker that pauses says more than one whose memory is much.
+struct Survived {
+  std::string_view failure;
+  std::string_view warning;
+};
+constexpr Survived kSurvived[] = {{"dask-high", "dask-paused"},
+                                  {"tensorrt-oom", "tensorrt-tactic"},
+                                  {"tensorrt-runtime", "tensorrt-tactic"},
+                                  {"tensorrt", "tensorrt-tactic"},
+                                  {"tensorrt-7", "tensorrt-tactic"}};
+
+bool WasSurvived(const OomMessage& message, const OomMessage& warning) {
+  return std::ranges::any_of(kSurvived, [&](const Survived& row) {
+    return row.warning == warning.format->name &&
+           (row.failure == message.format->name || message.format == warning.format);
+  });
+}
 
 class LogReader {
  public:
@@ -98,12 +120,19 @@ class LogReader {
     Found& of = found_[process];
     const bool is_line = message->format->pattern != nullptr || !HasNumbers(*message);
     of.end = !is_line ? end : std::min(log_.find('\n', end), log_.size());
-    Keep(std::move(*message), of.messages);
+    Keep(std::move(*message), of);
   }
 
+  // Words of any program's runtime are kept once: they would crowd out messages of others.
   // Of the machine's states the fullest one: they come every second, and would crowd out messages.
   // Of other figures the last one.
-  static void Keep(OomMessage message, std::vector<OomMessage>& messages) {
+  static void Keep(OomMessage message, Found& of) {
+    Messages& messages = of.messages;
+    const auto is_same = [&](const OomMessage& m) { return m.format == message.format; };
+    if (IsAnybodys(*message.format) && std::ranges::any_of(messages, is_same)) {
+      ++of.unread;
+      return;
+    }
     const auto figures = std::find_if(messages.begin(), messages.end(), [&](const OomMessage& m) {
       return m.format == message.format && m.format->rank == OomRank::kNumbers &&
              m.format->pattern != nullptr;
@@ -112,6 +141,8 @@ class LogReader {
       *figures = std::move(message);
       return;
     }
+    of.unread += static_cast<int64_t>(
+        std::erase_if(messages, [&](const OomMessage& m) { return WasSurvived(m, message); }));
     const auto state = std::find_if(messages.begin(), messages.end(), [](const OomMessage& m) {
       return m.format->rank == OomRank::kState;
     });
@@ -152,8 +183,6 @@ class LogReader {
   size_t counted_ = 0;
 };
 
-using Messages = std::vector<OomMessage>;
-
 // Messages without prefix by their card: training on several writes so.  Those that name no card
 // go to the first one.
 std::vector<Messages> SplitByCard(const Messages& messages) {
@@ -189,17 +218,23 @@ void AddNumbers(OomMessage& message, const Messages& messages) {
   }
 }
 
+// Smaller for what says more: by its rank, as a program's own words and not the system's, with
+// numbers, first.
+auto OrderOf(const OomMessage& message) {
+  const bool has_sizes = message.Size(OomField::kTried) || message.Size(OomField::kAllocated) ||
+                         message.Size(OomField::kUsed);
+  return std::tuple(message.format->rank, IsAnybodys(*message.format), !has_sizes, message.line);
+}
+
 // The first message of the best rank; nullopt where there are numbers alone.
 std::optional<ProcessOom> FirstOf(const Messages& messages, int64_t unread) {
-  const auto rank = [](const OomMessage& a, const OomMessage& b) {
-    return std::tuple(a.format->rank, a.line) < std::tuple(b.format->rank, b.line);
-  };
-  const auto first = std::min_element(messages.begin(), messages.end(), rank);
+  const auto first = std::ranges::min_element(messages, {}, OrderOf);
   if (first->format->rank == OomRank::kNumbers) return std::nullopt;
   const auto count = std::count_if(messages.begin(), messages.end(),
                                    [](const OomMessage& m) { return !IsBeside(m); });
   ProcessOom process = {.message = *first, .more = std::max<std::ptrdiff_t>(count - 1, 0) + unread};
   AddNumbers(process.message, messages);
+  for (const OomMessage& other : messages) process.message.also.push_back(other.format->name);
   return process;
 }
 

@@ -94,6 +94,16 @@ size_t LineEnd(std::string_view log, size_t at) {
   return at + std::min(ahead.find('\n'), ahead.size());
 }
 
+// How many letters of `text` at `at` are a line's end that a program quoted, as "n" behind one or
+// two backslashes (Python's repr).  In a path, "C:" and "new", a small letter follows.
+size_t QuotedNewline(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && end - at < 2 && text[end] == '\\') ++end;
+  if (end == at || end >= text.size() || text[end] != 'n') return 0;
+  const bool is_path = end + 1 < text.size() && text[end + 1] >= 'a' && text[end + 1] <= 'z';
+  return is_path ? 0 : end + 1 - at;
+}
+
 // `gap`: what is before `text`.
 void Append(Letters& letters, std::string_view log, std::string_view text, size_t most,
             char gap = '\n') {
@@ -103,6 +113,9 @@ void Append(Letters& letters, std::string_view log, std::string_view text, size_
     } else if (IsSpace(text[i])) {
       gap = gap == '\n' ? gap : ' ';
       ++i;
+    } else if (const size_t quoted = QuotedNewline(text, i); quoted > 0) {
+      gap = '\n';
+      i += quoted;
     } else {
       letters.lower += ToLower(text[i]);
       letters.written += text[i];

@@ -58,6 +58,9 @@ struct OomMessage;
 // Reads sizes of the line around the place into `message`, by common words before and behind them.
 void ReadLooseNumbers(const Letters& letters, OomMessage& message);
 
+// Reads what is no number of a message of OomPhrases() between `begin` and `limit`.
+void ReadDetails(const Letters& letters, size_t begin, size_t limit, OomMessage& message);
+
 struct OomMessage {
   // Whether a message of PyTorch's is of AMD's build of it.
   bool IsOfHip() const;
@@ -74,9 +77,14 @@ struct OomMessage {
   TensorType tensor = {};                 // that was to be made; kUndefined where nothing says
   std::string node = {};                  // that made it
   std::vector<DoubtedNumber> doubted = {};
-  std::string told = {};               // what else it says: "131072 tokens asked for …"
-  std::optional<int64_t> length = {};  // tokens of a sequence that would have fitted
-  bool cut = false;                    // the text ends before the message does
+  std::vector<std::string_view> also = {};  // formats of its process' other messages
+  std::string told = {};                    // what else it says: "131072 tokens asked for …"
+  int64_t count = 0;                        // of mappings, so far
+  std::optional<int64_t> length = {};       // tokens of a sequence that would have fitted
+  bool cut = false;                         // the text ends before the message does
+
+  // Whether another message of its process is of that format.
+  bool IsBeside(std::string_view name) const;
 
   const std::optional<PrintedBytes>& Size(OomField field) const {
     return sizes[static_cast<size_t>(field)];

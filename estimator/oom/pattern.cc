@@ -58,6 +58,7 @@ Piece PieceOf(std::string_view name) {
   if (name == "?") return {.what = What::kMaybeMore};
   if (name == "gpu") return {.what = What::kGpu};
   if (name == "n") return {.what = What::kNumber};
+  if (name == "count") return {.what = What::kCount};
   if (name == "told") return {.what = What::kTold};
   if (name == "node") return {.what = What::kNode};
   Piece piece = {.what = What::kSize};
@@ -109,6 +110,7 @@ class Matcher {
         return MatchSize(piece, at);
       case What::kGpu:
       case What::kNumber:
+      case What::kCount:
         return MatchNumber(piece, at);
       case What::kTold:
       case What::kNode:
@@ -158,6 +160,7 @@ class Matcher {
     const Decimal decimal = ReadDecimal(Rest(at));
     if (decimal.letters == 0) return std::nullopt;
     if (pieces_[piece].what == What::kGpu) message_.gpu = decimal.whole;
+    if (pieces_[piece].what == What::kCount) message_.count = decimal.whole;
     return Match(piece + 1, at + decimal.letters);
   }
 

@@ -19,6 +19,7 @@ struct Letters;
 //   {tried} {MiB plan}   a size of that field; in bytes, or in the unit named, where none follows
 //   {gpu}                the number of the card
 //   {n}                  a number that says nothing of memory
+//   {count}              how many mappings there are
 //   {told} {node}        words up to those that follow, or to the end of the line
 //   {|}                  a line begins or ends here
 //   {}                   anything up to the words that follow
@@ -30,6 +31,7 @@ struct OomPattern {
     kSize,
     kGpu,
     kNumber,
+    kCount,
     kTold,
     kNode,
     kAnything,

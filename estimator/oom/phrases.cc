@@ -48,7 +48,7 @@ constexpr OomPhrase kPhrases[] = {
     // paddle/fluid/memory/allocation/cuda_allocator.cc: what is allocated is total - free.
     {OomFamily::kPaddle, OomPhrase::Value::kGpu, {}, "outofmemoryerrorongpu", ""},
     {OomFamily::kPaddle, kSize, OomField::kTried, "cannotallocate", ""},
-    {OomFamily::kPaddle, kNothing, {}, "", "memoryhasbeenallocated"},
+    {OomFamily::kPaddle, kSize, OomField::kUsed, "", "memoryhasbeenallocated"},
     {OomFamily::kPaddle, kSize, OomField::kFree, "availablememoryisonly", ""},
     // xla/service/buffer_assignment.cc; the rounded size of the allocator is told exactly, too.
     {OomFamily::kXla, kSize, OomField::kTried, "(", ")ondeviceordinal"},

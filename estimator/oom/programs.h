@@ -40,6 +40,17 @@ struct OomAdvice {
   std::string_view why;
   About about = About::kAny;
 };
+
+// What can be done about some messages of programs.
+struct OomMessageAdvice {
+  std::string_view messages;  // names of OomFormats(), "|" between them
+  Help help = Help::kMaybe;
+  std::string_view what;
+  std::string_view why;
+};
+std::span<const OomMessageAdvice> MessageAdvice();
+bool IsListed(std::string_view names, std::string_view name);  // of names with "|" between them
+
 std::span<const OomAdvice> ProgramAdvice();  // of frameworks, servers and libraries
 std::span<const OomAdvice> SystemAdvice();   // of systems, languages and data bases
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "estimator/oom/explanation.h"
@@ -38,21 +41,61 @@ struct RemedyCase {
     return is_theirs &&
            advice.about != (IsOfHost() ? OomAdvice::About::kCard : OomAdvice::About::kRam);
   }
-  // Whether its program has advice in words of its own.
+  // Whether its program, or this message of it, has advice in words of its own.
   bool HasOwn() const {
     const auto fits = [this](const OomAdvice& advice) { return Fits(advice); };
-    return std::ranges::any_of(ProgramAdvice(), fits) || std::ranges::any_of(SystemAdvice(), fits);
+    const auto is_its = [this](const OomMessageAdvice& advice) {
+      return IsListed(advice.messages, message.format->name);
+    };
+    return std::ranges::any_of(ProgramAdvice(), fits) ||
+           std::ranges::any_of(SystemAdvice(), fits) ||
+           std::ranges::any_of(MessageAdvice(), is_its);
   }
+  // Who ends others knows what they may take.
+  bool IsOfLimit() const { return facts.resource == OomResource::kLimit; }
+  // Less of anything helps, and others that end.
+  bool IsOfAllMemory() const { return IsAllMemory(facts.resource); }
   // Who was ended may be anybody: loaders of data, as often as not.
   bool MayBePyTorch() const {
     if (family() == OomFamily::kHost || message.app == "PyTorch") return true;
+    if (ProgramOf(*message.format).starts_with("PyTorch")) return true;
     if (!message.app.empty() || Is("llamacpp-cpu")) return false;
     return message.format->pattern == nullptr || IsOfKind(OomProgram::Kind::kEnds);
   }
   // A program that asks for RAM itself, and knows what to do about it.
   bool IsOwnRam() const { return IsOfHost() && HasOwn() && IsOfKind(OomProgram::Kind::kComputes); }
+  // Whether loading data may be what took it.
+  bool MayBeLoading() const {
+    return IsOfHost() && IsOfAllMemory() && !facts.tried && MayBePyTorch();
+  }
   bool Is(std::string_view format) const { return message.format->name == format; }
+  // This message, or another one of its process.
+  bool Says(std::string_view format) const { return Is(format) || message.IsBeside(format); }
 };
+
+// Whether and why a change helps.
+struct Answer {
+  Help help;
+  std::string why;
+};
+struct RemedyRow {
+  std::string_view what;
+  std::optional<Answer> (*judge)(const RemedyCase& c);
+  bool is_of_training = false;
+};
+std::span<const RemedyRow> RemediesOfCard();
+std::span<const RemedyRow> RemediesOfRam();
+std::span<const RemedyRow> RemediesOfServers();
+std::span<const RemedyRow> RemediesOfTraining();
+
+inline std::string TextOf(const std::optional<Amount>& amount) {
+  return amount ? ToString(*amount) : "an unknown size";
+}
+
+// For sure, whatever rounds to these numbers.
+inline bool SurelyMore(const Amount& a, const Amount& b) {
+  return a.bytes - b.bytes > a.error + b.error;
+}
 
 // Which option of PyTorch's allocator is there against fragmentation: none before 1.10, growing
 // segments from 2.1 on.

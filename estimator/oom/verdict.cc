@@ -12,7 +12,7 @@ namespace onnxfit {
 namespace {
 
 constexpr std::string_view kNames[] = {"IMPOSSIBLE", "SPILLED",  "OTHER PROCESS", "CONTRADICTORY",
-                                       "FRAGMENTED", "CAPACITY", "UNKNOWN"};
+                                       "FRAGMENTED", "CAPACITY", "UNKNOWN",       "NOT MEMORY"};
 
 // No card has more: NVIDIA's B300 has 288 GB, AMD's MI355X the same.
 constexpr double kLargestCard = 1024.0 * static_cast<double>(kGiB);
@@ -66,8 +66,42 @@ void ReadMps(const OomMessage& message, OomFacts& facts) {
   facts.free->bytes = std::max(facts.free->bytes, 0.0);
 }
 
+// All that is allocated, by anybody, and what is free are the card.
+void ReadPaddle(OomFacts& facts) {
+  if (!facts.total && facts.used && facts.free) facts.total = *facts.used + *facts.free;
+}
+
+// The most that Intel's drivers give in one allocation, unless it is asked for without that limit
+// (intel/compute-runtime, programmers-guide/ALLOCATIONS_GREATER_THAN_4GB.md).
+constexpr double kLargestOfXpu = 4.0 * static_cast<double>(kGiB);
+
+// Whether so much was asked for in one piece while as much was there.
+bool IsLargerThanXpuGives(const OomFacts& facts) {
+  if (!facts.tried || !facts.total) return false;
+  const Amount held = facts.reserved.value_or(Amount{});
+  const Amount rest = facts.free ? *facts.free : *facts.total - held;
+  return !Exceeds(Amount{kLargestOfXpu, 0}, *facts.tried, -1) && !Exceeds(*facts.tried, rest, 0);
+}
+
+// A mapping for each tensor that processes share: the last number of its file's name counts them
+// (torch/csrc, NewProcessWideShmHandle), and a process may have 65530 (vm.max_map_count).
+bool IsShortOfMappings(const OomMessage& message) {
+  constexpr int64_t kNearLimit = 50'000;
+  constexpr int64_t kLittle = kMiB;  // no machine's RAM is so full
+  const auto& tried = message.Size(OomField::kTried);
+  return message.count >= kNearLimit || (tried && tried->bytes <= kLittle);
+}
+
+OomResource ResourceOf(const OomMessage& message, const OomFacts& facts) {
+  const std::string_view name = message.format->name;
+  if (name == "xpu" && IsLargerThanXpuGives(facts)) return OomResource::kBuffer;
+  if (name == "pytorch-mmap" && IsShortOfMappings(message)) return OomResource::kMappings;
+  return ReadingOf(*message.format).resource;
+}
+
 // What this process holds of what it is allowed: 0 where the limit is one on a single buffer.
 Amount HeldOf(const OomFacts& facts) {
+  if (facts.resource == OomResource::kBuffer) return {};
   if (facts.reserved) return *facts.reserved;
   return facts.allocated.value_or(Amount{});
 }
@@ -76,6 +110,7 @@ Amount HeldOf(const OomFacts& facts) {
 // ("1.05 GiB allowed" may be 1070 MiB).
 bool IsLimited(const OomFacts& facts) {
   if (!facts.allowed || !facts.tried) return false;
+  if (facts.resource == OomResource::kBuffer) return true;
   if (facts.free && Exceeds(*facts.tried, *facts.free, 0)) return false;
   return Exceeds(HeldOf(facts) + *facts.tried, *facts.allowed, facts.free ? 1 : 0);
 }
@@ -145,14 +180,24 @@ bool IsPartlyFragmented(const OomFacts& facts, int lean) {
          !Exceeds(Times(*facts.reserved, kPartlyShare), *facts.cached, -lean);
 }
 
+// A warning with figures: what is used is nearly all that there is.
+bool IsNearlyFull(const OomMessage& message, const OomFacts& facts) {
+  const bool is_warning = message.format->rank == OomRank::kWarning;
+  return is_warning && (facts.allocated || facts.used) && (facts.allowed || facts.total);
+}
+
 OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
+  if (!IsMemory(facts.resource)) return {.verdict = OomVerdict::kNotMemory};
   if (!facts.tried) {
-    const bool is_full =
-        NeedsMore(facts) || (ReadingOf(*message.format).is_full && message.doubted.empty());
+    const bool is_full = NeedsMore(facts) || IsNearlyFull(message, facts) ||
+                         (ReadingOf(*message.format).is_full && message.doubted.empty());
     return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
   }
   if (IsMoreFreeThanAll(facts) || IsGivenBack(message, facts)) {
     return {.verdict = OomVerdict::kContradictory};
+  }
+  if (facts.resource == OomResource::kBuffer || facts.resource == OomResource::kOnChip) {
+    return {.verdict = OomVerdict::kCapacity};
   }
   if (IsImpossible(facts, lean)) return {.verdict = OomVerdict::kImpossible};
   if (IsSpilled(message, facts, lean)) return {.verdict = OomVerdict::kSpilled};
@@ -234,6 +279,11 @@ OomFacts FactsOf(const OomMessage& message) {
     facts.others = Difference(Difference(facts.total, facts.free), mine);
   }
   if (message.format->family == OomFamily::kMps) ReadMps(message, facts);
+  if (message.format->family == OomFamily::kPaddle) ReadPaddle(facts);
+  facts.resource = ResourceOf(message, facts);
+  if (message.format->name.starts_with("xpu") && facts.resource == OomResource::kBuffer) {
+    facts.allowed = Amount{kLargestOfXpu, 0};
+  }
   facts.shares_ram = SharesRam(message, facts);
   facts.limited = IsLimited(facts);
   return facts;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/oom/formats.h"
 #include "estimator/oom/message.h"
 
 namespace onnxfit {
@@ -19,6 +20,7 @@ enum class OomVerdict : uint8_t {
   kFragmented,     // the cache would do, were it in one piece
   kCapacity,       // the card is full
   kUnknown,        // there are no numbers
+  kNotMemory,      // a disk, files or an encoder's sessions, though the words are those of memory
 };
 std::string_view ToString(OomVerdict verdict);  // "OTHER PROCESS"; the JSON's is in lower case
 
@@ -51,6 +53,7 @@ struct OomFacts {
   std::optional<Amount> temporaries = {};  // of what is needed
   bool shares_ram = false;                 // the card's total is a part of the host's RAM
   bool limited = false;                    // `allowed` is what was too small, not the card
+  OomResource resource = OomResource::kOfProgram;
 
   // What was left for this process: free memory, or less where a limit is.
   std::optional<Amount> Room() const;

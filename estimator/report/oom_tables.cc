@@ -267,6 +267,9 @@ Json CardJson(const OomExplanation& e) {
 
 Json ExplanationJson(const OomExplanation& e) {
   Json json = {{"verdict", VerdictName(e.judgement.verdict)}, {"summary", Json(e.summary)}};
+  const bool is_ram =
+      e.facts.resource == OomResource::kOfProgram && IsHostMemory(e.message.format->family);
+  json["ran_out"] = ToString(is_ram ? OomResource::kRam : e.facts.resource);
   for (const OomVerdict other : e.judgement.may_be) json["may_be"].push_back(VerdictName(other));
   json["notes"] = e.notes;
   json["message"] = MessageJson(e.message);
