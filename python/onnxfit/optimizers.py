@@ -220,13 +220,25 @@ _NAMES = frozenset((*_CLASSES.values(), "none", "sgdm", "muon"))
 _BY_CLASS = {name.lower(): flag for (_, name), flag in reversed(list(_CLASSES.items()))}
 
 
+def _listed(names: Any) -> Any:
+    """`names`, which a sweep tries one by one; of objects two would step in turn (a GAN's)."""
+    unnamed = [name for name in names if name is not None and not isinstance(name, str)]
+    if unnamed:
+        raise OnnxfitError(
+            f"optimizer: expected one optimizer, or names, found a list with "
+            f"{type(unnamed[0]).__name__}: a loop of two optimizers, each with a loss of its own, "
+            "is not known", "each step for itself: a module that returns its loss, with the other "
+            "network frozen, and loss='none'")
+    return names
+
+
 def named(names: Any) -> Any:
     """A name, or a list of them, as the command has it: "Adam" as "adam", "AdamW8bit" as
     "adamw-8bit".  What is none stays as it is."""
     if names is None:
         return None
     if not isinstance(names, str):
-        return [named(name) for name in names]
+        return [named(name) for name in _listed(names)]
     plain = names.lower().replace("_", "-")
     return plain if plain in _NAMES else _BY_CLASS.get(plain, names)
 

@@ -120,6 +120,12 @@ def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
         return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
                             f"these inputs and labels, found: {_first_line(error)}",
                             "loss(model(…), labels) with them")
+    if getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager":
+        return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
+                            f"'eager', which run on the tokens that are routed to each: "
+                            f"{_first_line(error)}",
+                            "model.set_experts_implementation('grouped_mm'), which takes more: all "
+                            "experts run at once")
     return OnnxfitError(f"{name}: expected a forward that torch.export can run "
                         f"with these inputs, found: {_first_line(error)}",
                         "model(…) with them; where that runs, an ONNX file by torch.onnx.export")

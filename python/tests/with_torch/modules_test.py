@@ -4,6 +4,7 @@ import tempfile
 import unittest
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -184,6 +185,16 @@ class Refusals(unittest.TestCase):
     def test_no_inputs(self):
         self.assertIn("expected example inputs", self.refusal(resnet18()))
 
+    def test_experts_that_run_on_as_many_tokens_as_come(self):
+        def forward(self, x):
+            raise ValueError("Could not guard")
+
+        experts = type("Experts", (torch.nn.Module,), {"forward": forward})()
+        self.assertIn("try: model(", self.refusal(experts, torch.zeros(4, 2)))
+        experts.config = SimpleNamespace(_experts_implementation="eager")
+        self.assertIn("try: model.set_experts_implementation('grouped_mm')",
+                      self.refusal(experts, torch.zeros(4, 2)))
+
 
 class Optimizers(unittest.TestCase):
     def settings(self, make, model=None, loss=None):
@@ -253,6 +264,13 @@ class Optimizers(unittest.TestCase):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
             self.settings(lambda m: torch.optim.Rprop(m.parameters()))
         self.assertIn("found torch.optim.rprop.Rprop", str(caught.exception))
+
+    def test_two_that_step_in_turn_are_refused(self):
+        model = resnet18()
+        both = [torch.optim.Adam(model.parameters())] * 2
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "found a list with Adam"):
+            onnxfit.estimate(model, IMAGES, optimizer=both)
+        onnxfit.sweep(model, IMAGES, optimizer=["Adam", "SGD"])
 
     def test_one_group_goes_before_those_of_a_loop(self):
         model = resnet18()
