@@ -158,7 +158,7 @@ def _of_example(symbol: Any) -> Optional[Number]:
     """What a number that depends on a free size is for the example inputs; None for one that
     follows from values."""
     node = symbol.node
-    return node.hint if node.has_hint() else None  # type: ignore[no-any-return]
+    return node.hint if node.has_hint() else None
 
 
 def _example_sizes(tensor: torch.Tensor) -> Optional[List[int]]:
@@ -166,7 +166,7 @@ def _example_sizes(tensor: torch.Tensor) -> Optional[List[int]]:
     import torch
     sizes = [_of_example(size) if isinstance(size, torch.SymInt) else size
              for size in tensor.shape]
-    return None if None in sizes else sizes  # type: ignore[return-value]
+    return None if None in sizes else sizes
 
 
 def _is_small(tensor: torch.Tensor) -> bool:
