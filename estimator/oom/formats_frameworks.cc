@@ -10,6 +10,9 @@ constexpr OomRow kFrameworkRows[] = {
     {"xla-bytes", "JAX/XLA", "jaxlib 0.4.31 on", OomRank::kFailure,
      "RESOURCE_EXHAUSTED: Out of memory allocating {tried} bytes", "",
      "xla/pjrt/gpu/se_gpu_pjrt_client.cc"},
+    {"xla-async", "JAX/XLA", "GPU, cuda_async", OomRank::kFailure,
+     "cuMemAllocAsync failed to allocate {tried} bytes", "",
+     "xla/stream_executor/gpu/gpu_cudamallocasync_allocator.cc, 2025"},
     {"xla-tpu", "JAX/XLA", "TPU", OomRank::kFailure,
      "Ran out of memory in memory space {told}. Used {plan} of {total}", "",
      "google-research/trax#270", "the whole program has to fit, as XLA has laid it out"},
@@ -100,6 +103,13 @@ constexpr OomRow kFrameworkRows[] = {
      "cuDNN found no algorithm whose workspace fits: most often out of memory, in disguise",
      "aten/src/ATen/native/cudnn/Conv_v8.cpp",
      "each plan failed to allocate; types or strides that cuDNN does not have look the same"},
+    {"pytorch-pinned", "PyTorch", "", OomRank::kFailure,
+     ".pin_memory({}) RuntimeError: CUDA error: out of memory || .pin_memory({}) "
+     "torch.AcceleratorError: CUDA error: out of memory",
+     "PyTorch could not pin as much RAM", "torch/storage.py, 1.13 on; cudaHostAlloc",
+     "that is RAM which the card reads from (pinned), not the card's memory; of WSL2 the Windows "
+     "driver pins about half",
+     OomResource::kPinned},
     {"pytorch-shm", "PyTorch", "", OomRank::kBare,
      "Unexpected bus error encountered in worker. This might be caused by insufficient shared "
      "memory",

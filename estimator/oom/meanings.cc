@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "estimator/base/bytes.h"
 #include "estimator/oom/explanation.h"
@@ -22,27 +23,38 @@ constexpr std::string_view kMeanings[] = {
     "the words are those of memory, but memory is not what was short",
 };
 
-// Where a row has none of its own.
-constexpr std::string_view kMeaningsOfResources[] = {
-    "",
-    "that is the machine's RAM, not a card's memory",
-    "that is a limit of a container or job on RAM, not a card's memory",
-    "that is RAM which a card reads from (pinned), not a card's memory",
-    "processes of one machine hand data over in /dev/shm, of which a container has 64 MiB unless "
-    "told: that is neither a card's memory nor all of the RAM",
-    "a process may have so many mappings of memory (vm.max_map_count): RAM need not be full",
-    "the system promises no more memory, or the process may have no more addresses: a card has "
-    "nothing to do with it",
-    "nothing ran: no machine has as much left as was asked for beforehand",
-    "that is the most that one allocation may have: it is not a full card",
-    "that is a multiprocessor's own memory, not the card's: a kernel's blocks are too large",
-    "a disk is full, not memory",
-    "the process has as many files open as it may: memory is not what was short",
-    "the card's encoder opens no more sessions: its memory need not be full",
+struct ResourceMeaning {
+  OomResource resource;
+  std::string_view text;
 };
 
-std::string MeaningOfResource(const OomResource resource) {
-  return std::string(kMeaningsOfResources[static_cast<size_t>(resource)]);
+// Where a row has none of its own.
+constexpr ResourceMeaning kMeaningsOfResources[] = {
+    {OomResource::kRam, "that is the machine's RAM, not a card's memory"},
+    {OomResource::kLimit, "that is a limit of a container or job on RAM, not a card's memory"},
+    {OomResource::kPinned, "that is RAM which a card reads from (pinned), not a card's memory"},
+    {OomResource::kSharedMemory,
+     "processes of one machine hand data over in /dev/shm, of which a container has 64 MiB unless "
+     "told: that is neither a card's memory nor all of the RAM"},
+    {OomResource::kMappings,
+     "a process may have so many mappings of memory (vm.max_map_count): RAM need not be full"},
+    {OomResource::kPromised,
+     "the system promises no more memory, or the process may have no more addresses: a card has "
+     "nothing to do with it"},
+    {OomResource::kRequest, "nothing ran: no machine has as much left as was asked for beforehand"},
+    {OomResource::kBuffer, "that is the most that one allocation may have: it is not a full card"},
+    {OomResource::kOnChip,
+     "that is a multiprocessor's own memory, not the card's: a kernel's blocks are too large"},
+    {OomResource::kDisk, "a disk is full, not memory"},
+    {OomResource::kFiles,
+     "the process has as many files open as it may: memory is not what was short"},
+    {OomResource::kSessions,
+     "the card's encoder opens no more sessions: its memory need not be full"},
+};
+
+std::string MeaningOfResource(OomResource resource) {
+  const auto row = std::ranges::find(kMeaningsOfResources, resource, &ResourceMeaning::resource);
+  return row == std::end(kMeaningsOfResources) ? "" : std::string(row->text);
 }
 
 // The cache was looked at, too.

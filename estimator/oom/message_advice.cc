@@ -46,6 +46,10 @@ constexpr OomMessageAdvice kMessageAdvice[] = {
      "a smaller model or quantization, more layers on the card (-ngl, num_gpu)",
      "less is then left to RAM; Windows pins about half of the RAM at most"},
     {"ggml-pinned", Help::kMaybe, "GGML_CUDA_NO_PINNED=1", "it then does not try, nor warn"},
+    {"pytorch-pinned", Help::kYes, "less that is pinned: pin_memory=False, fewer offloaded tensors",
+     "plain RAM is copied more slowly, and takes part of no limit on pinned RAM"},
+    {"pytorch-pinned", Help::kMaybe, "more RAM; of WSL2 memory= in .wslconfig, or Linux itself",
+     "the Windows driver pins about half of the RAM that WSL2 has"},
     {"tensorflow-pinned", Help::kMaybe, "TF_GPU_HOST_MEM_LIMIT_IN_MB",
      "what may be pinned of RAM: 64 GB unless told"},
 
