@@ -141,12 +141,14 @@ const OomFormat* PartOf(const OomMessage& message) {
 
 std::string MeaningOf(const OomExplanation& e) {
   const OomVerdict verdict = e.judgement.verdict;
-  const auto contradictions = Contradictions(e.message, e.facts);
   if (const OomFormat* part = PartOf(e.message)) return std::string(ReadingOf(*part).meaning);
   if (verdict == OomVerdict::kCapacity) return CapacityMeaning(e.facts, *e.message.format);
   if (verdict == OomVerdict::kNotMemory) return NotMemoryMeaning(e);
   if (verdict == OomVerdict::kUnknown) return DisguiseMeaning(*e.message.format);
-  if (verdict == OomVerdict::kContradictory && contradictions.size() > 1) return contradictions[1];
+  if (verdict == OomVerdict::kContradictory) {
+    const auto contradictions = Contradictions(e.message, e.facts);
+    if (contradictions.size() > 1) return contradictions[1];
+  }
   if (verdict == OomVerdict::kOtherProcess && e.message.format->family == OomFamily::kMps) {
     return "on a Mac all programs share this memory: close what is not needed";
   }

@@ -242,8 +242,7 @@ class TieFinder {
     if (spec.storage.empty()) return;
     const auto [first, is_new] = stored_.emplace(spec.storage, spec.name);
     if (is_new || !IsAlike(first->second, spec.name)) return;
-    group_of_[spec.name] = first->second;
-    group_of_[first->second] = first->second;
+    Group(spec.name, first->second);
   }
 
   // To what the calls of its module read in its place.
@@ -261,9 +260,13 @@ class TieFinder {
     if (!kept.empty()) Join(spec.name, kept);
   }
 
-  void Join(std::string_view name, std::string_view kept) {
+  void Group(std::string_view name, std::string_view kept) {
     group_of_[name] = kept;
     group_of_[kept] = kept;
+  }
+
+  void Join(std::string_view name, std::string_view kept) {
+    Group(name, kept);
     AddTwins(parameters_.at(name)->target, parameters_.at(kept)->target);
   }
 
