@@ -213,8 +213,8 @@ std::vector<Flag> LoopFlags() {
        "(8:64:8, first:last:step) makes a table",
        "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
       {"--dim", "", "NAME=N", kGroup,
-       "size of another free dimension, or the most of one that data decide; a list or range "
-       "makes a table; repeatable",
+       "size of another free dimension, or of one that data decide; a list or range makes a "
+       "table; repeatable",
        "", SetDim, true},
       {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
       {"--precision", "-p", "P", kGroup,

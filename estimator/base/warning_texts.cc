@@ -86,6 +86,11 @@ constexpr WarningText kTexts[] = {
      "parameters and buffers among the inputs, behind those of forward. The inputs that are called "
      "as parameters are, and all behind them, are counted as the model's.",
      "Export with export_params=True, if one of them is data."},
+    {warning::kMostOfData, "sizes that data decide",
+     "How many boxes are left, or how many elements of a mask are true, follows from values that a "
+     "file does not have. Each such size is taken as the most that it can be, whatever the data "
+     "are: the answer is too much by what they leave out.",
+     "--dim NAME=N with the names that the warning gives."},
     {warning::kUnsizedTensors, "parameters without sizes",
      "The file names parameters that no node reads, and says no sizes of theirs: torch.export's "
      "ONNX keeps names of what a forward with these inputs does not use. They would be on the "

@@ -273,21 +273,14 @@ class FlowInliner {
 
   std::vector<Fact> Infer(const LoneBody& body, int64_t* bytes) {
     CountLooks(body.graph);
-    if (bytes != nullptr) *bytes = MostBytes(body);
     PartialInferrer partial(body);
-    for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) partial.Infer(id);
-    return partial.Outputs();
-  }
-
-  // Of all tensors that it makes, where data decide sizes at most.
-  static int64_t MostBytes(const LoneBody& body) {
-    PartialInferrer partial(body);
-    int64_t bytes = 0;
+    int64_t made = 0;
     for (NodeId id = 0; id < static_cast<NodeId>(body.graph.nodes.size()); ++id) {
-      partial.InferMost(id);
-      bytes = CheckedAdd(bytes, partial.BytesMadeBy(id));
+      partial.Infer(id);
+      if (bytes != nullptr) made = CheckedAdd(made, partial.BytesMadeBy(id));
     }
-    return bytes;
+    if (bytes != nullptr) *bytes = made;
+    return partial.Outputs();
   }
 
   DimBinding& binding_;

@@ -156,12 +156,10 @@ class Inferrer {
   // `value` is that, whatever makes it.  What reads it is to be inferred afterwards.
   void Assume(ValueId value, onnx::TypeProto type, std::optional<HostTensor> known);
 
-  // Infers one node after those that it reads.  Throws SizeError where shapes contradict one
-  // another; types of outputs may stay unresolved.
+  // Infers one node after those that it reads.  What data decide of its outputs' sizes is what the
+  // binding says, else the most that it can be; where there is no such limit, types stay
+  // unresolved.  Throws SizeError where shapes contradict one another.
   void Infer(NodeId id);
-
-  // What data decide of its outputs' sizes is the most that it can be, where there is such a limit.
-  void TakeMost(NodeId id);
 
   bool Resolved(ValueId value) const;
   bool DependsOnInputs(ValueId value) const { return from_inputs_[Place(value)]; }
@@ -183,7 +181,8 @@ class Inferrer {
 
   int64_t batch() const { return inputs_.batch; }
   const std::string& batch_place() const { return inputs_.batch_place; }
-  // What was doubted so far: one warning for each kind of doubt and operator.
+  // What was doubted so far: one warning for each kind of doubt and operator, and one for all sizes
+  // that are the most that they can be.
   Warnings CollectWarnings() const;
 
  private:
@@ -229,12 +228,15 @@ class Inferrer {
   void TakeBounds(NodeId id);
   void GiveRank(NodeId id, size_t output);
   void KeepSizes(NodeId id, size_t output);
+  std::optional<int64_t> JoinedElement(ValueId list, int64_t place) const;
+  std::optional<int64_t> ListedSize(NodeId id, int axis) const;
   const onnx::TypeProto* StoredTypeOf(ValueId value);
   const onnx::TensorShapeProto::Dimension* StoredDim(ValueId value, int axis);
   std::optional<int64_t> StoredSize(ValueId value, int axis);
   std::optional<int64_t> BoundOf(const OpenSize& open, const std::string& by_place) const;
   std::optional<int64_t> MostScattered(NodeId id, ValueId value) const;
   void TakeBound(NodeId id, const OpenSize& open);
+  void TakeMost(NodeId id, const OpenSize& open);
   std::vector<OpenSize> OpenSizesOf(NodeId id);
   void Assume(const OpenSize& open, int64_t size);
   std::vector<std::string> FlagsFrom(NodeId first);
@@ -273,6 +275,7 @@ class Inferrer {
   std::map<std::pair<NodeId, size_t>, std::pair<onnx::TypeProto, std::optional<HostTensor>>> put_;
   std::optional<std::unordered_map<std::string_view, const onnx::TypeProto*>> stored_;
   std::set<std::string, std::less<>> used_names_;  // of the binding's inner sizes
+  std::map<std::string, int64_t> taken_;           // sizes that are the most that they can be
   std::optional<OuterScope> scope_;
   ScopeMaker make_scope_;
   Doubts doubts_;

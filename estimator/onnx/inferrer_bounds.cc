@@ -80,6 +80,49 @@ void Inferrer::GiveRank(NodeId id, size_t output) {
   }
 }
 
+namespace {
+
+// Operators that read the sizes of their output as a list, and what an element below `least` of it
+// leaves to the other input.
+struct SizeListRow {
+  std::string_view op_type;
+  size_t input;
+  int64_t least;
+};
+constexpr SizeListRow kSizeLists[] = {
+    {"ConstantOfShape", 0, 0}, {"Reshape", 1, 1}, {"Expand", 1, 2}, {"Resize", 3, 1}};
+
+}  // namespace
+
+// An element of a list whose other elements may not be known: of [2, n] that a Concat joins.
+std::optional<int64_t> Inferrer::JoinedElement(ValueId list, int64_t place) const {
+  const NodeId producer = list == kNoValue ? kNoNode : graph_.values[Place(list)].producer;
+  if (producer == kNoNode || NodeAt(producer).op_type != "Concat") return std::nullopt;
+  for (const ValueId piece : NodeAt(producer).inputs) {
+    const Dims dims = TensorTypeOf(piece).dims;
+    if (dims.size() != 1) return std::nullopt;
+    const std::optional<HostTensor>& known = KnownOf(piece);
+    const bool is_here = place < dims[0];
+    if (is_here && (!known || known->is_float())) return std::nullopt;
+    if (is_here) return InFull(*known).integers()[Index(place)];
+    place -= dims[0];
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> Inferrer::ListedSize(NodeId id, int axis) const {
+  const Node& node = NodeAt(id);
+  const auto* row = std::ranges::find(kSizeLists, node.op_type, &SizeListRow::op_type);
+  if (row == std::end(kSizeLists) || row->input >= node.inputs.size()) return std::nullopt;
+  if (FindAttribute(node, "keep_aspect_ratio_policy") != nullptr) return std::nullopt;
+  const ValueId list = node.inputs[row->input];
+  if (list == kNoValue) return std::nullopt;
+  const Dims length = TensorTypeOf(list).dims;
+  const bool is_whole = length == Dims{TypeAt(node.outputs[0]).tensor_type().shape().dim_size()};
+  const std::optional<int64_t> size = is_whole ? JoinedElement(list, axis) : std::nullopt;
+  return size && *size >= row->least ? size : std::nullopt;
+}
+
 void Inferrer::KeepSizes(NodeId id, size_t output) {
   const ValueId value = NodeAt(id).outputs[output];
   if (!TypeAt(value).has_tensor_type() || !TypeAt(value).tensor_type().has_shape()) return;
@@ -87,7 +130,9 @@ void Inferrer::KeepSizes(NodeId id, size_t output) {
   auto& dims = *TypeAt(value).mutable_tensor_type()->mutable_shape()->mutable_dim();
   for (int axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis].has_dim_value()) continue;
-    if (const auto size = SizeOf(call, output, axis)) dims[axis].set_dim_value(*size);
+    std::optional<int64_t> size = SizeOf(call, output, axis);
+    if (!size) size = ListedSize(id, axis);
+    if (size) dims[axis].set_dim_value(*size);
   }
 }
 
@@ -141,12 +186,6 @@ void Inferrer::Assume(const OpenSize& open, int64_t size) {
   shape->mutable_dim(open.axis)->set_dim_value(size);
 }
 
-void Inferrer::TakeMost(NodeId id) {
-  for (const OpenSize& open : OpenSizesOf(id)) {
-    if (open.axis >= 0 && open.most) Assume(open, *open.most);
-  }
-}
-
 // By the name that the error gives, or by the value and its dimension.
 std::optional<int64_t> Inferrer::BoundOf(const OpenSize& open, const std::string& by_place) const {
   for (const std::string& name : {open.name, by_place}) {
@@ -177,13 +216,21 @@ std::optional<int64_t> Inferrer::MostScattered(NodeId id, ValueId value) const {
   return std::ranges::none_of(graph_.outputs, is_open) ? most : std::nullopt;
 }
 
+// As much as there may be, where there is a limit.  What scatters alone read is not worth a word.
+void Inferrer::TakeMost(NodeId id, const OpenSize& open) {
+  if (const std::optional<int64_t> most = MostScattered(id, open.value)) {
+    Assume(open, std::min(*most, open.most.value_or(*most)));
+  } else if (open.most) {
+    Assume(open, std::min(*open.most, taken_.try_emplace(open.name, *open.most).first->second));
+  }
+}
+
 void Inferrer::TakeBound(NodeId id, const OpenSize& open) {
   const std::string value(graph_.values[Place(open.value)].name);
   const std::string by_place = NameOfSize(value, open.axis, 0);
   const std::optional<int64_t> size = BoundOf(open, by_place);
   if (!size) {
-    const std::optional<int64_t> most = MostScattered(id, open.value);
-    if (most) Assume(open, std::min(*most, open.most.value_or(*most)));
+    TakeMost(id, open);
     return;
   }
   used_names_.insert({open.name, by_place});
@@ -242,10 +289,9 @@ std::string Inferrer::UnusedName() const {
 
 namespace {
 
-constexpr int64_t kExample = 100;  // where nothing says how many there may be
-
 int64_t ExampleFor(const OpenSize& open) {
-  return open.example.value_or(std::max<int64_t>(open.most.value_or(kExample), 1));
+  constexpr int64_t kExample = 100;  // nothing says how many there may be
+  return open.example.value_or(kExample);
 }
 
 std::string FlagFor(const OpenSize& open) {
@@ -292,8 +338,6 @@ void Inferrer::RefuseUnresolved(NodeId id) {
                        Quote(graph_.values[Place(value)].name), UnresolvedText(TypeAt(value)));
     break;
   }
-  const std::vector<OpenSize> open = OpenSizesOf(id);
-  if (!open.empty() && open[0].most) text += fmt::format(", where ? is at most {}", *open[0].most);
   const std::vector<std::string> flags = FlagsFrom(id);
   Refuse(id, std::move(text),
          flags.empty() ? "onnxsim, or an export whose shapes follow from those of the inputs"

@@ -41,6 +41,21 @@ bool IsTooLarge(const Operands& operands) {
   });
 }
 
+// "data decide 2 sizes, which are taken as the most that they can be: 'p' 12, 'q' 4 (--dim p=N …)".
+std::string TextOfTaken(const std::map<std::string, int64_t>& taken) {
+  constexpr size_t kMostShown = 3;
+  std::vector<std::string> shown;
+  for (const auto& [name, size] : taken) {
+    if (shown.size() < kMostShown) shown.push_back(fmt::format("{} {}", Quote(name), size));
+  }
+  if (taken.size() > kMostShown) shown.push_back(fmt::format("{} more", taken.size() - kMostShown));
+  const bool is_one = taken.size() == 1;
+  return fmt::format("data decide {}, taken as the most that {} can be: {} (--dim {}=N says less)",
+                     is_one ? "a size" : fmt::format("{} sizes", taken.size()),
+                     is_one ? "it" : "they", fmt::join(shown, ", "),
+                     ShellWord(taken.begin()->first));
+}
+
 }  // namespace
 
 void Inferrer::CheckOutputs(NodeId id, const Operator& op) const {
@@ -150,14 +165,17 @@ Warnings Inferrer::CollectWarnings() const {
   for (const auto& [kind, nodes] : doubts_) {
     warnings.push_back({warning::kStoredShape, DoubtText(kind, nodes)});
   }
+  if (!taken_.empty()) warnings.push_back({warning::kMostOfData, TextOfTaken(taken_)});
   return warnings;
 }
 
-// What the binding says of sizes that data decide, of the values that `id` is computed from, the
-// nearest first.
+// What sizes that data decide are said or taken to be, of the values that `id` is computed from,
+// the nearest first.
 std::vector<std::string> Inferrer::GivenInFrontOf(NodeId id) const {
   constexpr size_t kMostValues = 256;
   constexpr size_t kMostSizes = 8;
+  std::map<std::string, int64_t> sizes = inputs_.inner_dims;
+  sizes.insert(taken_.begin(), taken_.end());
   std::vector<std::string> given;
   std::vector<ValueId> values;
   const auto add = [&](ValueId value) {
@@ -167,7 +185,7 @@ std::vector<std::string> Inferrer::GivenInFrontOf(NodeId id) const {
   for (const ValueId value : NodeAt(id).inputs) add(value);
   for (size_t i = 0; i < values.size() && given.size() < kMostSizes; ++i) {
     const Value& value = graph_.values[Place(values[i])];
-    for (const auto& [name, size] : inputs_.inner_dims) {
+    for (const auto& [name, size] : sizes) {
       const bool is_it =
           name == value.name ||
           (name.starts_with(value.name) && name.find('.', value.name.size()) == value.name.size());

@@ -67,12 +67,6 @@ class PartialInferrer {
     }
   }
 
-  // Infer() of a node whose sizes are what they can be at most.
-  void InferMost(NodeId id) {
-    Infer(id);
-    if (inferrer_.InputsResolved(id) && !IsFlow(graph_.nodes[Index(id)])) inferrer_.TakeMost(id);
-  }
-
   // `made` by the node's outputs, left out ones aside.
   void Assume(NodeId id, const std::vector<Fact>& made) {
     size_t next = 0;
