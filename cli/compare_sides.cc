@@ -48,7 +48,7 @@ AskedAlike AskAsReport(const Snapshot& report, const Options& options) {
   AskedAlike alike;
   // In the order of the flags, some of which decide what later ones may say.
   for (const Flag& flag : Flags()) {
-    if (flag.group != kRunGroup || !IsOf(flag, Command::kDiff) || !IsTaken(options, flag.name)) {
+    if (!IsOfRun(flag) || !IsOf(flag, Command::kDiff) || !IsTaken(options, flag.name)) {
       continue;
     }
     for (const auto& [name, value] : values) {

@@ -223,17 +223,20 @@ std::string Roff(std::string_view text) {
   return escaped;
 }
 
+std::string ManFlag(const Flag& flag) {
+  return fmt::format(".TP\n.B {} \\fI{}\\fP\n{}{}\n",
+                     Roff(fmt::format("{}", fmt::join(NamesOfFlag(flag), ", "))), Roff(flag.value),
+                     Roff(flag.help),
+                     flag.standard.empty() ? "" : Roff(" [" + std::string(flag.standard) + "]"));
+}
+
 std::string ManFlags(Command command) {
   std::string text;
-  std::string_view group;
-  for (const Flag& flag : Flags()) {
-    if (!IsOf(flag, command)) continue;
-    if (flag.group != group) text += fmt::format(".SS \"{}\"\n", Roff(flag.group));
-    group = flag.group;
-    text += fmt::format(".TP\n.B {} \\fI{}\\fP\n{}{}\n",
-                        Roff(fmt::format("{}", fmt::join(NamesOfFlag(flag), ", "))),
-                        Roff(flag.value), Roff(flag.help),
-                        flag.standard.empty() ? "" : Roff(" [" + std::string(flag.standard) + "]"));
+  for (const std::string_view group : GroupsOf(command)) {
+    text += fmt::format(".SS \"{}\"\n", Roff(group));
+    for (const Flag& flag : Flags()) {
+      if (IsOf(flag, command) && flag.group == group) text += ManFlag(flag);
+    }
   }
   return text;
 }

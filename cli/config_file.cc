@@ -297,7 +297,7 @@ ConfigFile ReadConfigFile(const std::string& path) {
 }
 
 std::vector<Typed> DefaultsOf(const ConfigFile& config, const Flag& flag) {
-  const TomlNode* node = flag.group == kRunGroup ? config.defaults.Find(KeyOf(flag)) : nullptr;
+  const TomlNode* node = IsOfRun(flag) ? config.defaults.Find(KeyOf(flag)) : nullptr;
   if (node == nullptr) return {};
   const std::string place = fmt::format("{}: line {}: {}", config.path, node->line, node->key);
   return ValuesOf(flag, *node, place);

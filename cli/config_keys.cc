@@ -69,7 +69,7 @@ std::vector<Typed> AssignedAll(const TomlNode& table, const std::string& place,
 }  // namespace
 
 std::string_view KeyOf(const Flag& flag) {
-  const bool has = flag.group == kRunGroup || flag.name == "--reserve" || flag.name == "--strict";
+  const bool has = IsOfRun(flag) || flag.name == "--reserve" || flag.name == "--strict";
   return has ? FormOf(flag).key : "";
 }
 

@@ -150,7 +150,7 @@ std::vector<Flag> TargetFlags() {
 std::vector<Flag> MessageFlags() {
   return {{"--model", "", "MODEL", "The model",
            "the model that was trained: names the tensor that asked, and the largest batch that "
-           "runs, or what a snapshot's run kept beside it; \"The run\" is about it",
+           "runs, or what a snapshot's run kept beside it; flags of a run are about it",
            "", [](const Typed& t, Options& o) { SetText(t, "the path of a model", o.model); },
            false, false, Only(Command::kExplainOom)}};
 }
@@ -250,7 +250,7 @@ void SetEstimateFormat(const Typed& typed, Options& options) {
 }
 
 std::vector<Flag> ReportFlags() {
-  constexpr std::string_view kGroup = "The report";
+  constexpr std::string_view kGroup = kReportGroup;
   constexpr Commands kToOneFile = kOfReports & ~Only(Command::kCheck);
   constexpr Commands kOneFormat = kToOneFile & kOfText;
   return {
@@ -305,7 +305,7 @@ std::vector<Flag> ReportFlags() {
        [](const Typed& t, Options& o) { o.exit_zero = ParseSwitch(t); }, false, false, kOfGates},
       {"--version", "", "", kGroup, "print the version", "",
        [](const Typed&, Options& o) { o.action = Action::kVersion; }, false, true},
-      {"--help", "-h", "", kGroup, "print this", "",
+      {"--help", "-h", "", kGroup, "print this; --help all: every flag", "",
        [](const Typed&, Options& o) { o.action = Action::kHelp; }, false, true},
   };
 }
@@ -348,12 +348,27 @@ const std::vector<Flag>& Flags() {
   return flags;
 }
 
+std::vector<std::string_view> GroupsOf(Command command) {
+  std::vector<std::string_view> groups;
+  for (const Flag& flag : Flags()) {
+    const bool is_new = std::ranges::find(groups, flag.group) == groups.end();
+    if (IsOf(flag, command) && is_new) groups.push_back(flag.group);
+  }
+  return groups;
+}
+
 std::vector<std::string_view> FlagNames() {
   std::vector<std::string_view> names;
   for (const Flag& flag : Flags()) {
     if (!flag.name.empty()) names.push_back(flag.name);
   }
   return names;
+}
+
+bool IsOfRun(const Flag& flag) {
+  constexpr std::string_view kGroups[] = {kRunGroup, kTrainingGroup, kRanksGroup, kFileGroup,
+                                          kLibrariesGroup};
+  return std::ranges::find(kGroups, flag.group) != std::end(kGroups);
 }
 
 bool IsOf(const Flag& flag, Command command) { return (flag.of & Only(command)) != 0; }

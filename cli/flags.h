@@ -42,18 +42,28 @@ struct Flag {
   Commands of = kAllCommands;
 };
 
-// The group of flags that say what is trained.
+// The groups of flags that say what is run.
 inline constexpr std::string_view kRunGroup = "The run";
+inline constexpr std::string_view kTrainingGroup = "How it is trained";
+inline constexpr std::string_view kRanksGroup = "Several cards";
+inline constexpr std::string_view kFileGroup = "What a file leaves open";
+inline constexpr std::string_view kLibrariesGroup = "PyTorch and its libraries";
 // Of those that say which cards the answer is for.
 inline constexpr std::string_view kCardGroup = "The card";
-
-// The group of flags that give a model by its numbers.
+// Of those that give a model by its numbers.
 inline constexpr std::string_view kNumbersGroup = "A model given by numbers (a closed form)";
+inline constexpr std::string_view kReportGroup = "The report";
+
+// Whether it says what is run, on whatever card.
+bool IsOfRun(const Flag& flag);
 
 bool IsOf(const Flag& flag, Command command);
 
 // All of them, in the order of the help.
 const std::vector<Flag>& Flags();
+
+// The groups of a command's flags, in the order of the help.
+std::vector<std::string_view> GroupsOf(Command command);
 
 // "--batch" and all others that are no letters.
 std::vector<std::string_view> FlagNames();

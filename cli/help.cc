@@ -1,7 +1,15 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <vector>
 
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/values.h"
+#include "estimator/base/error.h"
 #include "estimator/report/layout.h"
 
 namespace onnxfit {
@@ -33,7 +41,6 @@ usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
 )",
      R"(
 examples
-  onnxfit resnet50.onnx -b 32 -p bf16
   onnxfit gpt2.onnx -b 8 --dim seq=1024 --loss causal-lm --format json
   onnxfit resnet50.onnx -b 64 --gpu rtx3060         (does it fit?)
   onnxfit --params 7e9 --layers 32 --hidden 4096    (no file: a closed form)
@@ -222,31 +229,154 @@ exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
 )"},
 };
 
+// The flags that most people need, in a few words each.
+struct CommonFlag {
+  std::string_view name;  // as Flag has it: its name, else its letter
+  std::string_view value;
+  std::string_view help;
+};
+constexpr CommonFlag kCommonFlags[] = {
+    {"--batch", "N", "samples of a step; 8,16 or 8:64:8 makes a table"},
+    {"--dim", "NAME=N", "size of another free dimension, such as seq=512"},
+    {"--precision", "P", "fp32 | amp-bf16 | amp-fp16 | bf16 | fp16 | fp64"},
+    {"--optimizer", "O", "adamw | sgdm | adamw-8bit | ... | none [adamw]"},
+    {"--loss", "L", "cross-entropy | causal-lm | mse | none [cross-entropy]"},
+    {"--mode", "M", "train | eval (inference) [train]"},
+    {"--gpu", "NAME", "does it fit this card; auto: the one at hand"},
+    {"--memory", "SIZE", "does it fit a card of this size, such as 8GiB"},
+    {"--checkpoint", "GLOB", "activations computed again: auto, or names of modules"},
+    {"--lora", "RANK", "adapters beside frozen layers"},
+    {"--loop", "L", "trainer | accelerate | lightning | timm | ultralytics"},
+    {"--strategy", "S", "ddp | zero2 | zero3 | fsdp | pipeline | ...: see ranks"},
+    {"--format", "F", "text | json | markdown | csv | ... [text]"},
+    {"-v", "", "events of each step, notes on how the file was read"},
+};
+
+struct HelpTopic {
+  std::string_view name;
+  std::string_view what;
+  std::array<std::string_view, 2> groups;
+};
+constexpr HelpTopic kTopics[] = {
+    {"training",
+     "precision, optimizers, loops, adapters, checkpoints",
+     {kRunGroup, kTrainingGroup}},
+    {"ranks", "DDP, ZeRO, FSDP, pipelines, tensor parallelism", {kRanksGroup}},
+    {"card", "cards, PyTorch's version and its allocator", {kCardGroup, kLibrariesGroup}},
+    {"file", "what a file leaves open; models given by numbers", {kFileGroup, kNumbersGroup}},
+    {"report", "formats, one tensor's life, drawings", {kReportGroup}},
+};
+constexpr std::string_view kAll = "all";
+
 // "  -b, --batch N", "      --mode M", "  -q".
-std::string LeadOf(const Flag& flag) {
+std::string LeadOf(const Flag& flag, std::string_view value) {
   std::string names =
       fmt::format("{:2}{:2}{}", flag.letter, flag.letter.empty() ? "" : ", ", flag.name);
   if (flag.name.empty()) names = flag.letter;
-  return PadRight(fmt::format("  {} {} ", names, flag.value), kHelpColumn);
+  return PadRight(fmt::format("  {} {} ", names, value), kHelpColumn);
 }
 
 std::string TextOf(const Flag& flag) {
   return flag.standard.empty() ? flag.help : fmt::format("{} [{}]", flag.help, flag.standard);
 }
 
+std::string GroupText(Command command, std::string_view group) {
+  std::string text = fmt::format("\n{}\n", group);
+  for (const Flag& flag : Flags()) {
+    if (!IsOf(flag, command) || flag.group != group) continue;
+    text += Wrap(LeadOf(flag, flag.value), TextOf(flag));
+  }
+  return TrimLines(text);
+}
+
+const Flag* FlagOf(Command command, std::string_view name) {
+  for (const Flag& flag : Flags()) {
+    if (IsOf(flag, command) && (flag.name.empty() ? flag.letter : flag.name) == name) return &flag;
+  }
+  return nullptr;
+}
+
+// Of a command that says what is run: the common flags, and where the others are told.
+bool HasTopics(Command command) { return FlagOf(command, "--precision") != nullptr; }
+
+// A group that has a topic is told there.
+bool IsOfTopic(std::string_view group) {
+  return std::ranges::any_of(kTopics, [&](const HelpTopic& topic) {
+    return std::ranges::find(topic.groups, group) != topic.groups.end();
+  });
+}
+
+std::string ShortText(Command command) {
+  std::string text;
+  for (const std::string_view group : GroupsOf(command)) {
+    if (!IsOfTopic(group)) text += GroupText(command, group);
+  }
+  text += "\nThe flags that most runs need\n";
+  for (const CommonFlag& row : kCommonFlags) {
+    const Flag* flag = FlagOf(command, row.name);
+    if (flag != nullptr) text += Wrap(LeadOf(*flag, row.value), row.help);
+  }
+  text += "\nAll others: --help TOPIC, or --help FLAG\n";
+  for (const HelpTopic& topic : kTopics) {
+    text += fmt::format("  {:<24}{}\n", topic.name, topic.what);
+  }
+  return TrimLines(text + fmt::format("  {:<24}all of them\n", kAll));
+}
+
+std::string AllText(Command command) {
+  std::string text;
+  for (const std::string_view group : GroupsOf(command)) text += GroupText(command, group);
+  return text;
+}
+
+// "--loss", "loss" or "b".
+const Flag* FlagNamed(Command command, std::string_view name) {
+  for (const std::string_view dashes : {"", "--", "-"}) {
+    const std::string typed = fmt::format("{}{}", dashes, name);
+    for (const Flag& flag : Flags()) {
+      const bool is_it = flag.name == typed || flag.letter == typed;
+      if (is_it && IsOf(flag, command)) return &flag;
+    }
+  }
+  return nullptr;
+}
+
+[[noreturn]] void RefuseTopic(std::string_view topic) {
+  std::vector<std::string_view> names;
+  for (const HelpTopic& row : kTopics) names.push_back(row.name);
+  names.push_back(kAll);
+  std::vector<std::string_view> candidates = names;
+  const std::vector<std::string_view> flags = FlagNames();
+  for (const std::string_view flag : flags) candidates.push_back(flag.substr(2));
+  throw Error({.where = "--help",
+               .text = fmt::format("expected {} or a flag, found {}{}", fmt::join(names, ", "),
+                                   Quoted(topic), DidYouMean(topic, candidates)),
+               .hint = "onnxfit --help"});
+}
+
+std::string TopicText(Command command, std::string_view name) {
+  const auto* const topic = std::ranges::find(kTopics, name, &HelpTopic::name);
+  if (topic == std::end(kTopics)) {
+    const Flag* flag = FlagNamed(command, name);
+    if (flag == nullptr) RefuseTopic(name);
+    return TrimLines(Wrap(LeadOf(*flag, flag->value), TextOf(*flag)));
+  }
+  std::string text;
+  for (const std::string_view group : GroupsOf(command)) {
+    const bool is_here = std::ranges::find(topic->groups, group) != topic->groups.end();
+    if (is_here) text += GroupText(command, group);
+  }
+  return text.empty() ? text : text.substr(1);
+}
+
 }  // namespace
 
-std::string HelpText(Command command) {
+std::string HelpText(Command command, std::string_view topic) {
+  if (!topic.empty() && topic != kAll) return TopicText(command, topic);
   const Frame& frame = kFrames[static_cast<size_t>(command)];
-  std::string text(frame.usage);
-  std::string_view group;
-  for (const Flag& flag : Flags()) {
-    if (!IsOf(flag, command)) continue;
-    if (flag.group != group) text += fmt::format("\n{}\n", flag.group);
-    group = flag.group;
-    text += Wrap(LeadOf(flag), TextOf(flag));
-  }
-  return TrimLines(text) + std::string(frame.examples);
+  const bool is_short = topic.empty() && HasTopics(command);
+  return std::string(frame.usage) + (is_short ? ShortText(command) : AllText(command)) +
+         std::string(frame.examples);
 }
 
 }  // namespace onnxfit

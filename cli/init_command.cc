@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHead =
     R"(# The checks of `onnxfit check`.  Each [[check]] is a run of a model, and what it
-# may take.  Its keys are the flags of "The run" in `onnxfit --help` without their
+# may take.  Its keys are the flags of a run (`onnxfit --help all`) without their
 # dashes (dims and shapes for --dim and --shape); a list makes a check for each value:
 #
 #   batch = [8, 16]

@@ -153,6 +153,18 @@ bool AsksForHelp(const std::vector<std::string>& words) {
   return !words.empty() && words[0] == "help" && !std::filesystem::exists(words[0], ignored);
 }
 
+// "max-batch training": whose help, and on what.  Files may stand beside.
+void TakeHelp(std::vector<std::string> words, Options& options) {
+  options.action = Action::kHelp;
+  const std::optional<Command> command = FindCommand(words);
+  if (command) words.erase(words.begin());
+  options.command = command.value_or(Command::kEstimate);
+  std::erase_if(words, [](const std::string& word) {
+    return word.starts_with('-') || word.find_first_of("./") != std::string::npos;
+  });
+  if (!words.empty()) options.help_topic = words[0];
+}
+
 // The same, taken off; without one it is estimate.
 Command TakeCommand(std::vector<std::string>& words) {
   const auto command = FindCommand(words);
@@ -243,7 +255,7 @@ void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
                          : is_search                        ? "onnxfit max-batch " + options.model
                                                             : ""});
   }
-  const bool is_of_model = flag.group == kRunGroup || flag.group == kCardGroup;
+  const bool is_of_model = IsOfRun(flag) || flag.group == kCardGroup;
   if (options.command == Command::kExplainOom && is_of_model && !has_model) {
     throw Error({.where = DisplayName(flag), .text = "expected beside --model, which is missing"});
   }
@@ -261,7 +273,7 @@ std::set<std::string> SizesSet(const Flag& flag, const Options& options) {
 
 // Of an estimate, too.
 void KeepTyped(const Flag& flag, const CLI::Option& option, Options& options) {
-  const bool is_of_run = flag.group == kRunGroup || flag.group == kCardGroup;
+  const bool is_of_run = IsOfRun(flag) || flag.group == kCardGroup;
   if (!is_of_run || !IsOf(flag, Command::kEstimate)) return;
   for (const Typed& typed : GivenOf(flag, option)) {
     options.typed.push_back(
@@ -421,7 +433,7 @@ Options ParseOptions(std::span<const std::string> args) {
   for (size_t i = 0; i < declared.size(); ++i) {
     if (!Flags()[i].about || declared[i]->count() == 0) continue;
     Flags()[i].set({}, options);
-    options.command = FindCommand(app.remaining()).value_or(Command::kEstimate);
+    if (options.action == Action::kHelp) TakeHelp(app.remaining(), options);
     return options;
   }
   if (std::ranges::find(args, kBatchSizeLetters) != args.end()) {
@@ -430,8 +442,7 @@ Options ParseOptions(std::span<const std::string> args) {
   std::vector<std::string> words = Positionals(app.remaining());
   if (AsksForHelp(words)) {
     words.erase(words.begin());
-    options.action = Action::kHelp;
-    options.command = FindCommand(words).value_or(Command::kEstimate);
+    TakeHelp(std::move(words), options);
     return options;
   }
   options.command = TakeCommand(words);

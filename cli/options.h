@@ -134,6 +134,7 @@ struct TypedFlag {
 struct Options {
   Command command = Command::kEstimate;
   Action action = Action::kRun;
+  std::string help_topic;  // of kHelp; "" for the flags that most runs need
   std::string model;  // a path, "-" is standard input; "" where explain-oom has none, or numbers
   NumbersOptions numbers;            // of estimate, in the place of a model
   std::string log;                   // of explain-oom: a path, "-" is standard input
@@ -175,8 +176,10 @@ struct Options {
 // Throws Error for anything that cannot be meant; tests/options_test.cc has the texts.
 Options ParseOptions(std::span<const std::string> args);
 
-// What --help prints: the flags of a command in their groups, at most 80 columns wide.
-std::string HelpText(Command command);
+// What --help prints, at most 80 columns wide: the flags that most runs need, those of a topic
+// ("training", "ranks", "card", "file", "report"), all of them ("all"), or one ("loss").  Throws
+// Error where `topic` is none of these.
+std::string HelpText(Command command, std::string_view topic = "");
 
 // What follows are parts of ParseOptions.  Each throws Error.
 

@@ -1,4 +1,4 @@
-// The flags that say how ranks share the work, of "The run".
+// The flags that say how ranks share the work, a topic of help.
 #include <fmt/format.h>
 
 #include <string>
@@ -35,7 +35,7 @@ void SetTensorParallel(const Typed& typed, Options& options) {
 }  // namespace
 
 std::vector<Flag> RankFlags() {
-  constexpr std::string_view kGroup = kRunGroup;
+  constexpr std::string_view kGroup = kRanksGroup;
   return {
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +

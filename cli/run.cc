@@ -52,7 +52,8 @@ GpuSearch FindFirstGpu() { return FindGpus(0); }
 int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
                   std::string& reading) {
   if (options.action == Action::kHelp || options.action == Action::kVersion) {
-    out << (options.action == Action::kHelp ? HelpText(options.command) : VersionText());
+    out << (options.action == Action::kHelp ? HelpText(options.command, options.help_topic)
+                                            : VersionText());
     return kExitDone;
   }
   if (options.command == Command::kExplainOom) return RunExplainOom(options, out, reading);

@@ -1,4 +1,4 @@
-// The flags that say what is trained: "The run", but for its ranks, and a model's numbers.
+// The flags that say what is trained but for its ranks, and a model by its numbers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -201,46 +201,45 @@ constexpr int64_t kMostUnits = 1 << 24;  // of layers, widths, tokens
 std::vector<Flag> LoopFlags() {
   const Options standard;
   const TrainingSettings& settings = standard.request.settings;
-  constexpr std::string_view kGroup = kRunGroup;
   return {
       // Before all that it decides.
-      {"--training-args", "", "FILE", kGroup,
+      {"--training-args", "", "FILE", kTrainingGroup,
        "transformers' TrainingArguments as JSON (to_json_string): batch, precision, optimizer and "
        "more, for --loop trainer; flags win",
        "", SetTrainingArguments},
-      {"--batch", "-b", "N", kGroup,
+      {"--batch", "-b", "N", kRunGroup,
        "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
        "(8:64:8, first:last:step) makes a table",
        "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
-      {"--dim", "", "NAME=N", kGroup,
+      {"--dim", "", "NAME=N", kRunGroup,
        "size of another free dimension, or of one that data decide; a list or range makes a "
        "table; repeatable",
        "", SetDim, true},
-      {"--shape", "", "IN=2x512", kGroup, "shape of one input; repeatable", "", SetShape, true},
-      {"--precision", "-p", "P", kGroup,
+      {"--shape", "", "IN=2x512", kRunGroup, "shape of one input; repeatable", "", SetShape, true},
+      {"--precision", "-p", "P", kRunGroup,
        Choices(kPrecisions) + ", or a list of them: autocast around the types that a .pt2 has, or "
                               "the whole model cast",
        "those types; of ONNX fp32", SetPrecision},
-      {"--fp32-weights", "", "", kGroup,
+      {"--fp32-weights", "", "", kTrainingGroup,
        "parameters in fp32 whatever a .pt2 has, under autocast too, as peft's "
        "prepare_model_for_kbit_training makes them",
        "", [](const Typed& t, Options& o) { o.fp32_weights = ParseSwitch(t); }},
-      {"--optimizer", "-o", "O", kGroup, Choices(kOptimizers) + ", or a list of them",
+      {"--optimizer", "-o", "O", kRunGroup, Choices(kOptimizers) + ", or a list of them",
        ToString(settings.optimizer), SetOptimizer},
-      {"--optimizer-impl", "", "I", kGroup, Choices(kOptimizerImpls), "PyTorch's choice",
+      {"--optimizer-impl", "", "I", kTrainingGroup, Choices(kOptimizerImpls), "PyTorch's choice",
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_impl = ParseChoice(t, kOptimizerImpls);
        }},
-      {"--optimizer-args", "", "A", kGroup,
+      {"--optimizer-args", "", "A", kTrainingGroup,
        "a list of those that the optimizer is given: weight_decay (not 0; adamw's takes nothing), "
        "nesterov, amsgrad; or none",
        "none", SetOptimizerArgs},
-      {"--galore", "", "RANK[:NAMES]", kGroup,
+      {"--galore", "", "RANK[:NAMES]", kTrainingGroup,
        "the rank to which -o galore projects gradients, and of which linear layers: those with "
        "such "
        "parts in their names (globs too; all-linear)",
        "128:attn,mlp", SetGaLore},
-      {"--param-groups", "", "G", kGroup,
+      {"--param-groups", "", "G", kTrainingGroup,
        Choices(kParamGroups) +
            ": groups of parameters, of which weight decay leaves some out and which are stepped "
            "one after the other: matrices (nanoGPT's), as transformers' Trainer, timm or "
@@ -250,7 +249,7 @@ std::vector<Flag> LoopFlags() {
          o.request.settings.param_groups = ParseChoice(t, kParamGroups);
        }},
       // Before those whose defaults it decides.
-      {"--loop", "", "L", kGroup,
+      {"--loop", "", "L", kTrainingGroup,
        Choices(kLoopLibraries) +
            ": who runs the training loop; a library's has its own order of things and its defaults "
            "(trainer: transformers' Trainer, whose model computes the loss of labels; timm: its "
@@ -258,11 +257,11 @@ std::vector<Flag> LoopFlags() {
            "around models that tell classes, with amp-fp16, musgd, an average, channels_last and "
            "micro-batches up to 64 samples)",
        ToString(settings.loop.library), SetLoop},
-      {"--clip-grad", "", "", kGroup, "clip_grad_norm_ before each optimizer step", "",
+      {"--clip-grad", "", "", kTrainingGroup, "clip_grad_norm_ before each optimizer step", "",
        [](const Typed& t, Options& o) { o.request.settings.clip_grad = ParseSwitch(t); }},
-      {"--ema", "", "", kGroup, "keep an average of the model beside it (AveragedModel)", "",
-       [](const Typed& t, Options& o) { o.request.settings.ema = ParseSwitch(t); }},
-      {"--optimizer-in-backward", "", "", kGroup,
+      {"--ema", "", "", kTrainingGroup, "keep an average of the model beside it (AveragedModel)",
+       "", [](const Typed& t, Options& o) { o.request.settings.ema = ParseSwitch(t); }},
+      {"--optimizer-in-backward", "", "", kTrainingGroup,
        "each parameter has an optimizer, which steps and drops its gradient as soon as backward "
        "has "
        "made it",
@@ -270,34 +269,35 @@ std::vector<Flag> LoopFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_in_backward = ParseSwitch(t);
        }},
-      {"--mode", "", "M", kGroup, Choices(kModes), ToString(settings.mode),
+      {"--mode", "", "M", kRunGroup, Choices(kModes), ToString(settings.mode),
        [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
-      {"--loss", "", "L", kGroup, Choices(kLosses), ToString(settings.loss),
+      {"--loss", "", "L", kRunGroup, Choices(kLosses), ToString(settings.loss),
        [](const Typed& t, Options& o) { o.request.settings.loss = ParseChoice(t, kLosses); }},
-      {"--label-smoothing", "", "", kGroup,
+      {"--label-smoothing", "", "", kTrainingGroup,
        "the loss of classes smooths its labels (label_smoothing=0.1)", "",
        [](const Typed& t, Options& o) { o.request.settings.label_smoothing = ParseSwitch(t); }},
-      {"--mixup", "", "", kGroup,
+      {"--mixup", "", "", kTrainingGroup,
        "timm's loop mixes images and their labels (mixup and cutmix), whose loss is that of soft "
        "targets",
        "", [](const Typed& t, Options& o) { o.request.settings.mixup = ParseSwitch(t); }},
-      {"--loss-output", "", "NAME", kGroup, "the output that the loss takes", "the first of floats",
+      {"--loss-output", "", "NAME", kFileGroup, "the output that the loss takes",
+       "the first of floats",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an output", o.request.settings.loss_output);
        }},
-      {"--labels", "", "NAME", kGroup, "the input that serves as labels, such as decoder_input_ids",
-       "a tensor of their own",
+      {"--labels", "", "NAME", kFileGroup,
+       "the input that serves as labels, such as decoder_input_ids", "a tensor of their own",
        [](const Typed& t, Options& o) {
          SetText(t, "the name of an input", o.request.settings.labels);
        }},
-      {"--channels-last", "", "", kGroup,
+      {"--channels-last", "", "", kTrainingGroup,
        "kernels and pictures have their channels last in memory "
        "(memory_format=torch.channels_last)",
        "", [](const Typed& t, Options& o) { o.request.settings.channels_last = ParseSwitch(t); }},
-      {"--cudnn-benchmark", "", "", kGroup,
+      {"--cudnn-benchmark", "", "", kTrainingGroup,
        "the first step tries cuDNN's plans (torch.backends.cudnn.benchmark = True)", "",
        [](const Typed& t, Options& o) { o.request.settings.cudnn_benchmark = ParseSwitch(t); }},
-      {"--batch-norm", "", "B", kGroup,
+      {"--batch-norm", "", "B", kFileGroup,
        Choices(kBatchNormUses) +
            ": folded batch norms are put back where they show, nowhere, or behind every "
            "convolution with a bias",
@@ -305,20 +305,20 @@ std::vector<Flag> LoopFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.batch_norm = ParseChoice(t, kBatchNormUses);
        }},
-      {"--dropout", "", "P", kGroup,
+      {"--dropout", "", "P", kFileGroup,
        "puts lost dropout back; 0 for none; GLOB=P at nodes or modules; repeatable", "auto",
        SetDropout, true},
-      {"--assume", "", "WHAT=yes", kGroup,
+      {"--assume", "", "WHAT=yes", kFileGroup,
        "what a file has lost: conv-bias, in-place-dropout, tied-head; repeatable", "auto",
        SetAssumed, true},
-      {"--attention", "", "A", kGroup,
+      {"--attention", "", "A", kTrainingGroup,
        "kernels of scaled_dot_product_attention, or written out as transformers' eager attention: "
        "sdpa | eager",
        "sdpa",
        [](const Typed& t, Options& o) {
          o.request.settings.attention = ParseChoice(t, kAttentionUses);
        }},
-      {"--in-place", "", "I", kGroup,
+      {"--in-place", "", "I", kFileGroup,
        Choices(kInPlaceUses) +
            ": activations and sums write over their input wherever that is legal (always), where "
            "file or library say so (known), or never; auto guesses always, but for activations of "
@@ -327,75 +327,78 @@ std::vector<Flag> LoopFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.in_place = ParseChoice(t, kInPlaceUses);
        }},
-      {"--out-of-place", "", "GLOB", kGroup,
+      {"--out-of-place", "", "GLOB", kFileGroup,
        "nodes or modules that never do so, such as */Add; repeatable", "",
        [](const Typed& t, Options& o) {
          SetText(t, "names of nodes or modules such as */Add",
                  o.request.settings.out_of_place.emplace_back());
        },
        true},
-      {"--zero-grad", "", "Z", kGroup, Choices(kZeroGrads) + " (set_to_none=False)",
+      {"--zero-grad", "", "Z", kTrainingGroup, Choices(kZeroGrads) + " (set_to_none=False)",
        ToString(settings.loop.zero_grad),
        [](const Typed& t, Options& o) {
          o.request.settings.loop.zero_grad = ParseChoice(t, kZeroGrads);
          o.request.zero_grad_is_given = true;
        }},
-      {"--hold-outputs", "", "", kGroup, "the loop keeps the model's outputs in a name", "",
+      {"--hold-outputs", "", "", kTrainingGroup, "the loop keeps the model's outputs in a name", "",
        [](const Typed& t, Options& o) { o.request.settings.loop.hold_outputs = ParseSwitch(t); }},
-      {"--drop-batch", "", "", kGroup,
+      {"--drop-batch", "", "", kTrainingGroup,
        "the loop drops a batch before the next one comes to the device (for x in host's: x = "
        "x.to(device))",
        "", [](const Typed& t, Options& o) { o.request.settings.loop.drop_batch = ParseSwitch(t); }},
-      {"--same-batch", "", "", kGroup,
+      {"--same-batch", "", "", kTrainingGroup,
        "a benchmark: a function runs one batch in all steps, whose outputs go when it returns", "",
        [](const Typed& t, Options& o) { o.request.settings.loop.same_batch = ParseSwitch(t); }},
-      {"--prefetch", "", "N", kGroup, "batches on the device beyond the current one", "0",
+      {"--prefetch", "", "N", kTrainingGroup, "batches on the device beyond the current one", "0",
        [](const Typed& t, Options& o) {
          o.request.settings.loop.prefetch = ParseWhole(t, 0, kMostBatches);
        }},
-      {"--accumulate", "", "N", kGroup, "micro-batches of --batch for one optimizer step", "1",
+      {"--accumulate", "", "N", kTrainingGroup, "micro-batches of --batch for one optimizer step",
+       "1",
        [](const Typed& t, Options& o) {
          o.request.settings.loop.accumulate = ParseWhole(t, 1, kMostBatches);
        }},
-      {"--eval-batch", "", "N", kGroup,
+      {"--eval-batch", "", "N", kTrainingGroup,
        "samples that the loop evaluates at once behind each step, without gradients", "",
        [](const Typed& t, Options& o) {
          o.request.settings.evaluation.batch = ParseWhole(t, 1, kMostEvaluated);
        }},
-      {"--eval-keep", "", "N", kGroup,
+      {"--eval-keep", "", "N", kTrainingGroup,
        "batches of evaluation whose predictions stay on the device (eval_accumulation_steps)", "0",
        [](const Typed& t, Options& o) {
          o.request.settings.evaluation.keep = ParseWhole(t, 0, kMostBatches);
        }},
-      {"--freeze", "", "GLOB", kGroup, "parameters without gradient, such as layer1.*; repeatable",
-       "",
+      {"--freeze", "", "GLOB", kTrainingGroup,
+       "parameters without gradient, such as layer1.*; repeatable", "",
        [](const Typed& t, Options& o) {
          SetText(t, "names of parameters such as layer1.*",
                  o.request.settings.freeze.emplace_back());
        },
        true},
-      {"--lora", "", "RANK[:NAMES]", kGroup,
+      {"--lora", "", "RANK[:NAMES]", kTrainingGroup,
        "adapters of that rank beside frozen layers: those of such names (q_proj,v_proj; globs too; "
        "all-linear), or peft's for the type of model",
        "", SetLora},
-      {"--lora-dropout", "", "P", kGroup, "of what the adapters are given", "0", SetLoraDropout},
-      {"--dora", "", "", kGroup, "DoRA: adapters with magnitudes of their own (use_dora=True)", "",
+      {"--lora-dropout", "", "P", kTrainingGroup, "of what the adapters are given", "0",
+       SetLoraDropout},
+      {"--dora", "", "", kTrainingGroup,
+       "DoRA: adapters with magnitudes of their own (use_dora=True)", "",
        [](const Typed& t, Options& o) { o.request.settings.lora.dora = ParseSwitch(t); }},
-      {"--quantize", "", "Q[:NAMES]", kGroup,
+      {"--quantize", "", "Q[:NAMES]", kTrainingGroup,
        Choices(kQuantizations) +
            ": frozen linear layers as bitsandbytes keeps them: those of such names, or all but the "
            "last one and the output embedding",
        "none", SetQuantize},
-      {"--checkpoint", "", "GLOB", kGroup,
+      {"--checkpoint", "", "GLOB", kTrainingGroup,
        "modules whose activations backward computes again, such as layer1.*, or auto: the blocks "
        "that repeat, or every=N: each N-th of them; repeatable",
        "", SetCheckpoint, true},
-      {"--checkpoint-reentrant", "", "", kGroup, "as torch.utils.checkpoint(use_reentrant=True)",
-       "",
+      {"--checkpoint-reentrant", "", "", kTrainingGroup,
+       "as torch.utils.checkpoint(use_reentrant=True)", "",
        [](const Typed& t, Options& o) {
          o.request.settings.checkpoint_reentrant = ParseSwitch(t);
        }},
-      {"--compile", "", "C", kGroup,
+      {"--compile", "", "C", kTrainingGroup,
        Choices(kCompilings) +
            ": the model under torch.compile: what Inductor keeps is modelled, and verdicts take "
            "eager's plan where that is worse; as-eager: that plan",
@@ -403,11 +406,11 @@ std::vector<Flag> LoopFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.compile = ParseChoice(t, kCompilings);
        }},
-      {"--cuda-graphs", "", "", kGroup,
+      {"--cuda-graphs", "", "", kTrainingGroup,
        "what is compiled is recorded and replayed, from memory of its own "
        "(torch.compile(mode=\"reduce-overhead\"))",
        "", [](const Typed& t, Options& o) { o.request.settings.cuda_graphs = ParseSwitch(t); }},
-      {"--note", "", "TEXT", kGroup, "what you assume, told with the answer; repeatable", "",
+      {"--note", "", "TEXT", kRunGroup, "what you assume, told with the answer; repeatable", "",
        [](const Typed& t, Options& o) {
          SetText(t, "a sentence", o.request.assumptions.emplace_back());
        },
@@ -416,7 +419,7 @@ std::vector<Flag> LoopFlags() {
 }
 
 std::vector<Flag> AllocatorFlags() {
-  constexpr std::string_view kGroup = kRunGroup;
+  constexpr std::string_view kGroup = kLibrariesGroup;
   return {
       // Before --alloc-conf, whose options it decides.
       {"--framework", "", "F", kGroup,

@@ -242,9 +242,34 @@ void AddModules(const Typed& typed, std::vector<std::string>& globs) {
   SetText(typed, "auto, every=N or names of modules such as layer1.*", globs.emplace_back());
 }
 
+namespace {
+
+constexpr size_t kMostTold = 10;  // names in an error; of more, those that come near
+
+// Those that come near are told, however far off the nearest is.
+[[noreturn]] void RefuseOfMany(const Typed& typed, std::span<const std::string_view> names) {
+  constexpr size_t kMostNear = 3;
+  std::vector<std::string_view> near(names.begin(), names.end());
+  const std::string_view meant = LikelyMeant(typed.text, names);
+  std::ranges::stable_sort(near, {}, [&](std::string_view name) {
+    return name == meant ? 0 : EditDistance(typed.text, name) + 1;
+  });
+  near.resize(kMostNear);
+  std::string hint = ListHint(typed.text);
+  if (hint.empty() && typed.place.starts_with("--"))
+    hint = "onnxfit --help " + typed.place.substr(2);
+  throw Error({.where = typed.place,
+               .text = fmt::format("expected one of {} names, found {} (did you mean {}?)",
+                                   names.size(), Quoted(typed.text), OneOf(near)),
+               .hint = std::move(hint)});
+}
+
+}  // namespace
+
 size_t ParseName(const Typed& typed, std::span<const std::string_view> names) {
   const auto found = std::find(names.begin(), names.end(), typed.text);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  if (names.size() > kMostTold) RefuseOfMany(typed, names);
   throw Error({.where = typed.place,
                .text = fmt::format("expected {}, found {}{}", OneOf(names), Quoted(typed.text),
                                    DidYouMean(typed.text, names)),

@@ -17,7 +17,7 @@ RENAMED = {"dim": "dims", "shape": "shapes"}
 
 
 def flags_of(*command):
-    run = subprocess.run([_command.binary(), *command, "--help"], stdout=subprocess.PIPE,
+    run = subprocess.run([_command.binary(), *command, "--help", "all"], stdout=subprocess.PIPE,
                          check=True, encoding="utf-8")
     names = re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+) ", run.stdout, re.MULTILINE)
     return {name.replace("-", "_") for name in names}
