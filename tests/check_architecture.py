@@ -1,5 +1,5 @@
-"""Holds the includes to the rooms of estimator/README.md: who may include whom, and who
-alone may touch a library; and their names to one file: a room is compiled as one (a unity build).
+"""Holds the includes to the rooms of docs/contributing/architecture.md: who may include whom, and
+who alone may touch a library; and their names to one file: a room is compiled as one (a unity build).
 
     check_architecture.py [ROOT]      # one line a violation, exit 1 if there is one
     check_architecture.py --self-test # shows that each rule can fail

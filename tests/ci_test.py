@@ -593,7 +593,7 @@ class Comment(Workplace):
         env = environment(self.home, PATH=f"{self.home}{os.pathsep}{os.environ['PATH']}",
                           GITHUB_REPOSITORY="o/r", COMMENTS="repos/o/r/issues/7/comments",
                           FILE="memory.md")
-        script = block(read("ci/README.md"), "run: |")
+        script = block(read("docs/ci.md"), "run: |")
         run = Run(["bash", "-eo", "pipefail", "-c", script], self.home, env)
         self.assertEqual((run.code, run.err), (0, ""))
         return (self.home / "asked").read_text(encoding="utf-8").splitlines()

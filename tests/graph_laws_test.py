@@ -1,5 +1,5 @@
-"""Holds answers about many small models to the laws of estimator/README.md, by what the command
-prints, and their refusals to reasons.
+"""Holds answers about many small models to the laws of docs/contributing/architecture.md, by what
+the command prints, and their refusals to reasons.
 
     graph_laws_test.py --binary build/dev/onnxfit [--every N] [-v] ARCHIVE|FOLDER…
 

@@ -1,4 +1,4 @@
-// The laws of estimator/README.md on every model of the repository, and of the folder
+// The laws of docs/contributing/architecture.md on every model of the repository, and of the folder
 // that the environment variable ONNXFIT_MODELS names.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-"""Runs the commands that the README files show, and holds what they show to what comes out.
+"""Runs the commands that README files and docs/ show, and holds them to what comes out; their
+links lead to files that are there.
 
     readme.py --check  --binary build/release/onnxfit   # exit 1 where they differ
     readme.py --update --binary build/release/onnxfit   # writes what comes out
@@ -123,6 +124,28 @@ def difference(name, old, new):
                                         f"{name} (as it is)", f"{name} (as it comes out)"))
 
 
+def pages():
+    patterns = ["README.md", "*/README.md", "benchmarks/*/README.md", "docs/*.md", "docs/*/*.md"]
+    return [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
+
+
+def headings(text):
+    """As links name them: "# On an H200" is on-an-h200."""
+    lines = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+def broken_links(folder, text):
+    """Of links to files and their headings."""
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        name, _, heading = link.partition("#")
+        file = folder / name if name else None
+        of = text if file is None else (
+            file.read_text(encoding="utf-8") if file.suffix == ".md" and file.exists() else "")
+        if (file is not None and not file.exists()) or (heading and heading not in headings(of)):
+            yield link
+
+
 def self_test():
     text = "a\n<!-- run -->\n```text\n$ onnxfit x -b 2\nold\n\nlines\n```\n```text\n$ onnxfit y\n```\n"
     expected = text.replace("old\n\nlines", "out of onnxfit x -b 2")
@@ -138,6 +161,9 @@ def self_test():
     assert renewed(torch, None, None, lambda _, of_torch: f"of torch: {of_torch}")[0] == (
         "<!-- run with torch -->\n```python\nof torch: True\n```\n")
     assert "+(1, 2)" in difference("README.md", text, shown)
+    assert headings("# On an H200\n```\n# no\n```\n## `x`, y\n") == {"on-an-h200", "x-y"}
+    assert list(broken_links(ROOT, "[a](README.md) [b](none.md) [c](#here) [d](https://e.f)\n")) == [
+        "none.md", "#here"]
     print("readme self-test passed")
 
 
@@ -154,9 +180,10 @@ def main():
         self_test()
         return 0
     binary, blocks, differ, wrong = str(Path(args.binary).resolve()), 0, 0, []
-    folders = ["", "*/", "benchmarks/*/"]
-    for file in [file for at in folders for file in sorted(ROOT.glob(f"{at}README.md"))]:
+    for file in pages():
         old = file.read_text(encoding="utf-8")
+        wrong += [f"{file.relative_to(ROOT)}: expected a file, found none at {link}"
+                  for link in broken_links(file.parent, old)]
         new, count = renewed(old, lambda command: run_binary(binary, command),
                              type_in=lambda block, of_torch: run_python(
                                  binary, block, of_torch and not args.with_torch))

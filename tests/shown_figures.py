@@ -1,4 +1,4 @@
-"""Holds figures that the README and tests/golden/ show to what PyTorch took, and to products.
+"""Holds figures that README.md, docs/ and tests/golden/ show to what PyTorch took, and to products.
 
     shown_figures.py --check
     shown_figures.py --self-test
@@ -129,10 +129,10 @@ def option(words, *names, default=None):
     return default
 
 
-def check_readme(checker, text, runs):
+def check_page(checker, page, text, runs):
     for found in BLOCK.finditer(text):
         words, output = found[1].split(), found[2]
-        where = f"README.md: onnxfit {found[1]}"
+        where = f"{page}: onnxfit {found[1]}"
         model = Path(words[0]).name.split(".")[0]
         batch = option(words, "-b", default="1")
         context = CONTEXT.get(option(words, "--gpu", default="a100"))
@@ -180,10 +180,11 @@ def check_goldens(checker, runs):
 def check():
     runs = read_runs(ROOT / "benchmarks/accuracy/data/shown_runs.csv")
     checker = Checker()
-    check_readme(checker, (ROOT / "README.md").read_text(encoding="utf-8"), runs)
+    for page in ("README.md", "docs/answers.md", "docs/ci.md"):
+        check_page(checker, page, (ROOT / page).read_text(encoding="utf-8"), runs)
     of_readme = checker.held
     check_goldens(checker, runs)
-    print("\n".join([*checker.wrong, f"shown figures: {of_readme} of the README and "
+    print("\n".join([*checker.wrong, f"shown figures: {of_readme} of README.md and docs/, "
                      f"{checker.held - of_readme} of tests/golden/ compared, "
                      f"{len(checker.wrong)} wrong"]))
     enough = of_readme >= 29 and checker.held - of_readme >= 14 * 19
