@@ -1,0 +1,147 @@
+"""What onnxfit itself costs: instructions and memory of twelve commands, the binary, lines of rooms.
+
+    cost.py --check                  # exit 1 where a figure is 3 % or more above cost.csv
+    cost.py --update [--reason WHY]  # commits the figures of today
+
+Instructions are callgrind's (valgrind), which are the same on every run; memory is the largest
+resident size that the kernel saw.  Neither is a time: those are speed.py's, and no test asks them.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE / "accuracy"))
+import committed
+from logs import fill, training_line
+from speed import ROOT, run, unpack
+
+ALLOWED = 1.03  # of the committed figure
+
+
+def worse(before, row):
+    old, new = int(before["figure"]), int(row["figure"])
+    return [f"{new}, {100 * (new / old - 1):+.1f} %"] if new > ALLOWED * old else []
+
+
+TABLE = committed.Table(HERE / "cost.csv", ["what", "unit"], ["figure"], worse, lambda row: False)
+
+
+def commands(folder):
+    """{name: words behind the binary's}; models by their shortest names."""
+    models, llama = unpack(folder)
+    log = folder / "train.log"
+    fill(log, training_line)
+    resnet, gpt2 = ROOT / "models/resnet50.train.onnx", ROOT / "models/gpt2.dynamo.onnx"
+    return {
+        "--version": ["--version"],
+        "estimate resnet50": [resnet, "-b", "32"],
+        "estimate gpt2": [gpt2, "-b", "8"],
+        "estimate gpt2, .pt2": [models["gpt2", "pt2-train"], "-b", "8"],
+        "estimate bert": [models["bert_base", "dynamo"], "-b", "8"],
+        "estimate mt5_large": [models["mt5_large", "train"], "-b", "2"],
+        "estimate Llama of 7 billion": [llama, "-b", "1", "--dim", "seq=512"],
+        "max-batch resnet50, one card": ["max-batch", resnet, "-g", "rtx3060", "-q"],
+        "max-batch gpt2, all cards": ["max-batch", gpt2, "--all-gpus"],
+        "max-batch gpt2, with advice": ["max-batch", gpt2, "-g", "t4"],
+        "check": ["check", ROOT / "models/onnxfit.toml"],
+        "explain-oom, 100 MB": ["explain-oom", log],
+    }
+
+
+def instructions(binary, words):
+    counted = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", binary, *words],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        encoding="utf-8", check=False)
+    found = re.search(r"Collected : (\d+)", counted.stderr)
+    if counted.returncode not in (0, 1) or not found:
+        sys.exit(f"error: {' '.join(words)}: {counted.stderr[-500:]}")
+    return int(found[1])
+
+
+def cost_of(binary, name, words):
+    words = [str(word) for word in words]
+    return [{"what": name, "unit": "instructions", "figure": instructions(binary, words)},
+            {"what": name, "unit": "KiB", "figure": int(run([binary, *words]).resident_mib * 1024)}]
+
+
+def lines_of(folder):
+    return sum(file.read_text(encoding="utf-8").count("\n")
+               for end in ("*.cc", "*.h") for file in folder.glob(end))
+
+
+def sizes(binary):
+    rooms = [*sorted(path for path in (ROOT / "estimator").iterdir() if path.is_dir()), ROOT / "cli"]
+    return [{"what": "the binary", "unit": "KiB", "figure": os.stat(binary).st_size // 1024},
+            *({"what": f"{room.name}/", "unit": "lines", "figure": lines_of(room)}
+              for room in rooms)]
+
+
+def measure(binary):
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        cases = commands(Path(folder)).items()
+        longest_first = sorted(cases, key=lambda case: "all" not in case[0])
+        rows = list(pool.map(lambda case: cost_of(binary, *case), longest_first))
+    order = [name for name, _ in cases]
+    rows.sort(key=lambda pair: order.index(pair[0]["what"]))
+    return [row for pair in rows for row in pair] + sizes(binary)
+
+
+def check(rows):
+    """As committed.check, but that a figure may be smaller, or larger by less than 3 %."""
+    expected = TABLE.read()
+    keys = {TABLE.key_of(row) for row in rows}
+    problems = [*committed.gone(TABLE, expected, keys),
+                *(f"{' '.join(key)}: not in {TABLE.path.name}" for key in keys - expected.keys())]
+    for row in rows:
+        found = worse(expected.get(TABLE.key_of(row), row), row)
+        problems += [f"{row['what']}, {row['unit']}: {text}" for text in found]
+    print(*problems, sep="\n", end="\n" if problems else "")
+    hint = " (if it has to be: --update --reason WHY)" if problems else ""
+    print(f"{len(rows)} figures, {len(problems)} beyond {TABLE.path.name}{hint}")
+    return 1 if problems else 0
+
+
+def shown(figure, unit):
+    if unit == "instructions":
+        return f"{figure / 1e6:,.0f} million"
+    return f"{figure / 1024:.0f} MiB" if unit == "KiB" else f"{figure:,}"
+
+
+def print_table(rows):
+    """Commands alone."""
+    by_name = {}
+    for row in rows:
+        by_name.setdefault(row["what"], {})[row["unit"]] = shown(int(row["figure"]), row["unit"])
+    print("| command | instructions | memory |\n|---|---|---|")
+    for name, figures in by_name.items():
+        if "instructions" in figures:
+            print(f"| {name} | {figures['instructions']} | {figures['KiB']} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    parser.add_argument("--committed", action="store_true", help="what cost.csv says, as a table")
+    committed.add_arguments(parser)
+    args = parser.parse_args()
+    rows = list(TABLE.read().values()) if args.committed else measure(args.binary)
+    if args.check:
+        return check(rows)
+    if args.update and committed.update(TABLE, rows, args.reason, args.drop):
+        return 1
+    print_table(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
