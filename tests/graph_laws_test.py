@@ -10,7 +10,8 @@ inference; and of an answer
 
   1. kinds, rounding, cached and context add up to the device's total, places to what kinds have;
   2. exact <= allocated <= reserved, at the peak and in each step, which has no more than the peak;
-  3. a larger batch never lowers the exact peak;
+  3. a larger batch never lowers the exact peak (by more than CUB takes for the scan of a row, which
+     several rows do not need);
   4. another allocator does not change the exact peak.
 
 Prints a table: how many models are answered, and why others are not.
@@ -30,6 +31,7 @@ import time
 from pathlib import Path
 
 LIMIT_SECONDS = 1.0
+SCAN_OF_ROW = 1024  # bytes: CUB takes 1023 to scan one row, several rows need none
 SANITIZERS_TAKE = 20  # times as long, where they watch
 MODES = {"train": [], "eval": ["--mode", "eval"]}
 BATCHES = ["1", "2", "5"]
@@ -101,7 +103,7 @@ def checked(binary, path, limit):
         # A parameter of the file's batch, such as one learned for each sample, grows with it.
         peaks = [answer.exact for answer in batches
                  if answer.report and answer.report["model"]["parameters"] == first.parameters]
-        if peaks != sorted(peaks):
+        if any(next_one < one - SCAN_OF_ROW for one, next_one in zip(peaks, peaks[1:])):
             wrong.append(f"{mode}: exact peaks of batches {BATCHES}: {peaks}")
         if again and again[0].report and again[0].exact != first.exact:
             wrong.append(f"{mode}: exact {first.exact}, {again[0].exact} with expandable segments")

@@ -386,6 +386,9 @@ TEST_CASE("shapes that contradict one another are refused in our words") {
       {"[range] y = Range(n, n, n)",
        "<text>: node 'range' (Range): the shape of its output 'y' depends on data, int64[?] "
        "(try: --dim y=100)"},
+      {"u = Unsqueeze(x, i) y = InstanceNormalization(u, w, w)",
+       "<text>: node 'InstanceNormalization #1': its weight float32[2, 7] has 2 dimensions, 1 "
+       "was expected (try: other sizes than 'N' = 3)"},
       {"u = Unsqueeze(x, i) y = MaxPool<kernel_shape = [9]>(u)",
        "<text>: node 'MaxPool #1': its output 'y' would have a negative dimension, "
        "float32[1, 3, -4] (try: other sizes than 'N' = 3)"},

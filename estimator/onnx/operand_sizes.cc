@@ -177,7 +177,12 @@ Conflict OfConvTranspose(const Operands& operands) { return ChannelsOf(operands,
 // A scale for each channel.
 Conflict OfChannelNorm(const Operands& operands) {
   if (!operands.has(0) || !operands.has(1)) return std::nullopt;
-  if (operands.dims(0).size() < 2 || operands.dims(1).size() != 1) return std::nullopt;
+  const size_t rank = operands.dims(1).size();
+  if (rank != 1) {
+    return SizeConflict{.text = fmt::format("its weight {} has {} dimensions, 1 was expected",
+                                            OperandText(operands, 1), rank)};
+  }
+  if (operands.dims(0).size() < 2) return std::nullopt;
   return AgainstWeight(operands, {0, operands.dims(0)[1]}, {1, operands.dims(1)[0]}, "channels");
 }
 
