@@ -13,6 +13,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/parallel.h"
+#include "estimator/base/quote.h"
 #include "estimator/fit/predict.h"
 #include "estimator/report/snapshot_json.h"
 
@@ -30,7 +31,14 @@ std::string LockPathOf(const std::string& config) {
   return config.substr(0, config.size() - (is_toml ? kToml.size() : 0)) + ".lock.json";
 }
 
-std::optional<Lock> ReadLockFile(const std::string& path) {
+std::string RenewalOf(const CheckOptions& options) {
+  const std::string config =
+      options.config == CheckOptions().config ? "" : " " + ShellWord(options.config);
+  const std::string lock = options.lock.empty() ? "" : " --lock " + ShellWord(options.lock);
+  return fmt::format("onnxfit check{}{} --update", config, lock);
+}
+
+std::optional<Lock> ReadLockFile(const std::string& path, const std::string& renewal) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
   if (!fs::is_regular_file(path, ignored)) {
@@ -41,7 +49,7 @@ std::optional<Lock> ReadLockFile(const std::string& path) {
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     parts.file = path;
-    if (parts.hint.empty()) parts.hint = "onnxfit check --update writes it anew";
+    parts.hint = renewal + " writes it anew";
     throw Error(parts);
   }
 }

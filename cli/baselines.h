@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/options.h"
 #include "estimator/base/error.h"
 #include "estimator/compare/check.h"
 #include "estimator/onnx/graph.h"
@@ -17,8 +18,12 @@ namespace onnxfit {
 // The lock beside a config: "ci/onnxfit.lock.json" of "ci/onnxfit.toml".
 std::string LockPathOf(const std::string& config);
 
-// nullopt where there is none.  Throws Error for one that cannot be read.
-std::optional<Lock> ReadLockFile(const std::string& path);
+// What is typed to write the lock: "onnxfit check ci/onnxfit.toml --update".
+std::string RenewalOf(const CheckOptions& options);
+
+// nullopt where there is none.  Throws Error for one that cannot be read, which `renewal` writes
+// anew.
+std::optional<Lock> ReadLockFile(const std::string& path, const std::string& renewal);
 
 // All of it or nothing: a crash, a full disk or a read-only folder leave the old one.  Throws
 // Error.

@@ -183,7 +183,7 @@ void OpenLock(Gate& gate) {
   gate.baselines.name.clear();
   if (std::ranges::none_of(gate.all, WantsLock)) return;
   gate.baselines.name = kTheLock;
-  gate.lock = ReadLockFile(gate.lock_path);
+  gate.lock = ReadLockFile(gate.lock_path, RenewalOf(gate.options));
   gate.baselines = gate.lock ? OfLock(*gate.lock, kTheLock) : NoneFrom(kTheLock, "");
   const auto of = gate.baselines.of;
   gate.baselines.of = [of](const Check& check) {
@@ -287,7 +287,7 @@ void CheckRest(const Gate& gate) {
   if (gate.options.only.empty() || (gate.has_lock && gate.baselines.warning.empty())) return;
   throw Error({.where = "--only",
                .text = "expected a lock of this version that can be read, for the other checks",
-               .hint = "onnxfit check --update without --only"});
+               .hint = RenewalOf(gate.options) + " without --only"});
 }
 
 // Paths are the config's, from wherever it was asked, or, of what is not below it, the lock's.
@@ -377,8 +377,8 @@ void TellOfNone(const Gate& gate, CheckAnswer& answer) {
   if (is_optional) {
     answer.notes.push_back(
         fmt::format("there is no {} yet, so nothing was compared and no growth can fail: run "
-                    "onnxfit check --update and commit that file",
-                    gate.lock_path));
+                    "{} and commit that file",
+                    gate.lock_path, RenewalOf(gate.options)));
     return;
   }
   answer.rows.push_back(VainRow(gate.lock_path, status,
@@ -401,7 +401,8 @@ void TellOfOthers(const Gate& gate, CheckAnswer& answer) {
 
 CheckAnswer AnswerOf(Gate& gate) {
   const CheckOptions& options = gate.options;
-  CheckAnswer answer = {.config = options.config, .against = gate.baselines.name};
+  CheckAnswer answer = {
+      .config = options.config, .against = gate.baselines.name, .renewal = RenewalOf(options)};
   answer.rows = AnswerAll(gate);
   for (CheckRow& row : GoneRows(gate)) answer.rows.push_back(std::move(row));
   if (options.update) {

@@ -139,13 +139,23 @@ void FindRun(const std::string& path, FoundModel& model) {
   }
 }
 
-// "resnet50" of "models/resnet50.onnx", or "models/resnet50" where another file has that name.
+// Of "models/resnet50.onnx" the first of "resnet50", "models/resnet50" and the whole that no other
+// file has.
 void SetNames(std::vector<FoundModel>& models) {
-  std::map<std::string, int> seen;
-  for (const FoundModel& model : models) ++seen[fs::path(model.path).stem().string()];
+  const auto stem_of = [](const std::string& path) { return fs::path(path).stem().string(); };
+  const auto place_of = [](const std::string& path) {
+    return fs::path(path).replace_extension().generic_string();
+  };
+  std::map<std::string, int> stems;
+  std::map<std::string, int> places;
+  for (const FoundModel& model : models) {
+    ++stems[stem_of(model.path)];
+    ++places[place_of(model.path)];
+  }
   for (FoundModel& model : models) {
-    const std::string stem = fs::path(model.path).stem().string();
-    model.name = seen[stem] == 1 ? stem : fs::path(model.path).replace_extension().generic_string();
+    model.name = stems[stem_of(model.path)] == 1     ? stem_of(model.path)
+                 : places[place_of(model.path)] == 1 ? place_of(model.path)
+                                                     : model.path;
   }
 }
 

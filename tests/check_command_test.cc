@@ -90,6 +90,10 @@ TEST_CASE("a check without a lock fails, then passes, then fails where it grew")
             "FAIL  onnxfit.lock.json: not compared: there is no such file, so no growth can be "
             "seen; lock = \"none\" in the config does without one"));
   CHECK(first.out.ends_with("Run `onnxfit check --update` and commit the lock.\n"));
+  folder.Write("other.toml", kConfig);
+  CHECK(RunCommand({"check", "other.toml", "--lock", "a.json"})
+            .out.ends_with("Run `onnxfit check other.toml --lock a.json --update` and commit the "
+                           "lock.\n"));
   CHECK(Check({"--exit-zero"}).code == 0);
   CHECK(!fs::exists(kLock));
 

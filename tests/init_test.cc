@@ -131,6 +131,16 @@ batch = 8
   }
 }
 
+TEST_CASE("two files whose names differ in their ends alone are two checks") {
+  const TempFolder folder;
+  folder.Write("a.onnx", Network("seq", 1));
+  folder.Write("a.pt2", "no archive");
+  CHECK(RunCommand({"init", folder.Path("")}).code == 0);
+  const std::string text = ChecksIn(folder.Path(""));
+  CHECK(text.find("\nname = \"a.onnx\"\n") != std::string::npos);
+  CHECK(text.find("\n# name = \"a.pt2\"\n") != std::string::npos);
+}
+
 TEST_CASE("a name that TOML cannot have is left out") {
   const TempFolder folder;
   folder.Write("\xff.onnx", Network("seq", 1));

@@ -128,7 +128,18 @@ class ExpressionParser {
     Expression& item = call.items[0];
     if (call.name == "Integer" && item.form == Form::kNumber) return std::move(item);
     if (call.name == "Symbol" && item.form == Form::kText) item.form = Form::kSymbol;
-    return call.name == "Symbol" && item.form == Form::kSymbol ? Parsed(std::move(item)) : call;
+    if (call.name == "Symbol" && item.form == Form::kSymbol) return std::move(item);
+    return Rounded(std::move(call));
+  }
+
+  // sympy's floor(a/b) and ceiling(a/b).
+  static Expression Rounded(Expression call) {
+    const bool divides = call.items[0].name == "IntTrueDiv";
+    const bool is_ceiling = call.name == "ceiling" || call.name == "ceil";
+    if (!divides || (call.name != "floor" && !is_ceiling)) return call;
+    Expression division = std::move(call.items[0]);
+    division.name = is_ceiling ? "CeilDiv" : "FloorDiv";
+    return division;
   }
 
   // "positive=True".

@@ -94,7 +94,8 @@ struct CheckRow {
 struct CheckAnswer {
   std::string config;        // its path
   std::string against = {};  // what it was compared with, as sentences have it: "the lock", "main"
-  bool is_update = false;    // the lock was written
+  std::string renewal = "onnxfit check --update";  // what writes the lock
+  bool is_update = false;                          // it was written
   std::vector<CheckRow> rows = {};      // in the order of the config; those that are gone last
   std::vector<std::string> notes = {};  // about all of them, a sentence each
 

@@ -42,7 +42,8 @@ void AppendMetadata(const google::protobuf::RepeatedPtrField<onnx::StringStringE
 // Both exporters of PyTorch name themselves and their version.  Tools that rewrite a file leave
 // both in place or put their own names.
 std::string TorchOf(const onnx::ModelProto& model) {
-  return model.producer_name() == "pytorch" ? model.producer_version() : "";
+  const std::string& name = model.producer_name();
+  return name == "pytorch" || name == "PyTorch" ? model.producer_version() : "";
 }
 
 std::string_view NormalDomain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }

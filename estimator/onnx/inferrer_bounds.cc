@@ -234,13 +234,12 @@ void Inferrer::TakeBound(NodeId id, const OpenSize& open) {
     return;
   }
   used_names_.insert({open.name, by_place});
+  // More than there may be in a small batch is the most; which a search asks for, too.
   if (open.most && *size > *open.most) {
-    Refuse(id,
-           fmt::format("{} is at most {}, whatever the data are, found {}", Quote(open.name),
-                       *open.most, *size),
-           fmt::format("--dim {}", ShellWord(fmt::format("{}={}", open.name, *open.most))));
+    TakeMost(id, open);
+  } else {
+    Assume(open, *size);
   }
-  Assume(open, *size);
 }
 
 void Inferrer::TakeBounds(NodeId id) {

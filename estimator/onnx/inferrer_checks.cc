@@ -43,10 +43,10 @@ bool IsTooLarge(const Operands& operands) {
 
 // "data decide 2 sizes, which are taken as the most that they can be: 'p' 12, 'q' 4 (--dim p=N …)".
 std::string TextOfTaken(const std::map<std::string, int64_t>& taken) {
-  constexpr size_t kMostShown = 3;
+  constexpr size_t kMostShown = 8;
   std::vector<std::string> shown;
   for (const auto& [name, size] : taken) {
-    if (shown.size() < kMostShown) shown.push_back(fmt::format("{} {}", Quote(name), size));
+    if (shown.size() < kMostShown) shown.push_back(fmt::format("'{}' {}", name, size));
   }
   if (taken.size() > kMostShown) shown.push_back(fmt::format("{} more", taken.size() - kMostShown));
   const bool is_one = taken.size() == 1;

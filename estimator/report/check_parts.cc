@@ -218,17 +218,18 @@ const FindingRule& RuleOf(const CheckRow& row) {
 }
 
 std::string AdviceFor(const CheckAnswer& answer, const CheckRow& row) {
-  constexpr const char* kUpdate = "Run `onnxfit check --update` and commit the lock.";
+  const std::string update = fmt::format("Run `{}` and commit the lock.", answer.renewal);
   const bool has_lock = answer.against == "the lock";
   if (row.status == CheckStatus::kNew || row.status == CheckStatus::kGone) {
-    return has_lock && !answer.is_update ? kUpdate : "";
+    return has_lock && !answer.is_update ? update : "";
   }
   const bool says_what = row.status == CheckStatus::kWarn && !row.error.empty();
   if (row.status < CheckStatus::kWarn || says_what) return "";
-  if (FindingOf(row) == Finding::kNotCompared && has_lock) return kUpdate;
+  if (FindingOf(row) == Finding::kNotCompared && has_lock) return update;
   if (FindingOf(row) == Finding::kMemoryGrew && has_lock) {
-    return answer.is_update ? "If this is meant, commit the lock."
-                            : "If this is meant, run `onnxfit check --update` and commit the lock.";
+    return answer.is_update
+               ? "If this is meant, commit the lock."
+               : fmt::format("If this is meant, run `{}` and commit the lock.", answer.renewal);
   }
   return std::string(RuleOf(row).advice);
 }
