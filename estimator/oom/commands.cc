@@ -129,7 +129,8 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& 
             fmt::format("$env:{} = \"{}\"", variable, option),
             fmt::format("os.environ[\"{}\"] = \"{}\"", variable, option)};
   }
-  const bool is_bare = c.family() == OomFamily::kCuda && !facts.tried;
+  const bool is_bare = message.format->rank == OomRank::kBare && !facts.tried && !c.Serves() &&
+                       message.format->pattern == nullptr;
   const bool wants_look = is_bare || judgement.verdict == OomVerdict::kContradictory ||
                           judgement.verdict == OomVerdict::kUnknown ||
                           judgement.verdict == OomVerdict::kOtherProcess;

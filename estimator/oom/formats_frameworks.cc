@@ -210,6 +210,12 @@ constexpr OomRow kFrameworkRows[] = {
      "Some parameters are on the meta device because they were offloaded to the",
      "the weights do not fit on the card: the rest is in RAM or on disk",
      "accelerate/big_modeling.py", "a warning: it runs, and each step moves the rest to the card"},
+    {"bitsandbytes-managed", "bitsandbytes", "0.38 on", OomRank::kBare,
+     "Error out of memory at line {n} in file {}pythonInterface",
+     "bitsandbytes found no memory for a paged optimizer",
+     "bitsandbytes, csrc/pythonInterface.cpp, cget_managed_ptr, 0.46",
+     "its states are in memory that RAM and card share (cudaMallocManaged), which Windows and WSL "
+     "hardly have: it may fail while the card has room"},
     {"bitsandbytes", "bitsandbytes", "", OomRank::kBare, "Error out of memory at line {n} in file",
      "bitsandbytes found no room on the card", "bitsandbytes, csrc/ops.cuh, CUDA_CHECK_RETURN"},
     {"torch-npu", "Ascend", "", OomRank::kBare, "EL0004: || (EL0004): Failed to allocate memory",
@@ -229,6 +235,9 @@ constexpr OomRow kFrameworkRows[] = {
      "memory is only {free}. || Out of memory error on NPU {gpu}. Cannot allocate {tried} memory "
      "on NPU {n}, available memory is only {free}.",
      "", "paddle/fluid/memory/allocation/npu_allocator.cc"},
+    {"paddle-old", "PaddlePaddle", "before 1.3", OomRank::kFailure,
+     "enforce allocating <= available failed, {tried} > {free}", "",
+     "PaddlePaddle/Paddle#8992, paddle/fluid/platform/gpu_info.cc"},
     {"paddle-cpu", "PaddlePaddle", "", OomRank::kFailure, "Fail to alloc memory of {tried} size",
      "", "paddle/fluid/memory/allocation/cpu_allocator.cc", "that is RAM, not the card's memory",
      OomResource::kRam},
@@ -256,8 +265,24 @@ constexpr OomRow kFrameworkRows[] = {
     {"arrayfire", "ArrayFire", "", OomRank::kBare, "Device out of memory:101",
      "ArrayFire found no room on the card", "arrayfire, AF_ERR_NO_MEM is 101"},
     {"darknet", "Darknet", "", OomRank::kBare,
-     "check_error: Assertion `0' failed || CUDA Error: out of memory: File exists",
-     "Darknet found no room on the card", "darknet, src/cuda.c, check_error"},
+     "check_error: Assertion `0' failed || CUDA Error: out of memory: File exists || CUDA Error: "
+     "out of memory: No error || CUDA Error: out of memory: Resource temporarily unavailable || "
+     "CUDA Error Prev: out of memory || CUDA status Error: file: {}CUDA Error: out of memory || "
+     "Try "
+     "to set subdivisions=64 in your cfg-file",
+     "Darknet found no room on the card",
+     "pjreddie/darknet, src/cuda.c; AlexeyAB/darknet, src/dark_cuda.c, check_error_extended"},
+    {"darknet-pinned", "Darknet", "", OomRank::kBare,
+     "Can't allocate CUDA-pinned memory on CPU-RAM || Can't pre-allocate CUDA-pinned buffer on "
+     "CPU-RAM",
+     "Darknet found no pinned RAM", "AlexeyAB/darknet, src/dark_cuda.c, cuda_make_array_pinned", "",
+     OomResource::kPinned},
+    {"darknet-workspace", "Darknet", "", OomRank::kNumbers,
+     "used slow CUDNN algo without Workspace! Need memory: {plan}, available: {free}", "",
+     "AlexeyAB/darknet, src/convolutional_layer.c"},
+    {"dlib", "dlib", "19 on", OomRank::kBare,
+     "Error while calling {} in file {}code: 2, reason: out of memory",
+     "dlib found no room on the card", "davisking/dlib, dlib/cuda/cuda_utils.h, CHECK_CUDA"},
 
     // Arrays in Python, Julia, tables of trees.
     {"cupy", "CuPy", "5 on", OomRank::kFailure,

@@ -59,18 +59,19 @@ bool IsCommonWord(std::string_view log, size_t place) {
 
 using MessageReader = std::optional<OomMessage> (*)(const Letters& letters, size_t& end);
 
-// What a program says of a failure that it goes on from: the failure is a part of the warning.
-// NVIDIA/TensorRT, the builder's log: it skips what it has no memory to try; distributed,
-// worker_memory.py: a worker that pauses says more than one whose memory is much.
+// What a program says of a failure that it goes on from: the failure is a part of the warning.  And
+// what Docker knows of a process that was killed, which says more.  NVIDIA/TensorRT, the builder's
+// log: it skips what it has no memory to try; distributed, worker_memory.py: a worker that pauses
+// says more than one whose memory is much.
 struct Survived {
   std::string_view failure;
   std::string_view warning;
 };
-constexpr Survived kSurvived[] = {{"dask-high", "dask-paused"},
-                                  {"tensorrt-oom", "tensorrt-tactic"},
-                                  {"tensorrt-runtime", "tensorrt-tactic"},
-                                  {"tensorrt", "tensorrt-tactic"},
-                                  {"tensorrt-7", "tensorrt-tactic"}};
+constexpr Survived kSurvived[] = {
+    {"dask-high", "dask-paused"},        {"exit-137", "docker-killed"},
+    {"exit-137", "kubernetes-killed"},   {"killed", "docker-killed"},
+    {"tensorrt-oom", "tensorrt-tactic"}, {"tensorrt-runtime", "tensorrt-tactic"},
+    {"tensorrt", "tensorrt-tactic"},     {"tensorrt-7", "tensorrt-tactic"}};
 
 bool WasSurvived(const OomMessage& message, const OomMessage& warning) {
   return std::ranges::any_of(kSurvived, [&](const Survived& row) {
@@ -208,12 +209,22 @@ bool IsBeside(const OomMessage& message) {
   return message.format->rank == OomRank::kNumbers || message.format->rank == OomRank::kState;
 }
 
-// TensorFlow tells its limit and what is in use apart from the tensor that did not fit.
+bool HasNoSizes(const OomMessage& message) {
+  return std::ranges::none_of(message.sizes, [](const auto& size) { return size.has_value(); });
+}
+
+// TensorFlow tells its limit and what is in use apart from the tensor that did not fit; Dask's
+// workers warn of what they hold before they are ended, which says no more.  What a warning asked
+// for is not what failed.
 void AddNumbers(OomMessage& message, const Messages& messages) {
+  const bool has_none = HasNoSizes(message);
   for (const OomMessage& other : messages) {
-    if (ProgramOf(*other.format) != ProgramOf(*message.format) || !IsBeside(other)) continue;
+    const bool warns = has_none && other.format->rank == OomRank::kWarning;
+    const bool is_its = ProgramOf(*other.format) == ProgramOf(*message.format);
+    if (!is_its || (!IsBeside(other) && !warns)) continue;
     for (size_t i = 0; i < kOomFields; ++i) {
-      if (!message.sizes[i]) message.sizes[i] = other.sizes[i];
+      const bool is_asked = warns && static_cast<OomField>(i) == OomField::kTried;
+      if (!message.sizes[i] && !is_asked) message.sizes[i] = other.sizes[i];
     }
   }
 }
@@ -258,12 +269,24 @@ bool HasFailure(const OomLog& read) {
   });
 }
 
-// The program whose words stand nearby: libraries and drivers do not say who called them.
+// The program whose words stand nearby: libraries and drivers do not say who called them.  Paths of
+// Windows are those of others.
 std::string_view AppAround(std::string_view log, const OomMessage& message) {
   constexpr size_t kBehind = 300;
-  const Letters letters = ReadLetters(log, message.place, kBehind);
+  Letters letters = ReadLetters(log, message.place, kBehind);
+  std::ranges::replace(letters.lower, '\\', '/');
   const OomProgram* program = ProgramIn(letters.lower);
   return program == nullptr || program->name == ProgramOf(*message.format) ? "" : program->name;
+}
+
+// Who asked, and what tables beside the messages show.
+void AddAround(std::string_view log, OomLog& read) {
+  const MachineBeside machine = ReadBeside(log);
+  for (ProcessOom& process : read.processes) {
+    process.message.app = AppAround(log, process.message);
+    process.machine = machine;
+    AddMachine(machine, process.message);
+  }
 }
 
 }  // namespace
@@ -288,9 +311,7 @@ OomLog ReadOomLog(std::string_view log) {
     });
     if (!other.processes.empty()) read.processes = std::move(other.processes);
   }
-  for (ProcessOom& process : read.processes) {
-    process.message.app = AppAround(log, process.message);
-  }
+  if (!read.processes.empty()) AddAround(log, read);
   std::stable_sort(
       read.processes.begin(), read.processes.end(),
       [](const ProcessOom& a, const ProcessOom& b) { return a.message.line < b.message.line; });

@@ -325,7 +325,8 @@ std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end) {
     if (format.rank != OomRank::kSign) return message;
     sign = std::move(message);  // "Killed" may stand behind what says why
   }
-  if (!best || (sign && best->message.format->rank >= OomRank::kSign)) return sign;
+  const bool is_sign = best && best->message.format->rank >= OomRank::kSign;
+  if (!best || (sign && is_sign && best->IsAnybodys())) return sign;
   return MessageOf(std::move(*best), letters, end);
 }
 

@@ -174,6 +174,12 @@ void ReadTegrastats(const Letters& letters, size_t begin, size_t limit, OomMessa
                              blocks.substr(times + 1));
 }
 
+// "FLAGS_fraction_of_gpu_memory_to_use is 0.50 now": the share that it may take.
+void ReadPaddleShare(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const std::string share = Between(letters, begin, limit, "gpu_memory_to_useis", "now");
+  if (ReadDecimal(share).letters == share.size()) message.told = share;
+}
+
 // What is no number, or a number that its neighbours do not explain.
 struct Extra {
   OomFamily family;
@@ -182,6 +188,7 @@ struct Extra {
 constexpr Extra kExtras[] = {{OomFamily::kTensorFlow, ReadTensorFlow},
                              {OomFamily::kTensorFlow, ReadTensorFlowNode},
                              {OomFamily::kXla, ReadXla},
+                             {OomFamily::kPaddle, ReadPaddleShare},
                              {OomFamily::kOnnxRuntime, ReadOnnxRuntime},
                              {OomFamily::kVllm, ReadVllmStart},
                              {OomFamily::kVllm, ReadVllmLength},

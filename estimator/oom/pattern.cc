@@ -56,6 +56,7 @@ Piece PieceOf(std::string_view name) {
   if (name.empty()) return {.what = What::kAnything};
   if (name == "|") return {.what = What::kEdge};
   if (name == "?") return {.what = What::kMaybeMore};
+  if (name[0] == '!') return {.what = What::kNot, .words = Squeezed(name.substr(1))};
   if (name == "gpu") return {.what = What::kGpu};
   if (name == "n") return {.what = What::kNumber};
   if (name == "count") return {.what = What::kCount};
@@ -73,6 +74,12 @@ Piece PieceOf(std::string_view name) {
   return piece;
 }
 
+// Whether a word goes on at `at`: no "T" is the unit of "105578496 Try to set".
+bool GoesOn(const Letters& letters, size_t at) {
+  return at < letters.lower.size() && letters.gap[at] == 0 && letters.lower[at] >= 'a' &&
+         letters.lower[at] <= 'z';
+}
+
 // A size at `at` and where it ends: with its unit, or without, if that unit belongs to the words.
 struct ReadHere {
   PrintedBytes size;
@@ -87,8 +94,9 @@ std::vector<ReadHere> SizesAt(const Letters& letters, size_t at, int64_t unit) {
   const bool ends_in_point = lower.substr(end).starts_with('.');  // "262. MiB"
   for (const PatternUnit& named : kPatternUnits) {
     if (!lower.substr(end + (ends_in_point ? 1 : 0)).starts_with(named.name)) continue;
-    read.push_back(
-        {SizeOf(decimal, named.bytes), end + (ends_in_point ? 1 : 0) + named.name.size()});
+    const size_t behind = end + (ends_in_point ? 1 : 0) + named.name.size();
+    if (named.name.size() == 1 && GoesOn(letters, behind)) continue;
+    read.push_back({SizeOf(decimal, named.bytes), behind});
   }
   read.push_back({SizeOf(decimal, unit), end});
   return read;
@@ -117,6 +125,8 @@ class Matcher {
         return MatchTold(piece, at);
       case What::kAnything:
         return MatchAnything(piece, at);
+      case What::kNot:
+        return Rest(at).starts_with(now.words) ? std::nullopt : Match(piece + 1, at);
       case What::kEdge:
         return IsEdge(at) ? Match(piece + 1, at) : std::nullopt;
       case What::kMaybeMore: {

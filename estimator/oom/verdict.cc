@@ -56,6 +56,14 @@ void CompleteReserved(OomFacts& facts) {
   if (!facts.cached) facts.cached = Difference(facts.reserved, facts.allocated);
 }
 
+// What a table lists beside a message without numbers; absent where it lists none.
+std::optional<Amount> SumOf(const std::vector<OtherProcess>& others) {
+  if (others.empty()) return std::nullopt;
+  Amount sum;
+  for (const OtherProcess& other : others) sum = sum + *AmountOf(other.bytes);
+  return sum;
+}
+
 // What Apple's driver allows is the card; others' memory is told, not what is free.
 void ReadMps(const OomMessage& message, OomFacts& facts) {
   facts.others = AmountOf(message.Size(OomField::kOther));
@@ -189,6 +197,7 @@ bool IsNearlyFull(const OomMessage& message, const OomFacts& facts) {
 OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
   if (!IsMemory(facts.resource)) return {.verdict = OomVerdict::kNotMemory};
   if (!facts.tried) {
+    if (facts.used && IsOthers(facts, lean)) return {.verdict = OomVerdict::kOtherProcess};
     const bool is_full = NeedsMore(facts) || IsNearlyFull(message, facts) ||
                          (ReadingOf(*message.format).is_full && message.doubted.empty());
     return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
@@ -278,6 +287,7 @@ OomFacts FactsOf(const OomMessage& message) {
   if (facts.total && facts.free && mine) {
     facts.others = Difference(Difference(facts.total, facts.free), mine);
   }
+  if (!facts.tried && !facts.others) facts.others = SumOf(message.others);
   if (message.format->family == OomFamily::kMps) ReadMps(message, facts);
   if (message.format->family == OomFamily::kPaddle) ReadPaddle(facts);
   facts.resource = ResourceOf(message, facts);
