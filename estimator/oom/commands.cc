@@ -61,6 +61,10 @@ std::vector<std::string> LooksOf(std::string_view program) {
 std::vector<std::string> HostCommands(const RemedyCase& c) {
   if (c.facts.resource == OomResource::kSharedMemory) return {"df -h /dev/shm"};
   if (c.facts.resource == OomResource::kDisk) return {"df -h", "df -i  # files, too, are counted"};
+  if (c.Is("inotify")) {
+    return {"sysctl fs.inotify.max_user_watches fs.inotify.max_user_instances"};
+  }
+  if (c.Is("threads")) return {"ulimit -u", "cat /sys/fs/cgroup/pids.max"};
   if (c.facts.resource == OomResource::kFiles) return {"ulimit -n"};
   if (c.facts.resource == OomResource::kMappings) return {"sysctl vm.max_map_count"};
   if (c.facts.resource == OomResource::kPromised)
@@ -134,9 +138,9 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& 
   const bool wants_look = is_bare || judgement.verdict == OomVerdict::kContradictory ||
                           judgement.verdict == OomVerdict::kUnknown ||
                           judgement.verdict == OomVerdict::kOtherProcess;
-  const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
-                              message.format->family != OomFamily::kJetson &&
-                              !message.format->name.starts_with("xpu");
+  const bool has_nvidia_smi =
+      message.format->family != OomFamily::kMps && message.format->family != OomFamily::kJetson &&
+      !message.format->name.starts_with("xpu") && !message.format->name.starts_with("xla-tpu");
   return wants_look && has_nvidia_smi ? CardCommands(message) : std::vector<std::string>();
 }
 

@@ -305,6 +305,9 @@ void AddNotes(OomExplanation& e) {
     e.notes.push_back(fmt::format("The message says {} ({}): that cannot be, and is left out here.",
                                   doubted.text, WithSpaces(ToString(doubted.field))));
   }
+  if (!e.message.node.empty() && !e.request) {
+    e.notes.push_back(fmt::format("It was for {}.", e.message.node));
+  }
   if (e.message.cut) {
     e.notes.push_back("The message is cut off: what it does not say any more is left out here.");
   }

@@ -13,15 +13,15 @@ constexpr OomRow kFrameworkRows[] = {
     {"xla-async", "JAX/XLA", "GPU, cuda_async", OomRank::kFailure,
      "cuMemAllocAsync failed to allocate {tried} bytes", "",
      "xla/stream_executor/gpu/gpu_cudamallocasync_allocator.cc, 2025"},
-    {"xla-tpu", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu", "XLA on TPU", "TPU", OomRank::kFailure,
      "Ran out of memory in memory space {told}. Used {plan} of {total}", "",
      "google-research/trax#270", "the whole program has to fit, as XLA has laid it out"},
-    {"xla-tpu-scoped", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu-scoped", "XLA on TPU", "TPU", OomRank::kFailure,
      "Scoped allocation with size {tried} and limit {allowed} exceeded scoped vmem limit", "",
      "jax-ml/jax, Pallas kernels",
      "vmem is a core's own small memory, not HBM: a kernel's blocks are too large",
      OomResource::kOnChip},
-    {"xla-tpu-scoped", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu-scoped", "XLA on TPU", "TPU", OomRank::kFailure,
      "Allocation (size={tried}) would exceed memory (size={allowed})", "",
      "jax-ml/jax, Pallas kernels",
      "that is a core's own small memory, not HBM: a kernel's blocks are too large",
@@ -29,10 +29,11 @@ constexpr OomRow kFrameworkRows[] = {
     {"xla-shared", "JAX/XLA", "GPU", OomRank::kFailure,
      "Shared memory size limit exceeded: requested {tried}, available: {allowed}", "",
      "xla/service/gpu/fusions/triton; jax-ml/jax-triton", "", OomResource::kOnChip},
-    {"xla-tpu-reserve", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu-reserve", "XLA on TPU", "TPU", OomRank::kFailure,
      "Attempting to reserve {tried} at the bottom of memory. That was not possible. There are "
-     "{free} free || Attempting to allocate {tried}. That was not possible. There are {free} free",
-     "", "jax-ml/jax, the TPU runtime's allocator"},
+     "{free} free{?}, {n}B reserved, and {allowed} reservable || Attempting to allocate {tried}. "
+     "That was not possible. There are {free} free{?}, {n}B reserved, and {allowed} reservable",
+     "", "the TPU runtime's allocator; pytorch/xla#3470"},
     {"xla-remat", "JAX/XLA", "GPU and TPU", OomRank::kWarning,
      "Can't reduce memory use below {allowed} ({n} bytes) by rematerialization; only reduced to "
      "{plan} || Can't reduce memory use below {allowed} by rematerialization; only reduced to "
@@ -363,10 +364,19 @@ constexpr OomRow kFrameworkRows[] = {
      "Out of memory allocating {tried} bytes of device memory{?} total/free CUDA memory: "
      "{total}/{free}",
      "", "nvfortran and nvc, the OpenACC runtime"},
+    {"faiss-temporary", "Faiss", "1.7 on", OomRank::kFailure,
+     "alloc fail type TemporaryMemory{} dev {gpu} space {} size {tried} bytes || Faiss device "
+     "allocator fail type TemporaryMemory{} dev {gpu} space {} size {tried} bytes{?}{}Device free "
+     "memory: {free} bytes",
+     "", "faiss/gpu/StandardGpuResources.cpp, 1.7; facebookresearch/faiss#2155, #3060",
+     "that is scratch space of a search or of an index that is built, not the vectors"},
     {"faiss", "Faiss", "", OomRank::kFailure,
-     "StandardGpuResources: alloc fail type {told} dev {gpu} space {} size {tried} bytes || failed "
-     "to cudaMalloc {tried} bytes (error 2",
-     "", "faiss/gpu/StandardGpuResources.cpp"},
+     "alloc fail type {told} dev {gpu} space {} size {tried} bytes || Faiss device allocator fail "
+     "type {told} dev {gpu} space {} size {tried} bytes{?}{}Device free memory: {free} bytes || "
+     "Failed to cudaMalloc {tried} bytes on device {gpu} (error 2 || failed to cudaMalloc {tried} "
+     "bytes (error 2",
+     "", "faiss/gpu/StandardGpuResources.cpp, 1.5, 1.7; facebookresearch/faiss#2179, #2020",
+     "that is what the index keeps on the card: its vectors, lists or codes"},
     {"dali", "DALI", "", OomRank::kFailure, "Can't allocate {tried} on device {gpu}", "",
      "dali/core/mm, CUDABadAlloc"},
     {"mlc", "MLC-LLM", "", OomRank::kBare,

@@ -15,6 +15,10 @@ constexpr OomRow kLibraryRows[] = {
     {"tensorrt-oom", "TensorRT", "8 on", OomRank::kBare,
      "Error Code 2: OutOfMemory{?} (Requested size was {tried} bytes",
      "TensorRT found no room on the card", "NVIDIA/TensorRT#2198, virtualMemoryBuffer.cpp"},
+    {"tensorrt-allocator", "TensorRT", "10 on", OomRank::kFailure,
+     "User allocator error allocating {tried}-byte buffer", "",
+     "NVIDIA/TensorRT#4258, tunable_graph.cpp, 10.3",
+     "the builder found no room to try a way to compute a layer: it fails if none of them fits"},
     {"tensorrt-runtime", "TensorRT", "7 on", OomRank::kBare,
      "Error Code 1: Cuda Runtime (out of memory) || Cuda Error in {}: 2 (out of memory) || Cuda "
      "failure: out of memory || Error Code 1: Cuda Driver (out of memory)",
@@ -24,8 +28,11 @@ constexpr OomRow kLibraryRows[] = {
      "TensorRT's builder found no room to try ways to compute a layer", "NVIDIA/TensorRT#948",
      "a warning of the builder: it tries others, and fails if none of them fits"},
     {"tensorrt-workspace", "TensorRT", "", OomRank::kDisguise,
-     "Could not find any implementation for node {node} due to insufficient workspace || Could "
-     "not find any implementation for node || Try increasing the workspace size with",
+     "Could not find any implementation for node {node} due to insufficient workspace{?}. See "
+     "verbose log for requested sizes.) || Could not find any implementation for node {node}.) || "
+     "Could not find any implementation for node "
+     "|| "
+     "Try increasing the workspace size with",
      "TensorRT's builder found no way to compute a layer in the memory that it may use",
      "NVIDIA/TensorRT, the builder's log",
      "its workspace limit or the card is too small; an operator that it does not have looks the "

@@ -159,7 +159,8 @@ constexpr OomRow kRuntimeRows[] = {
      "allocating {tried} bytes after",
      "", "gcc, libiberty/xmalloc.c"},
     {"compiler-killed", "a compiler", "", OomRank::kBare,
-     "Killed signal terminated program || died due to signal 9 (Kill signal) || error: unable to "
+     "Killed ninja: build stopped || Killed make || Killed signal terminated program || died due "
+     "to signal 9 (Kill signal) || error: unable to "
      "execute command: Killed || internal compiler error: Killed || virtual memory exhausted || "
      "LLVM ERROR: out of memory || fatal error C1060: compiler is out of heap space || fatal "
      "error C1002 || nvcc fatal : Memory allocation failure || ptxas fatal : Memory allocation "

@@ -22,6 +22,11 @@ constexpr OomRow kSystemRows[] = {
     {"ray-store", "Ray", "", OomRank::kFailure,
      "in object store because it is full. Object size is {tried} bytes", "",
      "ray, ObjectStoreFullError", "that is Ray's object store in /dev/shm, 30 % of RAM by default"},
+    {"ray-pod", "Ray", "1.13 on", OomRank::kSign,
+     "The worker may have exceeded K8s pod memory limits",
+     "a worker of Ray ended: its pod's limit on RAM is Ray's guess",
+     "ray, python/ray/_raylet.pyx, 2.3 to 2.40",
+     "in Kubernetes Ray says so of each worker that ends by itself: the pod's state tells"},
     {"ray-sigkill", "Ray", "", OomRank::kSign,
      "The process is killed by SIGKILL by OOM killer due to high memory usage",
      "a worker of Ray ended: most often its node's RAM is full",
@@ -214,6 +219,14 @@ constexpr OomRow kSystemRows[] = {
      "[Errno 24] Too many open files || (os error 24) || socket: too many open files || "
      "Too many open files",
      "a process has as many files open as it may", "POSIX, EMFILE", "", OomResource::kFiles},
+    {"inotify", "the system", "", OomRank::kBare,
+     "[Errno 28] inotify watch limit reached || [Errno 24] inotify instance limit reached || "
+     "inotify watch limit reached || inotify instance limit reached || System limit for number of "
+     "file watchers reached",
+     "the system watches no more files (inotify)",
+     "watchdog, observers/inotify_c.py, 2 to 6; Node.js' ENOSPC of fs.watch",
+     "the error is that of a full disk (ENOSPC), but it is the number of watches that is used up",
+     OomResource::kFiles},
     {"threads", "the system", "", OomRank::kBare,
      "pthread_create failed || can't start new thread || fork: retry: Resource temporarily "
      "unavailable || fork: Resource temporarily unavailable || unable to create native thread",

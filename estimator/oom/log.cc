@@ -221,6 +221,7 @@ void AddNumbers(OomMessage& message, const Messages& messages) {
   for (const OomMessage& other : messages) {
     const bool warns = has_none && other.format->rank == OomRank::kWarning;
     const bool is_its = ProgramOf(*other.format) == ProgramOf(*message.format);
+    if (is_its && message.node.empty()) message.node = other.node;
     if (!is_its || (!IsBeside(other) && !warns)) continue;
     for (size_t i = 0; i < kOomFields; ++i) {
       const bool is_asked = warns && static_cast<OomField>(i) == OomField::kTried;

@@ -87,6 +87,8 @@ constexpr OomProgram kPrograms[] = {
     {"ArrayFire", kCard, kComputes, "arrayfire"},
     {"Torch7", kCard, kTrains, "luarocks|luajit|.lua:"},
     {"CNTK", kCard, kTrains, "cntk"},
+    {"PyTorch/XLA", OomFamily::kXla, kTrains, "torch_xla|xla_client/xla_util|xla_multiprocessing"},
+    {"XLA on TPU", OomFamily::kXla, kTrains, {}},
     {"JAX/XLA", OomFamily::kXla, kTrains, "jaxlib|jax/|jax._src|xlaruntimeerror"},
     {"TensorFlow", OomFamily::kTensorFlow, kTrains, "tensorflow|keras"},
     {"Theano", OomFamily::kTheano, kTrains, "theano"},

@@ -26,8 +26,11 @@ struct RemedyCase {
   // Programs that serve a model: there is no batch to choose, nor anything to train.
   bool Serves() const { return HasLayers() || IsOfKind(OomProgram::Kind::kServes); }
   // Those of them whose flags are told here.
-  bool HasLayers() const {
-    return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp;
+  bool HasLayers() const { return family() == OomFamily::kVllm || IsLlamaCpp(); }
+  // Started by itself: Ollama and others that run it have settings of their own.
+  bool IsLlamaCpp() const {
+    const bool is_within = !message.app.empty() && IsOfKind(OomProgram::Kind::kServes);
+    return family() == OomFamily::kLlamaCpp && !is_within;
   }
   // Of who says it, or who called it.
   bool IsOfKind(OomProgram::Kind kind) const {

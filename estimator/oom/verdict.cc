@@ -91,6 +91,12 @@ bool IsLargerThanXpuGives(const OomFacts& facts) {
   return !Exceeds(Amount{kLargestOfXpu, 0}, *facts.tried, -1) && !Exceeds(*facts.tried, rest, 0);
 }
 
+// As much is free as was asked for, and less can be reserved at once.
+bool IsInPieces(const OomFacts& facts) {
+  return facts.tried && facts.free && facts.allowed && !Exceeds(*facts.tried, *facts.free, 0) &&
+         Exceeds(*facts.tried, *facts.allowed, 0);
+}
+
 // A mapping for each tensor that processes share: the last number of its file's name counts them
 // (torch/csrc, NewProcessWideShmHandle), and a process may have 65530 (vm.max_map_count).
 bool IsShortOfMappings(const OomMessage& message) {
@@ -103,6 +109,7 @@ bool IsShortOfMappings(const OomMessage& message) {
 OomResource ResourceOf(const OomMessage& message, const OomFacts& facts) {
   const std::string_view name = message.format->name;
   if (name == "xpu" && IsLargerThanXpuGives(facts)) return OomResource::kBuffer;
+  if (name == "xla-tpu-reserve" && IsInPieces(facts)) return OomResource::kBuffer;
   if (name == "pytorch-mmap" && IsShortOfMappings(message)) return OomResource::kMappings;
   return ReadingOf(*message.format).resource;
 }
