@@ -212,6 +212,16 @@ TEST_CASE("a TPU's memory in pieces is no contradiction, and a full one no piece
   CHECK(full.summary[0] == "CAPACITY: 6.48 GiB asked, 2.36 GiB free: 4.12 GiB short");
 }
 
+TEST_CASE("who ended a process is asked first, and its program's own advice stays") {
+  const OomExplanation e = Explained(
+      "Loading checkpoint shards:  57%\nERROR:torch.distributed.elastic.multiprocessing.api:failed "
+      "(exitcode: -9) local_rank: 0 (pid: 8180) of binary: /usr/bin/python3\n");
+  CHECK(e.message.app == "transformers");
+  CHECK(FirstHelp(e) == "yes looking who ended it");
+  CHECK(e.remedies[1].help == Help::kYes);
+  CHECK(e.remedies[1].what.starts_with("dtype=torch.bfloat16"));
+}
+
 TEST_CASE("a server that runs llama.cpp is told its own settings, not llama.cpp's flags") {
   const std::string asked =
       "CUDA error: out of memory\n  current device: 1, in function alloc at "

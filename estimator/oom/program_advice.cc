@@ -151,8 +151,6 @@ constexpr OomAdvice kProgramAdvice[] = {
      "pictures stay in RAM, and fewer gaussians are made"},
 
     // Other frameworks.
-    {"XLA on TPU", Help::kYes, "a smaller batch for each core",
-     "arguments, results and temporaries of a program have to fit its HBM together"},
     {"XLA on TPU", Help::kMaybe, "sharding over more cores, checkpoints, bfloat16",
      "FSDP or NamedSharding: each then has its part; a TPU computes in bfloat16 anyway"},
     {"PyTorch/XLA", Help::kMaybe, "xm.mark_step() after each step, .item() of what is only told",
@@ -163,9 +161,9 @@ constexpr OomAdvice kProgramAdvice[] = {
      "each then has its part of arguments and temporaries"},
     {"JAX/XLA", Help::kMaybe, "bfloat16 activations", "they take half of float32's"},
     {"JAX/XLA", Help::kMaybe, "XLA_PYTHON_CLIENT_PREALLOCATE=false, or ALLOCATOR=platform",
-     "where other programs are on the card; platform gives each buffer back, slowly"},
+     "where other programs are on the card; platform gives each buffer back, slowly", About::kGpu},
     {"JAX/XLA", Help::kMaybe, "TF_FORCE_UNIFIED_MEMORY=1, XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
-     "what does not fit then lies in RAM, slowly: AlphaFold runs so"},
+     "what does not fit then lies in RAM, slowly: AlphaFold runs so", About::kGpu},
     {"TensorFlow", Help::kMaybe, "report_tensor_allocations_upon_oom=True",
      "of RunOptions, in TensorFlow 1: the message then lists what holds memory", About::kCard},
     {"TensorFlow", Help::kMaybe, "tf.keras.mixed_precision.set_global_policy(\"mixed_float16\")",

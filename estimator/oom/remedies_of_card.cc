@@ -79,7 +79,8 @@ std::optional<Answer> StopOthers(const RemedyCase& c) {
     return Answer{Help::kMaybe, "if there are any"};
   }
   if (c.Serves()) return Answer{Help::kMaybe, "if there are any: a server that ended may be left"};
-  if (!c.facts.tried || (c.family() == OomFamily::kCard && !c.facts.limited)) {
+  const bool is_bare = !c.facts.tried && !c.facts.needed;
+  if (is_bare || (c.family() == OomFamily::kCard && !c.facts.limited)) {
     return Answer{Help::kMaybe, "if there are any: all of them share the card"};
   }
   if (!c.facts.others || !lack) return std::nullopt;

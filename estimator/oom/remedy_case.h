@@ -22,6 +22,7 @@ struct RemedyCase {
   bool Is(OomVerdict verdict) const { return judgement.verdict == verdict; }
   OomFamily family() const { return message.format->family; }
   bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
+  bool IsOfTpu() const { return message.format->name.starts_with("xla-tpu"); }
   bool IsOfHost() const { return IsHostMemory(family()); }
   // Programs that serve a model: there is no batch to choose, nor anything to train.
   bool Serves() const { return HasLayers() || IsOfKind(OomProgram::Kind::kServes); }
@@ -41,6 +42,7 @@ struct RemedyCase {
   bool Fits(const OomAdvice& advice) const {
     const bool is_theirs =
         advice.program == message.app || advice.program == ProgramOf(*message.format);
+    if (advice.about == OomAdvice::About::kGpu && IsOfTpu()) return false;
     return is_theirs &&
            advice.about != (IsOfHost() ? OomAdvice::About::kCard : OomAdvice::About::kRam);
   }
