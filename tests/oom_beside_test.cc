@@ -142,6 +142,45 @@ TEST_CASE("a bare Killed says what is known, and what a table beside it shows") 
   }));
 }
 
+TEST_CASE("what DeepSpeed told of RAM is a note of what ended it") {
+  const OomExplanation e = Explained(
+      "[INFO] [utils.py:837:see_memory_usage] CPU Virtual Memory:  used = 12.5 GB, percent = "
+      "40.1%\n"
+      "[INFO] [utils.py:837:see_memory_usage] CPU Virtual Memory:  used = 29.71 GB, percent = "
+      "95.3%\n"
+      "[ERROR] [launch.py:434:sigkill_handler] ['python', '-u', 'train.py', '--deepspeed', "
+      "'z.json'] "
+      "exits with return code = -9\n");
+  CHECK(HasNote(e, "29.71 GiB of RAM in use (95.3%)"));
+  CHECK_FALSE(HasNote(e, "12.5"));
+  CHECK(e.message.app == "DeepSpeed");
+  const auto advises = [&](const std::string& words) {
+    return std::ranges::any_of(
+        e.remedies, [&](const OomRemedy& r) { return r.what.find(words) != std::string::npos; });
+  };
+  CHECK(advises("offload to NVMe"));
+  CHECK_FALSE(advises("train_micro_batch_size_per_gpu"));
+}
+
+TEST_CASE("who was ended is looked for in lines that begin otherwise, and in the kernel's words") {
+  const OomExplanation webui = Explained(
+      "auto_1  | Creating model from config: /stable-diffusion-webui/configs/v1.yaml\n"
+      "auto_1 exited with code 137\n");
+  CHECK(webui.message.app == "Stable Diffusion web UI");
+  const std::string kernel =
+      "Memory cgroup out of memory: Killed process 6626 (dorado) total-vm:9866988kB, "
+      "anon-rss:1509872kB\n";
+  const auto loads = [](const OomExplanation& e) {
+    return std::ranges::any_of(e.remedies, [](const OomRemedy& r) {
+      return r.what.find("DataLoader") != std::string::npos;
+    });
+  };
+  CHECK_FALSE(loads(Explained(kernel)));
+  std::string python = kernel;
+  python.replace(python.find("dorado"), 6, "python3");
+  CHECK(loads(Explained(python)));
+}
+
 TEST_CASE("an array that is larger than the RAM beside it cannot be") {
   const OomExplanation e = Explained(
       "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 58.0 GiB for an array with "

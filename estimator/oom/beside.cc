@@ -10,6 +10,7 @@ namespace onnxfit {
 namespace {
 
 constexpr size_t kLongest = 400;  // letters of a line of a table
+constexpr std::string_view kOfDeepSpeed = "CPU Virtual Memory:";
 
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && (IsSpace(text.front()) || text.front() == '|')) text.remove_prefix(1);
@@ -90,7 +91,9 @@ class BesideReader {
 
  private:
   void ReadLine(std::string_view line) {
-    if (line.starts_with('|')) {
+    if (line.find(kOfDeepSpeed) != std::string_view::npos) {
+      ReadDeepSpeed(line);
+    } else if (line.starts_with('|')) {
       ReadTable(line);
     } else if (line.starts_with('[')) {
       ReadGpustat(line);
@@ -205,6 +208,16 @@ class BesideReader {
     if (words[0] == "MemTotal:") machine_.ram = SizeIn(words[1], kKiB);
     if (words[0] == "MemAvailable:") machine_.available = SizeIn(words[1], kKiB);
     if (words[0] == "SwapTotal:") machine_.swap = SizeIn(words[1], kKiB);
+  }
+
+  // deepspeed/runtime/utils.py, see_memory_usage: its GB are of 1024.
+  void ReadDeepSpeed(std::string_view line) {
+    const auto words = WordsIn(line.substr(line.find(kOfDeepSpeed) + kOfDeepSpeed.size()));
+    if (words.size() < 7 || words[0] != "used" || words[4] != "percent") return;
+    const Decimal used = ReadDecimal(words[2]);
+    if (used.letters != words[2].size() || !words[3].starts_with("GB")) return;
+    machine_.ram_used = SizeOf(used, kGiB);
+    machine_.ram_share = words[6];
   }
 
   // "tcmalloc: large alloc 2400002048 bytes == 0x99a00000 @ …"

@@ -39,6 +39,9 @@ struct MachineBeside {
   std::optional<PrintedBytes> available = {};  // of RAM
   std::optional<PrintedBytes> swap = {};
   std::optional<PrintedBytes> swap_used = {};
+  // As DeepSpeed tells: "CPU Virtual Memory:  used = 29.71 GB, percent = 95.3%".
+  std::optional<PrintedBytes> ram_used = {};
+  std::string ram_share = {};              // "95.3%"
   std::optional<PrintedBytes> large = {};  // the largest allocation that tcmalloc tells of
 
   // The card that a message is about: the one that it names, else the first; null without any.

@@ -76,6 +76,10 @@ void AddRamNotes(const MachineBeside& machine, std::vector<std::string>& notes) 
     }
     notes.push_back(text + ": what a process held that was ended is free again by then.");
   }
+  if (machine.ram_used) {
+    notes.push_back(fmt::format("DeepSpeed last told of {} of RAM in use ({}).",
+                                ToString(*machine.ram_used), machine.ram_share));
+  }
   if (machine.large) {
     notes.push_back(fmt::format(
         "tcmalloc tells of {} ({} bytes) in one allocation: so much one array or list took, not "

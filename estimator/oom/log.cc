@@ -53,6 +53,7 @@ bool IsCommonWord(std::string_view log, size_t place) {
   if (at == 0) return false;
   constexpr std::string_view kBefore = "\n\r:]>|)m";  // m: of "OOMKilled", and of colours
   const char before = ToLower(log[at - 1]);
+  if (log.substr(0, at).ends_with("...") || log.substr(0, at).ends_with("…")) return false;
   const bool is_passive = at > 1 && before == 's' && (log[at - 2] == 'i' || IsSpace(log[at - 2]));
   return !is_passive && !IsDigit(before) && kBefore.find(before) == std::string_view::npos;
 }
@@ -270,6 +271,17 @@ bool HasFailure(const OomLog& read) {
   });
 }
 
+// Who tells that a process ended does not begin its lines as the process does: "auto_1  | …".
+std::string LettersBefore(std::string_view log, size_t place) {
+  constexpr size_t kBefore = 2000;
+  const size_t begin = place - std::min(place, kBefore);
+  std::string letters;
+  for (const char letter : log.substr(begin, place - begin)) {
+    if (!IsSpace(letter)) letters += ToLower(letter == '\\' ? '/' : letter);
+  }
+  return letters;
+}
+
 // The program whose words stand nearby: libraries and drivers do not say who called them.  Paths of
 // Windows are those of others.
 std::string_view AppAround(std::string_view log, const OomMessage& message) {
@@ -277,6 +289,9 @@ std::string_view AppAround(std::string_view log, const OomMessage& message) {
   Letters letters = ReadLetters(log, message.place, kBehind);
   std::ranges::replace(letters.lower, '\\', '/');
   const OomProgram* program = ProgramIn(letters.lower);
+  if (program == nullptr && message.format->rank == OomRank::kSign) {
+    program = ProgramIn(LettersBefore(log, message.place));
+  }
   return program == nullptr || program->name == ProgramOf(*message.format) ? "" : program->name;
 }
 

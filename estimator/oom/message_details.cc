@@ -9,6 +9,7 @@
 #include "estimator/oom/formats.h"
 #include "estimator/oom/log_lines.h"
 #include "estimator/oom/pattern.h"
+#include "estimator/oom/programs.h"
 
 namespace onnxfit {
 namespace {
@@ -147,7 +148,7 @@ void ReadVllmRequest(const Letters& letters, size_t begin, size_t limit, OomMess
 
 // "Killed process 4567 (python3) total-vm:…".
 void ReadKilled(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
-  if (message.format->name != "kernel-oom") return;
+  if (!IsListed("kernel-oom|kernel-cgroup-oom", message.format->name)) return;
   message.told = Between(letters, begin, std::min(limit, begin + kNameNear), "(", ")");
 }
 
