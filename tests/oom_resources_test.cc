@@ -199,6 +199,49 @@ TEST_CASE("how many mappings there are is told, and who holds the memory goes fi
   CHECK(Advises(tiles, "more RAM"));
 }
 
+// pytorch/xla#3470: what is free need not lie in one piece.
+TEST_CASE("a TPU's memory in pieces is no contradiction, and a full one no pieces") {
+  const std::string asked =
+      "Attempting to reserve 6.48G at the bottom of memory. That was not possible. There are ";
+  const OomExplanation pieces = Explained(asked + "6.78G free, 0B reserved, and 3.33G reservable.");
+  CHECK(pieces.summary[0] ==
+        "CAPACITY: 6.48 GiB asked, 3.33 GiB allowed in one piece: 3.15 GiB too much");
+  CHECK(pieces.summary[2] == "6.78 GiB are free in all, but in pieces: at most 3.33 GiB at once.");
+  CHECK(pieces.commands.empty());
+  const OomExplanation full = Explained(asked + "2.36G free, 0B reserved, and 2.36G reservable.");
+  CHECK(full.summary[0] == "CAPACITY: 6.48 GiB asked, 2.36 GiB free: 4.12 GiB short");
+}
+
+TEST_CASE("who ended a process is asked first, and its program's own advice stays") {
+  const OomExplanation e = Explained(
+      "Loading checkpoint shards:  57%\nERROR:torch.distributed.elastic.multiprocessing.api:failed "
+      "(exitcode: -9) local_rank: 0 (pid: 8180) of binary: /usr/bin/python3\n");
+  CHECK(e.message.app == "transformers");
+  CHECK(FirstHelp(e) == "yes looking who ended it");
+  CHECK(e.remedies[1].help == Help::kYes);
+  CHECK(e.remedies[1].what.starts_with("dtype=torch.bfloat16"));
+}
+
+TEST_CASE("a server that runs llama.cpp is told its own settings, not llama.cpp's flags") {
+  const std::string asked =
+      "CUDA error: out of memory\n  current device: 1, in function alloc at "
+      "/src/ggml-cuda.cu:358\n";
+  CHECK(Advises(Explained(asked), "(-ngl)"));
+  const OomExplanation ollama = Explained("ollama serve\n" + asked);
+  CHECK(ollama.message.app == "Ollama");
+  CHECK_FALSE(Advises(ollama, "-ngl"));
+  CHECK(Advises(ollama, "num_gpu"));
+}
+
+TEST_CASE("the node of a builder's last message belongs to the size that it asked for") {
+  const OomExplanation e = Explained(
+      "[W] [TRT] Requested amount of GPU memory (15485030400 bytes) could not be allocated.\n\n"
+      "[E] Error Code 10: Internal Error (Could not find any implementation for node "
+      "{Foreign[a]}.)\n");
+  CHECK(e.summary[0] == "CAPACITY: 14.4 GiB asked");
+  CHECK(std::ranges::find(e.notes, "It was for {Foreign[a]}.") != e.notes.end());
+}
+
 TEST_CASE("what a job asked for is read from its script") {
   const OomExplanation e =
       Explained("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\n#SBATCH --mem=48G\n");

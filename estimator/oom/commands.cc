@@ -42,6 +42,9 @@ constexpr Look kLooks[] = {
     {"Metal", "sysctl iogpu.wired_limit_mb"},
     {"ROCm", "rocm-smi --showmeminfo vram --showpids"},
     {"Ascend", "npu-smi info"},
+    {"Gaudi", "hl-smi"},
+    {"AWS Neuron", "neuron-ls"},
+    {"AWS Neuron", "neuron-top"},
     {"Intel's GPU", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
     {"OpenVINO", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
     {"OpenCL", "clinfo | grep -i 'max memory allocation\\|global memory size'"},
@@ -61,6 +64,10 @@ std::vector<std::string> LooksOf(std::string_view program) {
 std::vector<std::string> HostCommands(const RemedyCase& c) {
   if (c.facts.resource == OomResource::kSharedMemory) return {"df -h /dev/shm"};
   if (c.facts.resource == OomResource::kDisk) return {"df -h", "df -i  # files, too, are counted"};
+  if (c.Is("inotify")) {
+    return {"sysctl fs.inotify.max_user_watches fs.inotify.max_user_instances"};
+  }
+  if (c.Is("threads")) return {"ulimit -u", "cat /sys/fs/cgroup/pids.max"};
   if (c.facts.resource == OomResource::kFiles) return {"ulimit -n"};
   if (c.facts.resource == OomResource::kMappings) return {"sysctl vm.max_map_count"};
   if (c.facts.resource == OomResource::kPromised)
@@ -129,13 +136,14 @@ std::vector<std::string> CommandsFor(const OomMessage& message, const OomFacts& 
             fmt::format("$env:{} = \"{}\"", variable, option),
             fmt::format("os.environ[\"{}\"] = \"{}\"", variable, option)};
   }
-  const bool is_bare = c.family() == OomFamily::kCuda && !facts.tried;
+  const bool is_bare = message.format->rank == OomRank::kBare && !facts.tried && !c.Serves() &&
+                       message.format->pattern == nullptr;
   const bool wants_look = is_bare || judgement.verdict == OomVerdict::kContradictory ||
                           judgement.verdict == OomVerdict::kUnknown ||
                           judgement.verdict == OomVerdict::kOtherProcess;
-  const bool has_nvidia_smi = message.format->family != OomFamily::kMps &&
-                              message.format->family != OomFamily::kJetson &&
-                              !message.format->name.starts_with("xpu");
+  const bool has_nvidia_smi =
+      message.format->family != OomFamily::kMps && message.format->family != OomFamily::kJetson &&
+      !message.format->name.starts_with("xpu") && !message.format->name.starts_with("xla-tpu");
   return wants_look && has_nvidia_smi ? CardCommands(message) : std::vector<std::string>();
 }
 

@@ -74,15 +74,19 @@ std::string FiguresText(const OomFacts& f) {
     return fmt::format(": {} held, {} allowed", ToString(*held), ToString(*f.allowed));
   }
   if (f.allowed) return fmt::format(": {} allowed", ToString(*f.allowed));
+  if (f.needed && f.free) {
+    return fmt::format(": {} needed, {} free", ToString(*f.needed), ToString(*f.free));
+  }
   if (f.needed) return fmt::format(": {} needed", ToString(*f.needed));
   if (f.free) return fmt::format(": {} free", ToString(*f.free));
   if (f.total) return fmt::format(": {} in all", ToString(*f.total));
   return held ? fmt::format(": {} held", ToString(*held)) : "";
 }
 
-// Whether figures belong to the headline: those of rows of words, and limits that others know of.
+// Whether figures belong to the headline: those of rows of words, limits that others know of, and
+// what a table beside the message shows.
 bool HasFigures(const OomExplanation& e) {
-  return e.message.format->pattern != nullptr || e.facts.allowed;
+  return e.message.format->pattern != nullptr || e.facts.allowed || e.facts.used;
 }
 
 // Who says it, or who called the library that does.
@@ -124,6 +128,10 @@ std::string SpilledLine(const OomExplanation& e) {
 }
 
 std::string OthersLine(const OomExplanation& e) {
+  if (!e.facts.tried) {
+    return fmt::format("others hold {} of {}, as nvidia-smi shows", ToString(*e.facts.others),
+                       ToString(*e.facts.total));
+  }
   return fmt::format("others hold {}; {} asked, {} free", ToString(*e.facts.others),
                      ToString(*e.facts.tried), ToString(*e.facts.free));
 }
@@ -177,7 +185,7 @@ constexpr std::string (*kHeadlines[])(const OomExplanation& e) = {
 
 // What others hold is told without this process' context.
 bool OthersAlone(const OomExplanation& e) {
-  return e.facts.context || e.message.format->family == OomFamily::kMps;
+  return e.facts.context || !e.facts.tried || e.message.format->family == OomFamily::kMps;
 }
 
 // Whether what a program holds are tensors, or of anything.
@@ -297,6 +305,9 @@ void AddNotes(OomExplanation& e) {
     e.notes.push_back(fmt::format("The message says {} ({}): that cannot be, and is left out here.",
                                   doubted.text, WithSpaces(ToString(doubted.field))));
   }
+  if (!e.message.node.empty() && !e.request) {
+    e.notes.push_back(fmt::format("It was for {}.", e.message.node));
+  }
   if (e.message.cut) {
     e.notes.push_back("The message is cut off: what it does not say any more is left out here.");
   }
@@ -365,6 +376,8 @@ OomExplanation ExplainOom(const ProcessOom& process) {
   e.remedies = RemediesFor(e.message, e.facts, e.judgement);
   e.commands = CommandsFor(e.message, e.facts, e.judgement);
   AddNotes(e);
+  const std::vector<std::string> beside = NotesOfMachine(process.machine, e.message);
+  e.notes.insert(e.notes.end(), beside.begin(), beside.end());
   return e;
 }
 

@@ -122,7 +122,7 @@ std::string_view ToString(OomFamily family) { return kFamilies[static_cast<size_
 
 bool IsAnybodys(const OomFormat& format) {
   constexpr std::string_view kAnybody[] = {"Python", "a program in C++", "the system",
-                                           "a renderer"};
+                                           "a program on the card"};
   return std::ranges::find(kAnybody, format.program) != std::end(kAnybody);
 }
 

@@ -13,15 +13,15 @@ constexpr OomRow kFrameworkRows[] = {
     {"xla-async", "JAX/XLA", "GPU, cuda_async", OomRank::kFailure,
      "cuMemAllocAsync failed to allocate {tried} bytes", "",
      "xla/stream_executor/gpu/gpu_cudamallocasync_allocator.cc, 2025"},
-    {"xla-tpu", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu", "XLA on TPU", "", OomRank::kFailure,
      "Ran out of memory in memory space {told}. Used {plan} of {total}", "",
      "google-research/trax#270", "the whole program has to fit, as XLA has laid it out"},
-    {"xla-tpu-scoped", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu-scoped", "XLA on TPU", "", OomRank::kFailure,
      "Scoped allocation with size {tried} and limit {allowed} exceeded scoped vmem limit", "",
      "jax-ml/jax, Pallas kernels",
      "vmem is a core's own small memory, not HBM: a kernel's blocks are too large",
      OomResource::kOnChip},
-    {"xla-tpu-scoped", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu-scoped", "XLA on TPU", "", OomRank::kFailure,
      "Allocation (size={tried}) would exceed memory (size={allowed})", "",
      "jax-ml/jax, Pallas kernels",
      "that is a core's own small memory, not HBM: a kernel's blocks are too large",
@@ -29,10 +29,11 @@ constexpr OomRow kFrameworkRows[] = {
     {"xla-shared", "JAX/XLA", "GPU", OomRank::kFailure,
      "Shared memory size limit exceeded: requested {tried}, available: {allowed}", "",
      "xla/service/gpu/fusions/triton; jax-ml/jax-triton", "", OomResource::kOnChip},
-    {"xla-tpu-reserve", "JAX/XLA", "TPU", OomRank::kFailure,
+    {"xla-tpu-reserve", "XLA on TPU", "", OomRank::kFailure,
      "Attempting to reserve {tried} at the bottom of memory. That was not possible. There are "
-     "{free} free || Attempting to allocate {tried}. That was not possible. There are {free} free",
-     "", "jax-ml/jax, the TPU runtime's allocator"},
+     "{free} free{?}, {n}B reserved, and {allowed} reservable || Attempting to allocate {tried}. "
+     "That was not possible. There are {free} free{?}, {n}B reserved, and {allowed} reservable",
+     "", "the TPU runtime's allocator; pytorch/xla#3470"},
     {"xla-remat", "JAX/XLA", "GPU and TPU", OomRank::kWarning,
      "Can't reduce memory use below {allowed} ({n} bytes) by rematerialization; only reduced to "
      "{plan} || Can't reduce memory use below {allowed} by rematerialization; only reduced to "
@@ -210,6 +211,12 @@ constexpr OomRow kFrameworkRows[] = {
      "Some parameters are on the meta device because they were offloaded to the",
      "the weights do not fit on the card: the rest is in RAM or on disk",
      "accelerate/big_modeling.py", "a warning: it runs, and each step moves the rest to the card"},
+    {"bitsandbytes-managed", "bitsandbytes", "0.38 on", OomRank::kBare,
+     "Error out of memory at line {n} in file {}pythonInterface",
+     "bitsandbytes found no memory for a paged optimizer",
+     "bitsandbytes, csrc/pythonInterface.cpp, cget_managed_ptr, 0.46",
+     "its states are in memory that RAM and card share (cudaMallocManaged), which Windows and WSL "
+     "hardly have: it may fail while the card has room"},
     {"bitsandbytes", "bitsandbytes", "", OomRank::kBare, "Error out of memory at line {n} in file",
      "bitsandbytes found no room on the card", "bitsandbytes, csrc/ops.cuh, CUDA_CHECK_RETURN"},
     {"torch-npu", "Ascend", "", OomRank::kBare, "EL0004: || (EL0004): Failed to allocate memory",
@@ -229,6 +236,9 @@ constexpr OomRow kFrameworkRows[] = {
      "memory is only {free}. || Out of memory error on NPU {gpu}. Cannot allocate {tried} memory "
      "on NPU {n}, available memory is only {free}.",
      "", "paddle/fluid/memory/allocation/npu_allocator.cc"},
+    {"paddle-old", "PaddlePaddle", "before 1.3", OomRank::kFailure,
+     "enforce allocating <= available failed, {tried} > {free}", "",
+     "PaddlePaddle/Paddle#8992, paddle/fluid/platform/gpu_info.cc"},
     {"paddle-cpu", "PaddlePaddle", "", OomRank::kFailure, "Fail to alloc memory of {tried} size",
      "", "paddle/fluid/memory/allocation/cpu_allocator.cc", "that is RAM, not the card's memory",
      OomResource::kRam},
@@ -256,8 +266,24 @@ constexpr OomRow kFrameworkRows[] = {
     {"arrayfire", "ArrayFire", "", OomRank::kBare, "Device out of memory:101",
      "ArrayFire found no room on the card", "arrayfire, AF_ERR_NO_MEM is 101"},
     {"darknet", "Darknet", "", OomRank::kBare,
-     "check_error: Assertion `0' failed || CUDA Error: out of memory: File exists",
-     "Darknet found no room on the card", "darknet, src/cuda.c, check_error"},
+     "check_error: Assertion `0' failed || CUDA Error: out of memory: File exists || CUDA Error: "
+     "out of memory: No error || CUDA Error: out of memory: Resource temporarily unavailable || "
+     "CUDA Error Prev: out of memory || CUDA status Error: file: {}CUDA Error: out of memory || "
+     "Try "
+     "to set subdivisions=64 in your cfg-file",
+     "Darknet found no room on the card",
+     "pjreddie/darknet, src/cuda.c; AlexeyAB/darknet, src/dark_cuda.c, check_error_extended"},
+    {"darknet-pinned", "Darknet", "", OomRank::kBare,
+     "Can't allocate CUDA-pinned memory on CPU-RAM || Can't pre-allocate CUDA-pinned buffer on "
+     "CPU-RAM",
+     "Darknet found no pinned RAM", "AlexeyAB/darknet, src/dark_cuda.c, cuda_make_array_pinned", "",
+     OomResource::kPinned},
+    {"darknet-workspace", "Darknet", "", OomRank::kNumbers,
+     "used slow CUDNN algo without Workspace! Need memory: {plan}, available: {free}", "",
+     "AlexeyAB/darknet, src/convolutional_layer.c"},
+    {"dlib", "dlib", "19 on", OomRank::kBare,
+     "Error while calling {} in file {}code: 2, reason: out of memory",
+     "dlib found no room on the card", "davisking/dlib, dlib/cuda/cuda_utils.h, CHECK_CUDA"},
 
     // Arrays in Python, Julia, tables of trees.
     {"cupy", "CuPy", "5 on", OomRank::kFailure,
@@ -338,10 +364,19 @@ constexpr OomRow kFrameworkRows[] = {
      "Out of memory allocating {tried} bytes of device memory{?} total/free CUDA memory: "
      "{total}/{free}",
      "", "nvfortran and nvc, the OpenACC runtime"},
+    {"faiss-temporary", "Faiss", "1.7 on", OomRank::kFailure,
+     "alloc fail type TemporaryMemory{} dev {gpu} space {} size {tried} bytes || Faiss device "
+     "allocator fail type TemporaryMemory{} dev {gpu} space {} size {tried} bytes{?}{}Device free "
+     "memory: {free} bytes",
+     "", "faiss/gpu/StandardGpuResources.cpp, 1.7; facebookresearch/faiss#2155, #3060",
+     "that is scratch space of a search or of an index that is built, not the vectors"},
     {"faiss", "Faiss", "", OomRank::kFailure,
-     "StandardGpuResources: alloc fail type {told} dev {gpu} space {} size {tried} bytes || failed "
-     "to cudaMalloc {tried} bytes (error 2",
-     "", "faiss/gpu/StandardGpuResources.cpp"},
+     "alloc fail type {told} dev {gpu} space {} size {tried} bytes || Faiss device allocator fail "
+     "type {told} dev {gpu} space {} size {tried} bytes{?}{}Device free memory: {free} bytes || "
+     "Failed to cudaMalloc {tried} bytes on device {gpu} (error 2 || failed to cudaMalloc {tried} "
+     "bytes (error 2",
+     "", "faiss/gpu/StandardGpuResources.cpp, 1.5, 1.7; facebookresearch/faiss#2179, #2020",
+     "that is what the index keeps on the card: its vectors, lists or codes"},
     {"dali", "DALI", "", OomRank::kFailure, "Can't allocate {tried} on device {gpu}", "",
      "dali/core/mm, CUDABadAlloc"},
     {"mlc", "MLC-LLM", "", OomRank::kBare,

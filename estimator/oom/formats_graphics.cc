@@ -26,7 +26,7 @@ constexpr OomRow kGraphicsRows[] = {
     {"unity", "Unity", "", OomRank::kFailure,
      "System out of memory! Trying to allocate: {tried} with", "", "Unity's player log",
      "that is RAM and the page file, not the card's memory", OomResource::kRam},
-    {"renderers", "a renderer", "", OomRank::kBare,
+    {"renderers", "a program on the card", "", OomRank::kBare,
      "Out of VRAM || Not enough VRAM || Insufficient VRAM || Out of GPU memory || GPU out of "
      "memory || Out of video memory || Not enough video memory || Insufficient video memory || "
      "Not enough GPU memory || Insufficient GPU memory || GPU is out of memory || GPU ran out of "
@@ -84,6 +84,12 @@ constexpr OomRow kGraphicsRows[] = {
      "COLMAP found no room on the card", "colmap, src/colmap/feature/sift.cc"},
     {"hashcat", "hashcat", "", OomRank::kBare, "Not enough allocatable device memory",
      "hashcat found no room on the card", "hashcat, src/backend.c"},
+    {"opencv-cuda", "OpenCV", "2.4 on", OomRank::kBare,
+     "(-217:Gpu API call) out of memory in function || Gpu API call (out of memory) in || error: "
+     "(-217) out of memory in function",
+     "OpenCV found no room on the card",
+     "opencv/opencv#20087, core/cuda/gpu_mat.cu, dnn/src/cuda4dnn/csl/memory.hpp",
+     "that is the card's memory: GpuMats, or weights and blobs of cv::dnn"},
     {"opencv", "OpenCV", "", OomRank::kFailure,
      "Failed to allocate {tried} bytes in function || Insufficient memory) Failed to allocate "
      "{tried} "

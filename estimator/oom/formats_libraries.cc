@@ -15,6 +15,10 @@ constexpr OomRow kLibraryRows[] = {
     {"tensorrt-oom", "TensorRT", "8 on", OomRank::kBare,
      "Error Code 2: OutOfMemory{?} (Requested size was {tried} bytes",
      "TensorRT found no room on the card", "NVIDIA/TensorRT#2198, virtualMemoryBuffer.cpp"},
+    {"tensorrt-allocator", "TensorRT", "10 on", OomRank::kFailure,
+     "User allocator error allocating {tried}-byte buffer", "",
+     "NVIDIA/TensorRT#4258, tunable_graph.cpp, 10.3",
+     "the builder found no room to try a way to compute a layer: it fails if none of them fits"},
     {"tensorrt-runtime", "TensorRT", "7 on", OomRank::kBare,
      "Error Code 1: Cuda Runtime (out of memory) || Cuda Error in {}: 2 (out of memory) || Cuda "
      "failure: out of memory || Error Code 1: Cuda Driver (out of memory)",
@@ -24,8 +28,11 @@ constexpr OomRow kLibraryRows[] = {
      "TensorRT's builder found no room to try ways to compute a layer", "NVIDIA/TensorRT#948",
      "a warning of the builder: it tries others, and fails if none of them fits"},
     {"tensorrt-workspace", "TensorRT", "", OomRank::kDisguise,
-     "Could not find any implementation for node {node} due to insufficient workspace || Could "
-     "not find any implementation for node || Try increasing the workspace size with",
+     "Could not find any implementation for node {node} due to insufficient workspace{?}. See "
+     "verbose log for requested sizes.) || Could not find any implementation for node {node}.) || "
+     "Could not find any implementation for node "
+     "|| "
+     "Try increasing the workspace size with",
      "TensorRT's builder found no way to compute a layer in the memory that it may use",
      "NVIDIA/TensorRT, the builder's log",
      "its workspace limit or the card is too small; an operator that it does not have looks the "
@@ -91,6 +98,12 @@ constexpr OomRow kLibraryRows[] = {
      "that is registers or threads, not the card's memory: a kernel's blocks are too large",
      OomResource::kOnChip},
 
+    {"mxnet-workspace", "MXNet", "to 1.9", OomRank::kFailure,
+     "Minimum workspace size: {tried} Bytes Given: {allowed}", "",
+     "apache/mxnet, src/operator/nn/convolution-inl.h, 1.x",
+     "that is the operator's workspace, a parameter of it, and not the card's memory",
+     OomResource::kBuffer},
+
     // AMD and Intel.
     {"rocm-libraries", "ROCm", "", OomRank::kDisguise,
      "miopenStatusAllocFailed || rocblas_status_memory_error || HIPBLAS_STATUS_ALLOC_FAILED || "
@@ -113,6 +126,40 @@ constexpr OomRow kLibraryRows[] = {
      "PI_ERROR_MEM_OBJECT_ALLOCATION_FAILURE || UR_RESULT_ERROR_MEM_OBJECT_ALLOCATION_FAILURE || "
      "PI_ERROR_OUT_OF_HOST_MEMORY || UR_RESULT_ERROR_OUT_OF_HOST_MEMORY",
      "Intel's GPU runtime found no memory", "Level Zero and SYCL, ur_result_t"},
+
+    // Accelerators that are no GPUs.
+    {"gaudi", "Gaudi", "", OomRank::kFailure, "Allocation failed for size::{tried}{?}(", "",
+     "HabanaAI/gaudi-pytorch-bridge, device_memory.cpp, PT_SYNHELPER_FATAL",
+     "the memory of the Gaudi card (HPU) is full"},
+    {"neuron", "AWS Neuron", "2.x", OomRank::kFailure,
+     "Failed to allocate DEVICE memory ({tried} bytes){?} HBM {n} | {used} | || Failed to alloc "
+     "DEVICE memory: {tried}",
+     "", "aws-neuron-sdk#302, the runtime's TDRV:dmem_alloc_internal",
+     "that is the HBM of one NeuronCore: weights, its program's code and scratchpad lie there"},
+    {"neuron-host", "AWS Neuron", "2.x", OomRank::kFailure,
+     "Failed to allocate HOST memory ({tried} bytes) || Failed to alloc HOST memory: {tried}", "",
+     "the Neuron runtime's TDRV:dmem_alloc_internal",
+     "that is RAM which the runtime shares with the device: a process that was killed and others "
+     "of its job may hold it still",
+     OomResource::kRam},
+    {"neuron-bare", "AWS Neuron", "2.x", OomRank::kBare,
+     "nrt_tensor_allocate status=4 || nrt_load status=4 || nrt_load_collectives status=4 || "
+     "nrt_allocate_tensor status=4 || NERR_RESOURCE",
+     "the Neuron runtime found no room on the device", "libnrt, nrt_status.h: 4 is NRT_RESOURCE"},
+    {"neuron-bare-host", "AWS Neuron", "2.x", OomRank::kBare, "NRT_FAIL_HOST_MEM_ALLOC",
+     "the Neuron runtime found no RAM", "libnrt, nrt_status.h", "", OomResource::kRam},
+    {"ascend-hccl", "Ascend", "", OomRank::kFailure,
+     "Failed to allocate [size:{tried}] bytes of NPU memory || Failed to allocate {n}~{tried} "
+     "bytes "
+     "of NPU memory || Failed to allocate [{tried}] bytes of NPU memory || Failed to allocate "
+     "{tried} bytes of NPU memory",
+     "", "Huawei CANN, error code EI0011",
+     "a buffer of HCCL, with which devices talk: it is beside what PyTorch has cached"},
+    {"ascend-device", "Ascend", "", OomRank::kBare,
+     "Resource_Error_Insufficient_Device_Memory || EL0019: || (EL0019) || (EI0011) || EI0011:",
+     "the NPU's memory is full", "Huawei CANN, error codes EI0011, EL0019, EN0012"},
+    {"ascend-host", "Ascend", "", OomRank::kBare, "Resource_Error_Insufficient_Host_Memory",
+     "the machine's RAM is full", "Huawei CANN, error code EN0011", "", OomResource::kRam},
     {"openvino-buffer", "OpenVINO", "2022 on", OomRank::kFailure,
      "Exceeded max size of memory object allocation: {?}requested {tried} bytes, but max alloc "
      "size supported by device is {allowed}",

@@ -61,6 +61,22 @@ constexpr OomRow kRuntimeRows[] = {
      "Spark's driver has no memory for a table that goes to all executors",
      "spark, BroadcastExchangeExec"},
 
+    {"spark-rapids-store", "RAPIDS for Spark", "21.12 on", OomRank::kFailure,
+     "Device store exhausted, unable to allocate {tried} bytes. Total RMM allocated is {allocated} "
+     "bytes",
+     "", "NVIDIA/spark-rapids, DeviceMemoryEventHandler.scala, 21.12, 24.02"},
+    {"spark-rapids", "RAPIDS for Spark", "23.04 on", OomRank::kBare,
+     "GPU OutOfMemory: could not split inputs and retry || GpuSplitAndRetryOOM || GpuRetryOOM || "
+     "rapids.jni.SplitAndRetryOOM || rapids.jni.RetryOOM || GPU OutOfMemory",
+     "a task of Spark found no room on the card",
+     "NVIDIA/spark-rapids, RmmRapidsRetryIterator.scala, 24.12; #11584, #8090"},
+    {"spark-rapids-cpu", "RAPIDS for Spark", "23.10 on", OomRank::kBare,
+     "CPU OutOfMemory: could not split inputs and retry || CpuSplitAndRetryOOM || CpuRetryOOM",
+     "a task of Spark found no room in the RAM that the plugin may take",
+     "NVIDIA/spark-rapids, RmmRapidsRetryIterator.scala, 24.12",
+     "that is a limit of the plugin (spark.rapids.memory.host.offHeapLimit.size), not the card",
+     OomResource::kLimit},
+
     {"android", "Android", "", OomRank::kFailure,
      "Failed to allocate a {tried} byte allocation with {free} free bytes || Failed to allocate a "
      "{tried} allocation with {free} free bytes",
@@ -143,7 +159,8 @@ constexpr OomRow kRuntimeRows[] = {
      "allocating {tried} bytes after",
      "", "gcc, libiberty/xmalloc.c"},
     {"compiler-killed", "a compiler", "", OomRank::kBare,
-     "Killed signal terminated program || died due to signal 9 (Kill signal) || error: unable to "
+     "Killed ninja: build stopped || Killed make || Killed signal terminated program || died due "
+     "to signal 9 (Kill signal) || error: unable to "
      "execute command: Killed || internal compiler error: Killed || virtual memory exhausted || "
      "LLVM ERROR: out of memory || fatal error C1060: compiler is out of heap space || fatal "
      "error C1002 || nvcc fatal : Memory allocation failure || ptxas fatal : Memory allocation "

@@ -10,11 +10,25 @@ constexpr OomRow kServerRows[] = {
      "CTranslate2 found no room on the card", "SYSTRAN/faster-whisper#442",
      "weights, beams and audio are more than the card has left"},
 
+    {"ctranslate2-ram", "CTranslate2", "", OomRank::kBare,
+     "mkl_malloc: failed to allocate memory || aligned_alloc: failed to allocate memory",
+     "CTranslate2 found no RAM", "SYSTRAN/faster-whisper#797, Purfview/whisper-standalone-win#511",
+     "that is RAM, which loading a model takes with device=\"cuda\", too", OomResource::kRam},
+
     // ggml: llama.cpp and what is built on it.
     {"ggml-vulkan", "llama.cpp", "Vulkan", OomRank::kFailure,
      "ggml_vulkan: Device memory allocation of size {tried} failed", "",
      "ggml/src/ggml-vulkan; ggml-org/llama.cpp#15256",
      "the card has no room for this buffer, or Vulkan gives none as large as this"},
+    {"ggml-cuda", "llama.cpp", "b2000 on", OomRank::kBare,
+     "CUDA error: out of memory current device: {gpu}, in function || ROCm error: out of memory "
+     "current device: {gpu}, in function || MUSA error: out of memory current device: {gpu}, in "
+     "function || CUDA error: out of memory; device={gpu}; function || ROCm error: out of memory; "
+     "device={gpu}; function",
+     "llama.cpp found no room on the card while it computed",
+     "ggml/src/ggml-cuda/ggml-cuda.cu, ggml_cuda_error, 2024 and 2026; ollama/ollama#738",
+     "a buffer of computing, or a pool that grew with the prompt: weights and cache leave too "
+     "little"},
     {"ggml-vulkan-pinned", "llama.cpp", "Vulkan", OomRank::kWarning,
      "ggml_vulkan: Failed to allocate pinned memory", "llama.cpp found no pinned RAM",
      "ggml-org/llama.cpp#9271",

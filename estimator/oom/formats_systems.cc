@@ -22,6 +22,11 @@ constexpr OomRow kSystemRows[] = {
     {"ray-store", "Ray", "", OomRank::kFailure,
      "in object store because it is full. Object size is {tried} bytes", "",
      "ray, ObjectStoreFullError", "that is Ray's object store in /dev/shm, 30 % of RAM by default"},
+    {"ray-pod", "Ray", "1.13 on", OomRank::kSign,
+     "The worker may have exceeded K8s pod memory limits",
+     "a worker of Ray ended: its pod's limit on RAM is Ray's guess",
+     "ray, python/ray/_raylet.pyx, 2.3 to 2.40",
+     "in Kubernetes Ray says so of each worker that ends by itself: the pod's state tells"},
     {"ray-sigkill", "Ray", "", OomRank::kSign,
      "The process is killed by SIGKILL by OOM killer due to high memory usage",
      "a worker of Ray ended: most often its node's RAM is full",
@@ -44,6 +49,8 @@ constexpr OomRow kSystemRows[] = {
      "nothing ran: the request is too high for each node, or for this partition",
      OomResource::kRequest},
     {"slurm-mem", "slurm", "", OomRank::kNumbers, "--mem={MiB allowed}", "", "sbatch --help"},
+    {"slurm-seff", "slurm", "", OomRank::kNumbers,
+     "Memory Utilized: {used} Memory Efficiency: {n}% of {allowed}", "", "slurm, contribs/seff"},
     {"pbs", "PBS", "", OomRank::kBare,
      "PBS: job killed: mem {used} exceeded limit {allowed} || PBS: job killed: vmem {used} "
      "exceeded "
@@ -100,7 +107,25 @@ constexpr OomRow kSystemRows[] = {
     {"system-oom", "Kubernetes", "", OomRank::kBare,
      "System OOM encountered, victim process: {told},",
      "the kernel of a node ended a process, for want of RAM", "kubernetes, pkg/kubelet/oom"},
-    {"oomkilled", "Kubernetes", "", OomRank::kBare, "OOMKilled",
+    {"docker-killed", "a container", "", OomRank::kSign,
+     "\"OOMKilled\":false{}\"ExitCode\":137 || \"ExitCode\":137{}\"OOMKilled\":false || "
+     "OOMKilled:false{}ExitCode:137 || ExitCode:137{}OOMKilled:false",
+     "a container was killed (signal 9), and not for its own memory limit",
+     "moby, container/state.go; coderaiser/cloudcmd#440",
+     "OOMKilled is false: the machine's kernel ended it for want of RAM, or docker stop (which "
+     "waits 10 seconds), docker kill or a health check did"},
+    {"kubernetes-killed", "Kubernetes", "", OomRank::kSign, "Reason: Error Exit Code: 137",
+     "a container was killed (signal 9), and Kubernetes does not say for want of memory",
+     "kubernetes/kubernetes#122256, kubectl describe pod",
+     "at the container's own limit it says OOMKilled: here a probe, an eviction or a slow end did "
+     "it, or a child of its main process was ended for want of RAM"},
+    {"kubernetes-limit", "Kubernetes", "", OomRank::kNumbers,
+     "Limits: memory: {allowed} || Limits: cpu: {n} memory: {allowed} || Limits: cpu: {n}m memory: "
+     "{allowed} || Limits: cpu: {n} ephemeral-storage: {n}{} memory: {allowed} || Limits: cpu: "
+     "{n}m ephemeral-storage: {n}{} memory: {allowed} || limits: nvidia.com/gpu: {n} memory: "
+     "{allowed} || limits: nvidia.com/gpu: {n} cpu: {n} memory: {allowed}",
+     "", "kubectl describe pod, a pod's YAML"},
+    {"oomkilled", "Kubernetes", "", OomRank::kBare, "OOMKilled{!\":false}{!:false}",
      "the container took more RAM than it may, and was ended", "kubectl get pods, docker, Argo",
      "that is RAM of the machine, not the card's memory"},
     {"spaces", "Hugging Face Spaces", "", OomRank::kBare, "Memory limit exceeded ({allowed})",
@@ -128,6 +153,10 @@ constexpr OomRow kSystemRows[] = {
     {"heroku", "Heroku", "", OomRank::kBare,
      "Error R14 (Memory quota exceeded) || Error R15 (Memory quota vastly exceeded)",
      "the dyno took more RAM than it may", "Heroku's error codes"},
+    {"colab-killed", "Colab", "", OomRank::kSign, "tcmalloc: large alloc {n} bytes{}^C",
+     "a command ended in Colab with ^C that nobody typed: most often its RAM is full",
+     "Google Colab; tcmalloc's report of an allocation of 1 GiB and more",
+     "Colab shows ^C where the kernel ended a command"},
     {"kaggle", "Kaggle", "", OomRank::kBare,
      "Your notebook tried to allocate more memory than is available", "Kaggle's RAM is full",
      "Kaggle's dialogue", "that is RAM of the machine, not the card's memory"},
@@ -190,6 +219,14 @@ constexpr OomRow kSystemRows[] = {
      "[Errno 24] Too many open files || (os error 24) || socket: too many open files || "
      "Too many open files",
      "a process has as many files open as it may", "POSIX, EMFILE", "", OomResource::kFiles},
+    {"inotify", "the system", "", OomRank::kBare,
+     "[Errno 28] inotify watch limit reached || [Errno 24] inotify instance limit reached || "
+     "inotify watch limit reached || inotify instance limit reached || System limit for number of "
+     "file watchers reached",
+     "the system watches no more files (inotify)",
+     "watchdog, observers/inotify_c.py, 2 to 6; Node.js' ENOSPC of fs.watch",
+     "the error is that of a full disk (ENOSPC), but it is the number of watches that is used up",
+     OomResource::kFiles},
     {"threads", "the system", "", OomRank::kBare,
      "pthread_create failed || can't start new thread || fork: retry: Resource temporarily "
      "unavailable || fork: Resource temporarily unavailable || unable to create native thread",

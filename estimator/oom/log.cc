@@ -53,24 +53,26 @@ bool IsCommonWord(std::string_view log, size_t place) {
   if (at == 0) return false;
   constexpr std::string_view kBefore = "\n\r:]>|)m";  // m: of "OOMKilled", and of colours
   const char before = ToLower(log[at - 1]);
+  if (log.substr(0, at).ends_with("...") || log.substr(0, at).ends_with("…")) return false;
   const bool is_passive = at > 1 && before == 's' && (log[at - 2] == 'i' || IsSpace(log[at - 2]));
   return !is_passive && !IsDigit(before) && kBefore.find(before) == std::string_view::npos;
 }
 
 using MessageReader = std::optional<OomMessage> (*)(const Letters& letters, size_t& end);
 
-// What a program says of a failure that it goes on from: the failure is a part of the warning.
-// NVIDIA/TensorRT, the builder's log: it skips what it has no memory to try; distributed,
-// worker_memory.py: a worker that pauses says more than one whose memory is much.
+// What a program says of a failure that it goes on from: the failure is a part of the warning.  And
+// what Docker knows of a process that was killed, which says more.  NVIDIA/TensorRT, the builder's
+// log: it skips what it has no memory to try; distributed, worker_memory.py: a worker that pauses
+// says more than one whose memory is much.
 struct Survived {
   std::string_view failure;
   std::string_view warning;
 };
-constexpr Survived kSurvived[] = {{"dask-high", "dask-paused"},
-                                  {"tensorrt-oom", "tensorrt-tactic"},
-                                  {"tensorrt-runtime", "tensorrt-tactic"},
-                                  {"tensorrt", "tensorrt-tactic"},
-                                  {"tensorrt-7", "tensorrt-tactic"}};
+constexpr Survived kSurvived[] = {
+    {"dask-high", "dask-paused"},        {"exit-137", "docker-killed"},
+    {"exit-137", "kubernetes-killed"},   {"killed", "docker-killed"},
+    {"tensorrt-oom", "tensorrt-tactic"}, {"tensorrt-runtime", "tensorrt-tactic"},
+    {"tensorrt", "tensorrt-tactic"},     {"tensorrt-7", "tensorrt-tactic"}};
 
 bool WasSurvived(const OomMessage& message, const OomMessage& warning) {
   return std::ranges::any_of(kSurvived, [&](const Survived& row) {
@@ -208,12 +210,23 @@ bool IsBeside(const OomMessage& message) {
   return message.format->rank == OomRank::kNumbers || message.format->rank == OomRank::kState;
 }
 
-// TensorFlow tells its limit and what is in use apart from the tensor that did not fit.
+bool HasNoSizes(const OomMessage& message) {
+  return std::ranges::none_of(message.sizes, [](const auto& size) { return size.has_value(); });
+}
+
+// TensorFlow tells its limit and what is in use apart from the tensor that did not fit; Dask's
+// workers warn of what they hold before they are ended, which says no more.  What a warning asked
+// for is not what failed.
 void AddNumbers(OomMessage& message, const Messages& messages) {
+  const bool has_none = HasNoSizes(message);
   for (const OomMessage& other : messages) {
-    if (ProgramOf(*other.format) != ProgramOf(*message.format) || !IsBeside(other)) continue;
+    const bool warns = has_none && other.format->rank == OomRank::kWarning;
+    const bool is_its = ProgramOf(*other.format) == ProgramOf(*message.format);
+    if (is_its && message.node.empty()) message.node = other.node;
+    if (!is_its || (!IsBeside(other) && !warns)) continue;
     for (size_t i = 0; i < kOomFields; ++i) {
-      if (!message.sizes[i]) message.sizes[i] = other.sizes[i];
+      const bool is_asked = warns && static_cast<OomField>(i) == OomField::kTried;
+      if (!message.sizes[i] && !is_asked) message.sizes[i] = other.sizes[i];
     }
   }
 }
@@ -258,12 +271,38 @@ bool HasFailure(const OomLog& read) {
   });
 }
 
-// The program whose words stand nearby: libraries and drivers do not say who called them.
+// Who tells that a process ended does not begin its lines as the process does: "auto_1  | …".
+std::string LettersBefore(std::string_view log, size_t place) {
+  constexpr size_t kBefore = 2000;
+  const size_t begin = place - std::min(place, kBefore);
+  std::string letters;
+  for (const char letter : log.substr(begin, place - begin)) {
+    if (!IsSpace(letter)) letters += ToLower(letter == '\\' ? '/' : letter);
+  }
+  return letters;
+}
+
+// The program whose words stand nearby: libraries and drivers do not say who called them.  Paths of
+// Windows are those of others.
 std::string_view AppAround(std::string_view log, const OomMessage& message) {
   constexpr size_t kBehind = 300;
-  const Letters letters = ReadLetters(log, message.place, kBehind);
+  Letters letters = ReadLetters(log, message.place, kBehind);
+  std::ranges::replace(letters.lower, '\\', '/');
   const OomProgram* program = ProgramIn(letters.lower);
+  if (program == nullptr && message.format->rank == OomRank::kSign) {
+    program = ProgramIn(LettersBefore(log, message.place));
+  }
   return program == nullptr || program->name == ProgramOf(*message.format) ? "" : program->name;
+}
+
+// Who asked, and what tables beside the messages show.
+void AddAround(std::string_view log, OomLog& read) {
+  const MachineBeside machine = ReadBeside(log);
+  for (ProcessOom& process : read.processes) {
+    process.message.app = AppAround(log, process.message);
+    process.machine = machine;
+    AddMachine(machine, process.message);
+  }
 }
 
 }  // namespace
@@ -288,9 +327,7 @@ OomLog ReadOomLog(std::string_view log) {
     });
     if (!other.processes.empty()) read.processes = std::move(other.processes);
   }
-  for (ProcessOom& process : read.processes) {
-    process.message.app = AppAround(log, process.message);
-  }
+  if (!read.processes.empty()) AddAround(log, read);
   std::stable_sort(
       read.processes.begin(), read.processes.end(),
       [](const ProcessOom& a, const ProcessOom& b) { return a.message.line < b.message.line; });

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/oom/beside.h"
 #include "estimator/oom/message.h"
 
 namespace onnxfit {
@@ -13,8 +14,9 @@ namespace onnxfit {
 // What one process of a log said.  Ranks are told apart by the prefixes of their lines; without
 // any, by the number of the card.
 struct ProcessOom {
-  OomMessage message;  // the first that says most; figures beside it are in it
-  int64_t more = 0;    // other messages of this process
+  OomMessage message;          // the first that says most; figures beside it are in it
+  int64_t more = 0;            // other messages of this process
+  MachineBeside machine = {};  // what tables of nvidia-smi, free and others show
 };
 
 struct OomLog {

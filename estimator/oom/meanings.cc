@@ -71,6 +71,10 @@ std::string CacheMeaning(const OomFacts& f) {
 
 std::string CapacityMeaning(const OomFacts& f, const OomFormat& format) {
   const OomReading own = ReadingOf(format);
+  if (format.name == "xla-tpu-reserve" && f.resource == OomResource::kBuffer) {
+    return fmt::format("{} are free in all, but in pieces: at most {} at once", ToString(*f.free),
+                       ToString(*f.allowed));
+  }
   if (f.resource != own.resource) return MeaningOfResource(f.resource);
   if (!own.meaning.empty()) return std::string(own.meaning);
   if (f.resource != OomResource::kOfProgram) return MeaningOfResource(f.resource);

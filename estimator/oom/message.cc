@@ -150,7 +150,8 @@ class NumberReader {
 };
 
 // A shell says "Killed" as a line of its own, or "train.sh: line 21:  7915 Killed  python …": the
-// word alone is anything.
+// word alone is anything.  It stands behind a bar of progress, too, or dots: "1/3
+// [00:10<00:20]Killed", "Collecting...Killed".
 bool IsShellsKilled(const Letters& letters, size_t head, size_t size) {
   const size_t behind = head + size;
   const bool begins = head == 0 || letters.gap[head] == '\n';
@@ -158,7 +159,10 @@ bool IsShellsKilled(const Letters& letters, size_t head, size_t size) {
   const bool follows_pid = head > 0 && letters.gap[head] == ' ' &&
                            IsDigit(letters.written[head - 1]) && behind < letters.gap.size() &&
                            letters.gap[behind] != 0;
-  return (begins && ends) || follows_pid;
+  const std::string_view before = std::string_view(letters.written).substr(0, head);
+  const bool is_cut = before.ends_with("...") || before.ends_with("…") || before.ends_with("it]") ||
+                      before.ends_with("/s]") || before.ends_with("?]");
+  return ((begins || is_cut) && ends) || follows_pid;
 }
 
 // Whether the words at `head` are the message, and not merely the same words.
@@ -325,7 +329,8 @@ std::optional<OomMessage> ReadOomMessage(const Letters& letters, size_t& end) {
     if (format.rank != OomRank::kSign) return message;
     sign = std::move(message);  // "Killed" may stand behind what says why
   }
-  if (!best || (sign && best->message.format->rank >= OomRank::kSign)) return sign;
+  const bool is_sign = best && best->message.format->rank >= OomRank::kSign;
+  if (!best || (sign && is_sign && best->IsAnybodys())) return sign;
   return MessageOf(std::move(*best), letters, end);
 }
 

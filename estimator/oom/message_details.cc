@@ -9,6 +9,7 @@
 #include "estimator/oom/formats.h"
 #include "estimator/oom/log_lines.h"
 #include "estimator/oom/pattern.h"
+#include "estimator/oom/programs.h"
 
 namespace onnxfit {
 namespace {
@@ -147,7 +148,7 @@ void ReadVllmRequest(const Letters& letters, size_t begin, size_t limit, OomMess
 
 // "Killed process 4567 (python3) total-vm:…".
 void ReadKilled(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
-  if (message.format->name != "kernel-oom") return;
+  if (!IsListed("kernel-oom|kernel-cgroup-oom", message.format->name)) return;
   message.told = Between(letters, begin, std::min(limit, begin + kNameNear), "(", ")");
 }
 
@@ -174,6 +175,12 @@ void ReadTegrastats(const Letters& letters, size_t begin, size_t limit, OomMessa
                              blocks.substr(times + 1));
 }
 
+// "FLAGS_fraction_of_gpu_memory_to_use is 0.50 now": the share that it may take.
+void ReadPaddleShare(const Letters& letters, size_t begin, size_t limit, OomMessage& message) {
+  const std::string share = Between(letters, begin, limit, "gpu_memory_to_useis", "now");
+  if (ReadDecimal(share).letters == share.size()) message.told = share;
+}
+
 // What is no number, or a number that its neighbours do not explain.
 struct Extra {
   OomFamily family;
@@ -182,6 +189,7 @@ struct Extra {
 constexpr Extra kExtras[] = {{OomFamily::kTensorFlow, ReadTensorFlow},
                              {OomFamily::kTensorFlow, ReadTensorFlowNode},
                              {OomFamily::kXla, ReadXla},
+                             {OomFamily::kPaddle, ReadPaddleShare},
                              {OomFamily::kOnnxRuntime, ReadOnnxRuntime},
                              {OomFamily::kVllm, ReadVllmStart},
                              {OomFamily::kVllm, ReadVllmLength},

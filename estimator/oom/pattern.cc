@@ -56,6 +56,7 @@ Piece PieceOf(std::string_view name) {
   if (name.empty()) return {.what = What::kAnything};
   if (name == "|") return {.what = What::kEdge};
   if (name == "?") return {.what = What::kMaybeMore};
+  if (name[0] == '!') return {.what = What::kNot, .words = Squeezed(name.substr(1))};
   if (name == "gpu") return {.what = What::kGpu};
   if (name == "n") return {.what = What::kNumber};
   if (name == "count") return {.what = What::kCount};
@@ -73,13 +74,20 @@ Piece PieceOf(std::string_view name) {
   return piece;
 }
 
+// Whether a word goes on at `at`: no "T" is the unit of "105578496 Try to set".
+bool GoesOn(const Letters& letters, size_t at) {
+  return at < letters.lower.size() && letters.gap[at] == 0 && letters.lower[at] >= 'a' &&
+         letters.lower[at] <= 'z';
+}
+
 // A size at `at` and where it ends: with its unit, or without, if that unit belongs to the words.
 struct ReadHere {
   PrintedBytes size;
   size_t end = 0;
 };
-std::vector<ReadHere> SizesAt(const Letters& letters, size_t at, int64_t unit) {
-  const Decimal decimal = ReadDecimal(std::string_view(letters.written).substr(at));
+std::vector<ReadHere> SizesAt(const Letters& letters, size_t at, int64_t unit,
+                              size_t most = std::string_view::npos) {
+  const Decimal decimal = ReadDecimal(std::string_view(letters.written).substr(at, most));
   if (decimal.letters == 0) return {};
   size_t end = at + decimal.letters;
   const std::string_view lower = letters.lower;
@@ -87,8 +95,9 @@ std::vector<ReadHere> SizesAt(const Letters& letters, size_t at, int64_t unit) {
   const bool ends_in_point = lower.substr(end).starts_with('.');  // "262. MiB"
   for (const PatternUnit& named : kPatternUnits) {
     if (!lower.substr(end + (ends_in_point ? 1 : 0)).starts_with(named.name)) continue;
-    read.push_back(
-        {SizeOf(decimal, named.bytes), end + (ends_in_point ? 1 : 0) + named.name.size()});
+    const size_t behind = end + (ends_in_point ? 1 : 0) + named.name.size();
+    if (named.name.size() == 1 && GoesOn(letters, behind)) continue;
+    read.push_back({SizeOf(decimal, named.bytes), behind});
   }
   read.push_back({SizeOf(decimal, unit), end});
   return read;
@@ -117,6 +126,8 @@ class Matcher {
         return MatchTold(piece, at);
       case What::kAnything:
         return MatchAnything(piece, at);
+      case What::kNot:
+        return Rest(at).starts_with(now.words) ? std::nullopt : Match(piece + 1, at);
       case What::kEdge:
         return IsEdge(at) ? Match(piece + 1, at) : std::nullopt;
       case What::kMaybeMore: {
@@ -134,13 +145,30 @@ class Matcher {
     return at == 0 || at >= letters_.gap.size() || letters_.gap[at] == '\n';
   }
 
+  // "4194304", and the next line begins with a date or a time: "2025-01-26", "11:03:41".
+  bool IsDate(size_t at) const {
+    const std::string_view rest = Rest(at);
+    const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    return (digits == 2 || digits == 4) && digits + 1 < rest.size() && IsDigit(rest[digits + 1]) &&
+           std::string_view("-:/").find(rest[digits]) != std::string_view::npos;
+  }
+
+  // How many letters a number may have that ends a pattern: terminals break it, a date ends it.
+  size_t MostOf(size_t piece, size_t at) const {
+    if (piece + 1 < pieces_.size()) return std::string_view::npos;
+    for (size_t end = at + 1; end < letters_.gap.size() && IsDigit(letters_.lower[end]); ++end) {
+      if (letters_.gap[end] == '\n' && IsDate(end)) return end - at;
+    }
+    return std::string_view::npos;
+  }
+
   std::string_view Rest(size_t at) const {
     return std::string_view(letters_.lower).substr(std::min(at, letters_.lower.size()));
   }
 
   std::optional<size_t> MatchSize(size_t piece, size_t at) {
     const OomMessage before = message_;
-    for (const ReadHere& here : SizesAt(letters_, at, pieces_[piece].unit)) {
+    for (const ReadHere& here : SizesAt(letters_, at, pieces_[piece].unit, MostOf(piece, at))) {
       Put(pieces_[piece].field, here, at);
       if (const auto end = Match(piece + 1, here.end)) return end;
       message_ = before;

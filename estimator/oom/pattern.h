@@ -23,6 +23,7 @@ struct Letters;
 //   {told} {node}        words up to those that follow, or to the end of the line
 //   {|}                  a line begins or ends here
 //   {}                   anything up to the words that follow
+//   {!words}             those words do not follow
 //   {?}                  what follows may be missing
 // White space and the case of letters do not count.
 struct OomPattern {
@@ -35,6 +36,7 @@ struct OomPattern {
     kTold,
     kNode,
     kAnything,
+    kNot,
     kEdge,
     kMaybeMore
   };

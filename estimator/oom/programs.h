@@ -33,7 +33,7 @@ const OomProgram* ProgramIn(std::string_view letters);
 
 // What a program's users can do, in its own words.
 struct OomAdvice {
-  enum class About : uint8_t { kAny, kCard, kRam };
+  enum class About : uint8_t { kAny, kCard, kRam, kGpu };  // kGpu: no TPU
   std::string_view program;
   Help help = Help::kMaybe;
   std::string_view what;

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "estimator/oom/formats.h"
+#include "estimator/oom/programs.h"
 
 namespace onnxfit {
 namespace {
@@ -11,6 +12,17 @@ struct PhraseReading {
   std::string_view format;  // its name
   OomReading reading;
 };
+
+constexpr std::string_view kOfKiller =
+    "the kernel ends a process that way for want of RAM (not of the card's memory) and says so in "
+    "its log alone; a time limit, docker stop and kill -9 look the same";
+constexpr std::string_view kWithoutNumbers =
+    "the numbers are not in this log: nvidia-smi shows the card, and --model FILE --gpu NAME what "
+    "a "
+    "step takes of it";
+
+// Signs that a process was ended by signal 9, in rows of words.
+constexpr std::string_view kKilled = "sigkill|ray-sigkill|gunicorn";
 
 constexpr PhraseReading kReadings[] = {
     {"pytorch-async-bare",
@@ -62,17 +74,24 @@ constexpr PhraseReading kReadings[] = {
       "workers hand their batches over in /dev/shm, of which a container has 64 MiB unless told",
       "", "", OomResource::kSharedMemory}},
     {"dataloader-killed",
-     {false, "a DataLoader worker was killed: most often the machine's RAM is full",
-      "the system ends a process that way for want of RAM, not for the card's memory"}},
+     {true, "a DataLoader worker was killed: most often the machine's RAM is full", kOfKiller}},
     {"dataloader-exited",
      {false, "a DataLoader worker ended: of an error of its own, or for want of RAM",
       "with num_workers=0 an error of its own is shown; the kernel's log tells of RAM"}},
     {"exit-137",
-     {false, "a process was killed (signal 9): most often the machine's RAM is full",
-      "137 is 128 + 9, SIGKILL: what the system sends for want of RAM, not for the card's memory"}},
-    {"killed",
-     {false, "a process was killed: most often the machine's RAM is full",
-      "the system ends a process that way for want of RAM, not for the card's memory"}},
+     {true, "a process was killed (signal 9): most often the machine's RAM is full",
+      "137 is 128 + 9: the kernel sends signal 9 for want of RAM (not of the card's memory) and "
+      "says "
+      "so in its log alone; a time limit, docker stop and kill -9 look the same"}},
+    {"killed", {true, "a process was killed: most often the machine's RAM is full", kOfKiller}},
+    {"pytorch-bare", {true, "PyTorch found no room on the card", kWithoutNumbers}},
+    {"pytorch-class", {true, "PyTorch found no room on the card", kWithoutNumbers}},
+    {"pytorch-0.1",
+     {true, "PyTorch found no room on the card", "versions before 0.4.1 print no numbers"}},
+    {"tensorflow-eager", {true, "TensorFlow found no room on the card", kWithoutNumbers}},
+    {"theano-gpuarray", {true, "Theano found no room on the card", kWithoutNumbers}},
+    {"onnxruntime-cuda",
+     {true, "ONNX Runtime found no room on the card", "CUDA's words alone, which have no numbers"}},
     {"llamacpp-cpu", {true, "", "the machine's RAM is full, not a card"}},
     {"numpy", {true, "", "the machine's RAM is full, not a card"}},
     {"pytorch-cpu", {true, "", "the machine's RAM is full, not a card"}},
@@ -92,10 +111,10 @@ constexpr PhraseReading kReadings[] = {
      {true, "cudaMalloc found no room on the card",
       "the program prints CUDA's words alone: neither how much it asked for nor what is free"}},
     {"cuda",
-     {false, "CUDA ran out of memory, without numbers",
+     {true, "CUDA found no room on the card",
       "a call beside PyTorch's allocator failed, often the first one: then others hold the card"}},
     {"hip",
-     {false, "ROCm ran out of memory, without numbers",
+     {true, "ROCm found no room on the card",
       "a call beside PyTorch's allocator failed, often the first one: then others hold the card"}},
 };
 
@@ -103,7 +122,8 @@ constexpr PhraseReading kReadings[] = {
 
 OomReading ReadingOf(const OomFormat& format) {
   if (format.pattern != nullptr) {
-    const bool is_full = format.rank == OomRank::kFailure || format.rank == OomRank::kBare;
+    const bool is_full = format.rank == OomRank::kFailure || format.rank == OomRank::kBare ||
+                         IsListed(kKilled, format.name);
     return {is_full, format.headline, format.meaning, "", "", format.resource};
   }
   if (format.rank == OomRank::kLoose) {

@@ -27,7 +27,8 @@ class Remedies {
   // nothing where something else was short.
   void AddOfProgram() {
     if (!IsAllMemory(case_.facts.resource)) return;
-    const bool is_second = !remedies_.empty();
+    const bool is_sign = case_.message.format->rank == OomRank::kSign;  // who it was is not told
+    const bool is_second = !remedies_.empty() && !is_sign;
     for (const auto rows : {ProgramAdvice(), SystemAdvice()}) {
       for (const OomAdvice& row : rows) {
         if (!case_.Fits(row)) continue;

@@ -26,6 +26,16 @@ std::optional<Answer> HigherLimit(const RemedyCase& c) {
                                 : "")};
 }
 
+// paddle/fluid/memory/detail/system_allocator.cc, 1.6 and 1.7, say which share it is.
+std::optional<Answer> HigherShare(const RemedyCase& c) {
+  if (c.family() != OomFamily::kPaddle || c.message.told.empty()) return std::nullopt;
+  constexpr double kNearlyAll = 0.9;
+  const bool is_low = ReadDecimal(c.message.told).value < kNearlyAll;
+  return Answer{
+      is_low ? Help::kYes : Help::kMaybe,
+      fmt::format("it is {} now: Paddle takes no more of the card than that", c.message.told)};
+}
+
 // docs.kernel.org, amdgpu's module parameters; ttm's limit is half of the RAM.
 std::optional<Answer> MoreOfRam(const RemedyCase& c) {
   if (!c.facts.shares_ram) return std::nullopt;
@@ -51,6 +61,9 @@ std::optional<Answer> StopOthers(const RemedyCase& c) {
   if (c.Is(OomVerdict::kOtherProcess)) {
     std::string pids = c.message.others.empty() ? "" : "; processes";
     for (const OtherProcess& other : c.message.others) pids += fmt::format(" {}", other.pid);
+    if (!c.facts.tried) {
+      return Answer{Help::kYes, fmt::format("they hold {}{}", TextOf(c.facts.others), pids)};
+    }
     return Answer{Help::kYes, fmt::format("they hold {}; {} were asked for{}",
                                           TextOf(c.facts.others), TextOf(c.facts.tried), pids)};
   }
@@ -66,7 +79,7 @@ std::optional<Answer> StopOthers(const RemedyCase& c) {
     return Answer{Help::kMaybe, "if there are any"};
   }
   if (c.Serves()) return Answer{Help::kMaybe, "if there are any: a server that ended may be left"};
-  const bool is_bare = c.family() == OomFamily::kCuda && !c.facts.tried;
+  const bool is_bare = !c.facts.tried && !c.facts.needed;
   if (is_bare || (c.family() == OomFamily::kCard && !c.facts.limited)) {
     return Answer{Help::kMaybe, "if there are any: all of them share the card"};
   }
@@ -169,6 +182,7 @@ std::optional<Answer> InParts(const RemedyCase& c) {
 constexpr RemedyRow kRemediesOfCard[] = {
     {"UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1", RelaxedLimit},
     {"the tensor in parts", InParts},
+    {"a higher FLAGS_fraction_of_gpu_memory_to_use (0.92)", HigherShare},
     {"a higher limit (memory fraction)", HigherLimit},
     {"more of the RAM for the GPU", MoreOfRam},
     {"a smaller share for what sleeps", SmallerSleeper},

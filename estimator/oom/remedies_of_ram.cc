@@ -14,7 +14,9 @@ std::optional<Answer> FewerWorkers(const RemedyCase& c) {
                   "with 0 the training process loads, and nothing is handed over: slower"};
   }
   if (!c.MayBeLoading()) return std::nullopt;
-  return Answer{c.message.format->rank == OomRank::kSign ? Help::kYes : Help::kMaybe,
+  const bool is_worker =
+      IsListed("dataloader-killed|dataloader-exited|nnunet", c.message.format->name);
+  return Answer{is_worker ? Help::kYes : Help::kMaybe,
                 "each is a process of its own, with its own copies and with 2 batches waiting "
                 "(prefetch_factor); 0 loads in the training process"};
 }

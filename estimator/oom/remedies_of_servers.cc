@@ -53,20 +53,20 @@ bool IsOfComputing(const RemedyCase& c) { return c.Says("ggml-compute"); }
 bool IsOfCache(const RemedyCase& c) { return c.Says("llamacpp-kv"); }
 
 std::optional<Answer> FewerLayers(const RemedyCase& c) {
-  if (c.family() != OomFamily::kLlamaCpp) return std::nullopt;
+  if (!c.IsLlamaCpp()) return std::nullopt;
   return Answer{IsOfComputing(c) || IsOfCache(c) ? Help::kMaybe : Help::kYes,
                 "the others are computed by the CPU, from RAM"};
 }
 
 std::optional<Answer> ShorterContext(const RemedyCase& c) {
-  if (c.family() != OomFamily::kLlamaCpp || c.Is("llamacpp-load")) return std::nullopt;
+  if (!c.IsLlamaCpp() || c.Is("llamacpp-load")) return std::nullopt;
   return Answer{IsOfCache(c) || IsOfComputing(c) ? Help::kYes : Help::kMaybe,
                 "the KV cache and the buffer of computing grow with it"};
 }
 
 // ggml-org/llama.cpp, tools/server/README.md: -ub, 512 unless told; -fa.
 std::optional<Answer> SmallerMicroBatch(const RemedyCase& c) {
-  if (c.family() != OomFamily::kLlamaCpp || c.Is("llamacpp-load")) return std::nullopt;
+  if (!c.IsLlamaCpp() || c.Is("llamacpp-load")) return std::nullopt;
   return Answer{IsOfComputing(c) ? Help::kYes : Help::kMaybe,
                 "-ub 256 (--ubatch-size) halves the buffer of computing; -fa on computes attention "
                 "without its scores"};

@@ -117,7 +117,9 @@ std::optional<Answer> Growth(const RemedyCase& c) {
 }
 
 std::optional<Answer> Watermark(const RemedyCase& c) {
-  if (c.family() != OomFamily::kMps) return std::nullopt;
+  if (c.family() != OomFamily::kMps || c.facts.resource == OomResource::kBuffer) {
+    return std::nullopt;
+  }
   return Answer{Help::kMaybe,
                 "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit; macOS then swaps, and may "
                 "stop everything"};

@@ -22,12 +22,16 @@ struct RemedyCase {
   bool Is(OomVerdict verdict) const { return judgement.verdict == verdict; }
   OomFamily family() const { return message.format->family; }
   bool IsPyTorch() const { return family() == OomFamily::kPyTorch; }
+  bool IsOfTpu() const { return message.format->name.starts_with("xla-tpu"); }
   bool IsOfHost() const { return IsHostMemory(family()); }
   // Programs that serve a model: there is no batch to choose, nor anything to train.
   bool Serves() const { return HasLayers() || IsOfKind(OomProgram::Kind::kServes); }
   // Those of them whose flags are told here.
-  bool HasLayers() const {
-    return family() == OomFamily::kVllm || family() == OomFamily::kLlamaCpp;
+  bool HasLayers() const { return family() == OomFamily::kVllm || IsLlamaCpp(); }
+  // Started by itself: Ollama and others that run it have settings of their own.
+  bool IsLlamaCpp() const {
+    const bool is_within = !message.app.empty() && IsOfKind(OomProgram::Kind::kServes);
+    return family() == OomFamily::kLlamaCpp && !is_within;
   }
   // Of who says it, or who called it.
   bool IsOfKind(OomProgram::Kind kind) const {
@@ -35,9 +39,17 @@ struct RemedyCase {
         FindProgram(message.app.empty() ? ProgramOf(*message.format) : message.app);
     return program != nullptr && program->kind == kind;
   }
+  // Who ended the process was short of RAM: what its program does with a card is not the matter.
+  bool IsAppOfCard(std::string_view name) const {
+    if (!IsOfHost() || name != message.app || message.format->rank != OomRank::kSign) return false;
+    const OomProgram* program = FindProgram(name);
+    return program != nullptr && !IsHostMemory(program->family);
+  }
   bool Fits(const OomAdvice& advice) const {
     const bool is_theirs =
         advice.program == message.app || advice.program == ProgramOf(*message.format);
+    if (advice.about == OomAdvice::About::kGpu && IsOfTpu()) return false;
+    if (advice.about == OomAdvice::About::kAny && IsAppOfCard(advice.program)) return false;
     return is_theirs &&
            advice.about != (IsOfHost() ? OomAdvice::About::kCard : OomAdvice::About::kRam);
   }
@@ -59,7 +71,11 @@ struct RemedyCase {
   bool MayBePyTorch() const {
     if (family() == OomFamily::kHost || message.app == "PyTorch") return true;
     if (ProgramOf(*message.format).starts_with("PyTorch")) return true;
+    if (Is("sigkill") && message.app == "DeepSpeed") return true;
     if (!message.app.empty() || Is("llamacpp-cpu")) return false;
+    // The kernel says whom it ended.
+    if (message.format->name.starts_with("kernel-") && !message.told.empty())
+      return IsListed("python|python3|pt_", message.told);
     return message.format->pattern == nullptr || IsOfKind(OomProgram::Kind::kEnds);
   }
   // A program that asks for RAM itself, and knows what to do about it.

@@ -56,6 +56,14 @@ void CompleteReserved(OomFacts& facts) {
   if (!facts.cached) facts.cached = Difference(facts.reserved, facts.allocated);
 }
 
+// What a table lists beside a message without numbers; absent where it lists none.
+std::optional<Amount> SumOf(const std::vector<OtherProcess>& others) {
+  if (others.empty()) return std::nullopt;
+  Amount sum;
+  for (const OtherProcess& other : others) sum = sum + *AmountOf(other.bytes);
+  return sum;
+}
+
 // What Apple's driver allows is the card; others' memory is told, not what is free.
 void ReadMps(const OomMessage& message, OomFacts& facts) {
   facts.others = AmountOf(message.Size(OomField::kOther));
@@ -83,6 +91,12 @@ bool IsLargerThanXpuGives(const OomFacts& facts) {
   return !Exceeds(Amount{kLargestOfXpu, 0}, *facts.tried, -1) && !Exceeds(*facts.tried, rest, 0);
 }
 
+// As much is free as was asked for, and less can be reserved at once.
+bool IsInPieces(const OomFacts& facts) {
+  return facts.tried && facts.free && facts.allowed && !Exceeds(*facts.tried, *facts.free, 0) &&
+         Exceeds(*facts.tried, *facts.allowed, 0);
+}
+
 // A mapping for each tensor that processes share: the last number of its file's name counts them
 // (torch/csrc, NewProcessWideShmHandle), and a process may have 65530 (vm.max_map_count).
 bool IsShortOfMappings(const OomMessage& message) {
@@ -95,6 +109,7 @@ bool IsShortOfMappings(const OomMessage& message) {
 OomResource ResourceOf(const OomMessage& message, const OomFacts& facts) {
   const std::string_view name = message.format->name;
   if (name == "xpu" && IsLargerThanXpuGives(facts)) return OomResource::kBuffer;
+  if (name == "xla-tpu-reserve" && IsInPieces(facts)) return OomResource::kBuffer;
   if (name == "pytorch-mmap" && IsShortOfMappings(message)) return OomResource::kMappings;
   return ReadingOf(*message.format).resource;
 }
@@ -189,6 +204,7 @@ bool IsNearlyFull(const OomMessage& message, const OomFacts& facts) {
 OomJudgement JudgeLeaning(const OomMessage& message, const OomFacts& facts, int lean) {
   if (!IsMemory(facts.resource)) return {.verdict = OomVerdict::kNotMemory};
   if (!facts.tried) {
+    if (facts.used && IsOthers(facts, lean)) return {.verdict = OomVerdict::kOtherProcess};
     const bool is_full = NeedsMore(facts) || IsNearlyFull(message, facts) ||
                          (ReadingOf(*message.format).is_full && message.doubted.empty());
     return {.verdict = is_full ? OomVerdict::kCapacity : OomVerdict::kUnknown};
@@ -278,6 +294,7 @@ OomFacts FactsOf(const OomMessage& message) {
   if (facts.total && facts.free && mine) {
     facts.others = Difference(Difference(facts.total, facts.free), mine);
   }
+  if (!facts.tried && !facts.others) facts.others = SumOf(message.others);
   if (message.format->family == OomFamily::kMps) ReadMps(message, facts);
   if (message.format->family == OomFamily::kPaddle) ReadPaddle(facts);
   facts.resource = ResourceOf(message, facts);
