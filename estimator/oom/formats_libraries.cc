@@ -84,11 +84,8 @@ constexpr OomRow kLibraryRows[] = {
      "ranks of one machine talk by /dev/shm, of which a container has 64 MiB unless told",
      OomResource::kSharedMemory},
     {"nccl-calloc", "NCCL", "2.7 on", OomRank::kFailure,
-     "NCCL WARN Failed to CUDA calloc {tried} bytes || NCCL WARN Failed to CUDA calloc async "
-     "{tried} "
-     "bytes || NCCL WARN Failed to CUDA malloc {tried} bytes || NCCL WARN Failed to CUDA host "
-     "alloc "
-     "{tried} bytes",
+     "Failed to CUDA calloc {tried} bytes || Failed to CUDA calloc async {tried} bytes || "
+     "Failed to CUDA malloc {tried} bytes || Failed to CUDA host alloc {tried} bytes",
      "", "NCCL, src/include/alloc.h",
      "that is beside PyTorch's memory: what PyTorch has cached is not there for NCCL"},
     {"cuda-launch", "CUDA", "", OomRank::kBare,

@@ -237,7 +237,8 @@ constexpr OomRow kSystemRows[] = {
     // Errors of systems, by their numbers: words are translated.
     {"windows-commit", "Windows", "", OomRank::kBare,
      "WinError 1455 || os error 1455) || The paging file is too small || error 1455 || "
-     "ERROR_COMMITMENT_LIMIT || low virtual memory condition",
+     "ERROR_COMMITMENT_LIMIT || STATUS_COMMITMENT_LIMIT || 0xC000012D || low virtual memory "
+     "condition",
      "Windows has no more memory to promise: RAM and page file are full",
      "Windows, ERROR_COMMITMENT_LIMIT",
      "each process that loads CUDA's libraries promises gigabytes: DataLoader workers, above all"},
