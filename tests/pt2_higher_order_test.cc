@@ -250,6 +250,16 @@ TEST_CASE("another checkpoint begins with a tensor of its own") {
   }
 }
 
+// As the last part of checkpoint_sequential does: by its lines it would be under the one before it.
+TEST_CASE("what our export notes says where a checkpoint ends") {
+  for (const bool is_noted : {false, true}) {
+    ExportedProgram exported = WithCheckpoint(7);
+    exported.graph.calls[2].lines = exported.graph.calls[1].lines;
+    for (const size_t under : {0, 1}) exported.graph.calls[under].is_checkpointed = is_noted;
+    CHECK(CheckpointsOf(Made(exported).program).starts_with(is_noted ? "0 0 -1 " : "0 0 0 "));
+  }
+}
+
 // What the outer one looks at when the inner begins are blocks of nothing; the rest is in the last.
 TEST_CASE("a checkpoint inside another is bounded, and its gradients flow") {
   ExportedProgram exported = WithCheckpoint(8);

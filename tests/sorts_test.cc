@@ -1,5 +1,5 @@
-// What torch 2.11 allocates, in bytes and in order, for sorts, selections, random orders and sums
-// along a dimension: recorded events of a card of compute capability 8.0.
+// What torch 2.11 allocates, in bytes and in order, for sorts, selections, random orders, absolute
+// values and sums along a dimension: recorded events of a card of compute capability 8.0.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -60,6 +60,13 @@ std::string Forward(const Row& row) {
 }
 
 constexpr int64_t kMillion = 1'000'000;
+
+TEST_CASE("abs of complex numbers computes complex ones first") {
+  for (const auto& [type, forward] :
+       {std::pair(DType::kComplex64, "4000 8000"), std::pair(kFp32, "4000")}) {
+    CHECK(Forward({"abs", {type, {1000}}, {{kFp32, {1000}}}, {}, forward}) == forward);
+  }
+}
 
 TEST_CASE("sorts, selections and scans take what CUB asks for") {
   const Row rows[] = {

@@ -86,6 +86,12 @@ void WhereBackward(Kernel& kernel) {
   }
 }
 
+// What is computed of a complex tensor, whose real part is then copied into the result
+// (unary_op_impl_with_complex_to_float_out of UnaryOps.cpp, pytorch v2.11.0).
+TensorType ComplexResult(const CallTypes& call) {
+  return IsComplex(call.in(0).dtype) ? LikeInput(call) : TensorType();
+}
+
 // What is in place on a view (a linear layer's result of three dimensions) goes through
 // CopySlices.
 constexpr BackwardSteps kInPlace = {OverView(Scratch(LikeOutput)), OverView(DropGradient()),
@@ -283,6 +289,7 @@ constexpr OpRule kElementwiseRules[] = {
      .strides = AsOperands,
      .in_place = InPlace::kIfNamed,
      .gradients = {ReadsElementwise(In(0))},
+     .forward = {MakeOut(0), Scratch(ComplexResult)},
      .backward = OnTheWay(1)},
     {.name = "sin",
      .strides = AsOperands,

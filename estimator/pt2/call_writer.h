@@ -324,6 +324,7 @@ class CallWriter : public ProgramWriter {
   bool has_just_begun_ = false;                    // one that is not, with the last call
   int64_t blocks_put_back_ = 0;                    // to come, without gradients in the file alone
   std::vector<SourceLine> checkpoint_lines_ = {};  // around the one that has begun last
+  bool is_noted_ = false;                          // what runs under that is, call by call
   const Call* running_ = nullptr;
   std::map<std::string_view, UndoneCast> spelled_casts_;
   std::map<const Call*, CastWay> cast_ways_;

@@ -86,6 +86,8 @@ struct Call {
   std::string_view method = {};
   // Its result's requires_grad_(True) follows; said by exports of our own alone.
   bool asks_for_gradients = false;
+  // It runs under torch.utils.checkpoint(…, use_reentrant=False); said by exports of our own alone.
+  bool is_checkpointed = false;
 };
 
 // The argument called `name`; null where it is left out or None.

@@ -272,9 +272,10 @@ void CallWriter::EnterCheckpoint(bool is_reentrant) {
   (is_reentrant ? has_reentrant_ : has_others_) = true;
 }
 
-// What runs under it has the lines around it, and more.
+// What runs under it has the lines around it, and more, and is noted where the file notes it: of
+// checkpoint_sequential, what follows has the same lines.
 bool CallWriter::LeavesCheckpoint(const Call& call) const {
-  return call.lines.size() <= checkpoint_lines_.size() ||
+  return (is_noted_ && !call.is_checkpointed) || call.lines.size() <= checkpoint_lines_.size() ||
          !std::equal(checkpoint_lines_.begin(), checkpoint_lines_.end(), call.lines.begin(),
                      [](const SourceLine& a, const SourceLine& b) {
                        return a.line == b.line && a.file == b.file;
@@ -289,6 +290,7 @@ void CallWriter::NoteCheckpoint(const Call& call) {
   }
   if (!BeginsCheckpoint(call)) return;
   checkpoint_lines_.assign(call.lines.begin(), call.lines.end() - 1);
+  is_noted_ = call.is_checkpointed;
   EnterCheckpoint(/*is_reentrant=*/false);
 }
 

@@ -214,9 +214,10 @@ std::string_view ReadMethod(std::string_view function) {
   return end == function.npos ? std::string_view() : function.substr(end + 1);
 }
 
-// As python/onnxfit/asked_gradients.py notes it: {"onnxfit.asks_for_gradients": true}.
-bool AsksForGradients(std::string_view custom) {
-  return custom.find(R"("onnxfit.asks_for_gradients": true)") != std::string_view::npos;
+// What python/onnxfit/asked_gradients.py and checkpoints.py note: {"onnxfit.is_checkpointed":
+// true}.
+bool IsNoted(std::string_view custom, std::string_view fact) {
+  return custom.find(fact) != std::string_view::npos;
 }
 
 Call ReadCall(const Json& node, ReadState& state) {
@@ -234,7 +235,9 @@ Call ReadCall(const Json& node, ReadState& state) {
   call.modules = ParseModuleStack(MetadataOf(metadata, "nn_module_stack"), state.pool);
   call.lines = ParseStackTrace(MetadataOf(metadata, "stack_trace"), state.pool);
   call.method = ReadMethod(MetadataOf(metadata, "torch_fn"));
-  call.asks_for_gradients = AsksForGradients(MetadataOf(metadata, "custom"));
+  const std::string_view custom = MetadataOf(metadata, "custom");
+  call.asks_for_gradients = IsNoted(custom, R"("onnxfit.asks_for_gradients": true)");
+  call.is_checkpointed = IsNoted(custom, R"("onnxfit.is_checkpointed": true)");
   AddForwardsOfNoStack(call.modules, call.lines, state.pool);
   return call;
 }

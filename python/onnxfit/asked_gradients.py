@@ -24,6 +24,28 @@ def _note(tensor: torch.Tensor) -> None:
 
 
 @contextmanager
+def of_inputs(model: torch.nn.Module) -> Iterator[None]:
+    """Within, inputs that require gradients ask for them in the program, too: there they are
+    leaves, whose gradients are kept, of a forward in training."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def asking(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.requires_grad or not tensor.is_leaf:
+            return tensor
+        return tensor.view_as(tensor).requires_grad_(True)
+
+    def asked(_: object, args: Any, kwargs: Any) -> Any:
+        return pytree.tree_map_only(torch.Tensor, asking, (args, kwargs))
+
+    hook = model.register_forward_pre_hook(asked, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
 def noted() -> Iterator[None]:
     """Inside, fake tensors note requires_grad_(True) and requires_grad = True of theirs (seen with
     torch 2.11: both are below what torch.export records)."""

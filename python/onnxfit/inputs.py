@@ -59,10 +59,39 @@ class Inputs(NamedTuple):
         return _leaves((self.args, self.kwargs))
 
     def mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+        """With each tensor changed; one that is given twice stays one."""
         import torch
         from torch.utils import _pytree as pytree
-        args, kwargs = pytree.tree_map_only(torch.Tensor, change, (self.args, self.kwargs))
+        made: Dict[int, torch.Tensor] = {}
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            new = change(tensor)
+            return made.setdefault(id(tensor), new)
+
+        args, kwargs = pytree.tree_map_only(torch.Tensor, changed, (self.args, self.kwargs))
         return self._replace(args=args, kwargs=kwargs)
+
+    def first_places(self) -> List[int]:
+        """Of each tensor, in order, the place of the one that it is: its own, or an earlier one's,
+        where somebody has given it twice (labels=input_ids)."""
+        first: Dict[int, int] = {}
+        return [first.setdefault(id(tensor), place)
+                for place, tensor in enumerate(self.tensors())]
+
+    def once(self) -> Inputs:
+        """With None where a tensor is given again: what a program takes is one allocation each."""
+        import torch
+        from torch.utils import _pytree as pytree
+        firsts = self.first_places()
+        places = iter(range(len(firsts)))
+
+        def kept(tensor: torch.Tensor) -> Optional[torch.Tensor]:
+            place = next(places)
+            return tensor if firsts[place] == place else None
+
+        args, kwargs = pytree.tree_map_only(torch.Tensor, kept, (self.args, self.kwargs))
+        axes = tuple(of for place, of in enumerate(self.axes) if firsts[place] == place)
+        return self._replace(args=args, kwargs=kwargs, axes=axes)
 
     def with_batch(self, batch: int) -> Inputs:
         """At another one."""

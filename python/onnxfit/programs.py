@@ -15,8 +15,8 @@ from contextlib import contextmanager, redirect_stderr
 from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple,
                     Optional, Sequence, Tuple, Union)
 
-from onnxfit import (_command, archive, asked_gradients, batch_first, losses, plain_values,
-                     recording, wrappers)
+from onnxfit import (_command, again, archive, asked_gradients, batch_first, checkpoints, losses,
+                     plain_values, recording, refusals, wrappers)
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
 from onnxfit.inputs import BatchDim, Inputs, check, check_types, on_device_of
 
@@ -68,38 +68,6 @@ def _in_mode(model: torch.nn.Module, mode: Optional[str]) -> Iterator[None]:
             module.training = training
 
 
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-@contextmanager
-def _watching_backward() -> Iterator[List[str]]:
-    """By name: the functions by which code asks for gradients, as far as it calls them within."""
-    import torch
-    asked: List[str] = []
-    grad, backward = torch.autograd.grad, torch.autograd.backward
-
-    def noted(name: str, function: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            asked.append(name)
-            return function(*args, **kwargs)
-        return call
-
-    setattr(torch.autograd, "grad", noted("torch.autograd.grad", grad))
-    setattr(torch.autograd, "backward", noted("backward", backward))
-    try:
-        yield asked
-    finally:
-        setattr(torch.autograd, "grad", grad)
-        setattr(torch.autograd, "backward", backward)
-
-
-def _asks_for_gradients(model: torch.nn.Module, name: str) -> OnnxfitError:
-    return OnnxfitError(f"{type(model).__name__}: expected a forward without a backward pass of "
-                        f"its own, found {name}: torch.export records the calls of a forward, and "
-                        "what autograd keeps for a second derivative is not among them")
-
-
 def _check_layouts(model: torch.nn.Module, inputs: Inputs) -> None:
     """Raises where a tensor is sparse: what its products take is cuSPARSE's to say."""
     import torch
@@ -112,23 +80,6 @@ def _check_layouts(model: torch.nn.Module, inputs: Inputs) -> None:
                 f"{type(model).__name__}: {name}: expected a dense tensor, found one of layout "
                 f"{tensor.layout}: its products run in cuSPARSE, whose workspaces follow from its "
                 "values, and torch.export writes no values of such a tensor")
-
-
-def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
-    name = type(model).__name__
-    if losses.is_behind(model):
-        return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
-                            f"these inputs and labels, found: {_first_line(error)}",
-                            "loss(model(…), labels) with them")
-    if getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager":
-        return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
-                            f"'eager', which run on the tokens that are routed to each: "
-                            f"{_first_line(error)}",
-                            "model.set_experts_implementation('grouped_mm'), which takes more: all "
-                            "experts run at once")
-    return OnnxfitError(f"{name}: expected a forward that torch.export can run "
-                        f"with these inputs, found: {_first_line(error)}",
-                        "model(…) with them; where that runs, an ONNX file by torch.onnx.export")
 
 
 @contextmanager
@@ -148,7 +99,7 @@ def _exported(model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any) -> Ex
     import torch
     if dynamic_shapes is None:
         inputs = _aliases(inputs)
-    with _quiet(), asked_gradients.noted():
+    with _quiet(), asked_gradients.noted(), checkpoints.noted(model.training):
         return torch.export.export(model, inputs.args, inputs.kwargs,
                                    dynamic_shapes=dynamic_shapes, strict=False)
 
@@ -163,8 +114,8 @@ def values_of(program: ExportedProgram) -> Dict[str, Any]:
 
 def _place_of_batch(program: ExportedProgram, example: Inputs) -> Optional[BatchPlace]:
     """Where the first input has it."""
-    return next(((name, axes[0]) for name, axes in zip(values_of(program), example.axes) if axes),
-                None)
+    axes = example.apart().once().axes
+    return next(((name, of[0]) for name, of in zip(values_of(program), axes) if of), None)
 
 
 def _batch_of(program: ExportedProgram, example: Inputs) -> str:
@@ -254,7 +205,7 @@ def _told(model: torch.nn.Module, example: Inputs, program: ExportedProgram,
             lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(str(answer.value))
     sizes = "its batch is free" if _is_free(_batch_of(program, example)) else "its sizes are fixed"
     why = ("sizes follow from values" if isinstance(refusal, _OpenSizes)
-           else "torch.export refuses it")
+           else f"torch.export refuses it ({refusals.sentence(refusal)})")
     told = [f"{type(model).__name__}: {why}; a run was recorded, {sizes}"]
     for (place, because), values in lines.items():
         shown = list(dict.fromkeys(values))
@@ -311,15 +262,24 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
         if example.are_zeros:
             note("inputs on meta have no values: they are zeros where the code asks")
         return program
-    raise _refused(model, refusal) from refusal
+    raise refusals.refused(model, example, refusal) from refusal
+
+
+@contextmanager
+def _taking(model: torch.nn.Module, given: Inputs, whole: Inputs) -> Iterator[None]:
+    """Within, `model` takes `whole`, which is `given` apart, be it once() or not."""
+    with plain_values.taken(model, given.args, given.kwargs), again.given(model, whole), \
+            asked_gradients.of_inputs(model):
+        yield
 
 
 def _program(model: torch.nn.Module, given: Inputs, batch: Optional[int],
              dynamic_shapes: Any) -> ExportedProgram:
     """torch.export's; where it refuses the model, that of a recorded run."""
-    example = given.apart()
+    whole = given.apart()
+    example = whole.once() if dynamic_shapes is None else whole
     _check_layouts(model, example)
-    with plain_values.taken(model, given.args, given.kwargs), _watching_backward() as asked:
+    with _taking(model, given, whole), refusals.watching_backward() as asked:
         try:
             if dynamic_shapes is not None:
                 return _checked(_exported(model, example, dynamic_shapes))
@@ -331,7 +291,7 @@ def _program(model: torch.nn.Module, given: Inputs, batch: Optional[int],
                 return _recorded(model, example, batch, dynamic_shapes, error)
             except OnnxfitError as refused:
                 if asked:
-                    raise _asks_for_gradients(model, asked[0]) from refused
+                    raise refusals.asks_for_gradients(model, asked[0]) from refused
                 raise
 
 

@@ -25,6 +25,8 @@ Line = Tuple[str, int]  # file, number
 _MOST_ELEMENTS = 1 << 16
 # A line that asks more often for what nobody knows is a loop that its answer does not end.
 _MOST_QUESTIONS = 500
+# And one with so many calls between its questions, such as a model that generates tokens.
+_MOST_CALLS = 10_000
 # How many times a run that fails by its answers is run again with another.
 _MOST_RUNS = 8
 # How many lines that were told False for a guess are each tried with True.
@@ -48,8 +50,18 @@ class Answer(NamedTuple):
     @property
     def place(self) -> str:
         """'net.py:24: if x.sum() > 0:'."""
-        file, number = self.line
-        return f"{os.path.basename(file)}:{number}: {linecache.getline(file, number).strip()}"
+        return _place_of(self.line)
+
+
+def _place_of(line: Line) -> str:
+    file, number = line
+    return f"{os.path.basename(file)}:{number}: {linecache.getline(file, number).strip()}"
+
+
+def place_that_asks() -> str:
+    """The innermost line that runs now and is the user's; "" where it has no file."""
+    line = _line_that_asks()
+    return _place_of(line) if linecache.getline(*line).strip() else ""
 
 
 class _Known(NamedTuple):
@@ -72,7 +84,7 @@ def _worst(operands: Iterable[_Known]) -> str:
 def _line_that_asks() -> Line:
     """The innermost line that is neither PyTorch's nor ours."""
     import torch
-    library = (os.path.dirname(torch.__file__) + os.sep, __file__)
+    library = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(library):
         frame = frame.f_back
@@ -161,6 +173,13 @@ def _of_example(symbol: Any) -> Optional[Number]:
     return node.hint if node.has_hint() else None
 
 
+def _shown(value: Any) -> Number:
+    """A size that depends on a free one as it is in the example."""
+    import torch
+    hint = _of_example(value) if isinstance(value, torch.SymInt) else None
+    return value if hint is None else hint
+
+
 def _example_sizes(tensor: torch.Tensor) -> Optional[List[int]]:
     """Its shape for the example inputs."""
     import torch
@@ -198,7 +217,9 @@ class Recording:
     def __init__(self, other: Set[Line]) -> None:
         self.answers: List[Answer] = []
         self._other = other
-        self._asked: CounterOf[Line] = Counter()
+        self._asked: CounterOf[Line] = Counter()  # without knowing
+        self._first_asked: Dict[Line, int] = {}  # after how many calls
+        self._calls = 0
         self._values = _Values()
         self._depth = 0  # of calls within calls
 
@@ -209,11 +230,13 @@ class Recording:
         return next((line for line in lines if line not in self._other), None)
 
     def _kept(self, value: Number, by: str) -> Number:
-        answer = Answer(_line_that_asks(), value, by)
+        answer = Answer(_line_that_asks(), _shown(value), by)
         self.answers.append(answer)
-        self._asked[answer.line] += by == "unknown"
-        if self._asked[answer.line] > _MOST_QUESTIONS:
-            raise _Unending(f"{answer.place}: a loop without end")
+        if by == "unknown":
+            self._asked[answer.line] += 1
+            calls = self._calls - self._first_asked.setdefault(answer.line, self._calls)
+            if self._asked[answer.line] > _MOST_QUESTIONS or calls > _MOST_CALLS:
+                raise _Unending(f"{answer.place}: a loop without end")
         return value
 
     def _number(self, tensor: torch.Tensor) -> Number:
@@ -294,6 +317,7 @@ class Recording:
         finally:
             self._depth -= 1
         if self._depth == 0:
+            self._calls += 1
             self._values.follow(func, args, kwargs, out)
         return out
 

@@ -2,11 +2,13 @@
 
 import collections
 import dataclasses
+import functools
 import unittest
 import warnings
 from typing import Any, Optional
 
 import torch
+import torch.utils.checkpoint
 import transformers
 from torch.export import Dim
 
@@ -227,6 +229,114 @@ class Programs(unittest.TestCase):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
             onnxfit.estimate(program, batch=64)
         self.assertIn("4", str(caught.exception))
+
+
+class Twice(unittest.TestCase):
+    """Of 8192 x 64 floats, 2 MiB a batch."""
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(64, 64)
+
+        def forward(self, x, target):
+            return (self.layer(x) - target).pow(2).mean()
+
+    def peak(self, *inputs, **more):
+        answer = onnxfit.estimate(self.Loss(), inputs, optimizer="none", **more)
+        return answer.peak.exact_bytes
+
+    def test_a_tensor_given_twice_is_one(self):
+        x = torch.zeros(8192, 64)
+        for device in ("cpu", "meta"):
+            y = x.to(device)
+            two = self.peak(y, torch.zeros_like(y))
+            self.assertEqual(two - self.peak(y, y), 8192 * 64 * 4)
+        self.assertEqual(self.peak(x, x, batch=4096), self.peak(x[:4096], x[:4096].clone())
+                         - 4096 * 64 * 4)
+
+    def test_also_beside_others_and_by_name(self):
+        class Named(self.Loss):
+            def forward(self, *, input_ids, weight, labels):
+                return super().forward(input_ids, labels) * weight.mean()
+        x, weight = torch.zeros(8192, 64), torch.zeros(8192)
+        peaks = [onnxfit.estimate(Named(), dict(input_ids=x, weight=weight, labels=labels),
+                                  optimizer="none").peak.exact_bytes for labels in (x, x.clone())]
+        self.assertEqual(peaks[1] - peaks[0], 8192 * 64 * 4)
+
+
+class Leaves(unittest.TestCase):
+    """An input that requires its gradient keeps it, as a parameter does."""
+
+    class Frozen(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(64, 64).requires_grad_(False)
+            self.head = torch.nn.Linear(64, 1)
+
+        def forward(self, x):
+            return self.head(self.layer(x).relu()).mean()
+
+    def test_its_gradient_is_counted(self):
+        # PyTorch 2.11's own figures, SGD, three steps: requested_bytes.all.peak
+        for wants, peak in ((False, 24396296), (True, 28590600)):
+            x = torch.zeros(8192, 64, requires_grad=wants)
+            answer = onnxfit.estimate(self.Frozen(), x, optimizer="sgd",
+                                      framework="pytorch-2.11", gpu="a100-80gb")
+            self.assertEqual(answer.peak.exact_bytes, peak)
+
+
+class Devices(unittest.TestCase):
+    def test_a_parameter_elsewhere_is_named(self):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(8, 8, device="meta")
+                self.mask = torch.nn.Parameter(torch.zeros(8))
+
+            def forward(self, x):
+                return self.layer(x) * self.mask
+        model = Net()
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:
+            onnxfit.estimate(model, torch.empty(4, 8, device="meta"))
+        self.assertEqual(str(caught.exception),
+                         "Net: expected parameters, buffers and inputs on one device, found mask "
+                         "on cpu, others on meta (try: model.to('meta'))")
+        onnxfit.estimate(model.to("meta"), torch.empty(4, 8, device="meta"))
+
+
+class Checkpoints(unittest.TestCase):
+    class Net(torch.nn.Module):
+        def __init__(self, way):
+            super().__init__()
+            sizes = (64, 128) * 4 + (64,)
+            self.layers = torch.nn.Sequential(*[
+                layer for pair in zip(sizes, sizes[1:])
+                for layer in (torch.nn.Linear(*pair), torch.nn.GELU())])
+            self.way = way
+
+        def forward(self, x):
+            return self.way(self.layers, x).mean()
+
+    def test_the_last_part_of_a_sequence_is_none(self):
+        def sequence(layers, x):
+            return torch.utils.checkpoint.checkpoint_sequential(layers, 4, x, use_reentrant=False)
+        answer = onnxfit.estimate(self.Net(sequence), torch.zeros(4096, 64), optimizer="sgd",
+                                  framework="pytorch-2.11", gpu="a100-80gb")
+        self.assertEqual(answer.peak.exact_bytes, 31493388)  # PyTorch 2.11's own
+
+    def test_a_selective_one_is_refused_in_training(self):
+        from torch.utils import checkpoint
+
+        def selective(layers, x):
+            return checkpoint.checkpoint(
+                layers, x, use_reentrant=False, context_fn=functools.partial(
+                    checkpoint.create_selective_checkpoint_contexts,
+                    [torch.ops.aten.addmm.default]))
+        x = torch.zeros(4096, 64)
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "expected no context_fn, found one"):
+            onnxfit.estimate(self.Net(selective), x)
+        onnxfit.estimate(self.Net(selective).eval(), x)
 
 
 class Layouts(unittest.TestCase):

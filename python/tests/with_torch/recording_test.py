@@ -2,6 +2,7 @@
 
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 import torchvision
@@ -123,8 +124,9 @@ class Branches(unittest.TestCase):
         for way in (dropped, kept):
             answer, said = answered(self, way)
             self.assertEqual(answer.peak.allocated_bytes, plain.peak.allocated_bytes)
-            self.assertIn("Net: torch.export refuses it; a run was recorded, its batch is free",
-                          said)
+            self.assertIn("Net: torch.export refuses it (Could not guard on data-dependent "
+                          "expression ", said)
+            self.assertIn("); a run was recorded, its batch is free", said.splitlines()[0])
             self.assertIn("(random numbers at their mean)", said)
         self.assertIn("recording_test.py", said)
         self.assertIn("return layer(x) if torch.rand([], device=x.device) > 0.4 else x → True",
@@ -189,7 +191,7 @@ class Branches(unittest.TestCase):
     def test_sizes_that_follow_from_values(self):
         ids = torch.zeros(4, 16, dtype=torch.long, device="meta")
         with self.assertWarnsRegex(onnxfit.OnnxfitWarning, r"Net: sizes follow from values; a run "
-                                   r"was recorded.*\n.*return layer.* → 16\*s\d+ \(a guess\)"):
+                                   r"was recorded.*\n.*return layer.* → 64 \(a guess\)"):
             some = onnxfit.estimate(Net(chosen).to("meta"), ids)
         self.assertEqual(some.settings.batch, 4)
 
@@ -220,8 +222,39 @@ class Branches(unittest.TestCase):
         def slope(layer, x):
             x = x.detach().requires_grad_()
             return torch.autograd.grad(layer(x).sum(), x, create_graph=True)[0]
-        with self.assertRaisesRegex(onnxfit.OnnxfitError, r"found torch.autograd.grad: "):
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, r"found torch.autograd.grad \(recording_test.py:"):
             onnxfit.estimate(Net(slope), (IDS,))
+
+    def test_derivatives_are_refused_with_their_line(self):
+        def forward_mode(layer, x):
+            return torch.func.jvp(layer, (x,), (torch.ones_like(x),))[1]
+
+        def per_sample(layer, x):
+            return torch.func.vmap(torch.func.jacrev(layer))(x.flatten(0, 1)).sum(1)
+
+        for way, name in ((forward_mode, "a forward-mode derivative"),
+                          (per_sample, "torch.autograd.grad")):
+            with self.assertRaises(onnxfit.OnnxfitError) as caught:
+                onnxfit.estimate(Net(way), (IDS,))
+            self.assertIn(f"backward pass of its own, found {name} (recording_test.py:",
+                          caught.exception.text)
+
+    def test_what_has_no_program_is_named(self):
+        def solved(layer, x):
+            return torch.linalg.lstsq(layer(x), x).solution
+
+        def jagged(layer, x):
+            return layer(torch.nested.as_nested_tensor([x[0], x[1][:5]],
+                                                       layout=torch.jagged)).values()
+
+        rows = ((solved, "found linalg_lstsq, for whose sizes it has no rule "
+                         "(recording_test.py:"),
+                (jagged, "found a nested tensor, whose sizes follow from values"))
+        for way, said in rows:
+            with self.assertRaises(onnxfit.OnnxfitError) as caught:
+                onnxfit.estimate(Net(way), (IDS,))
+            self.assertIn(said, str(caught.exception))
+            self.assertEqual(caught.exception.hint, "")
 
     def test_what_both_refuse_is_refused(self):
         def numpy(layer, x):
@@ -235,6 +268,23 @@ class Branches(unittest.TestCase):
             program = programs.export(Net(dropped), (IDS,))
         names = {node.name.rstrip("_0123456789") for node in program.graph.nodes}
         self.assertEqual(names & {"item", "rand", "lt"}, set())
+
+
+class Guesses(unittest.TestCase):
+    def test_a_long_loop_of_guesses_ends(self):
+        calls = []
+
+        def generating(layer, x):
+            while not (x > 3).all():
+                for _ in range(20):
+                    x = layer(x)
+                calls.append(1)
+            return x
+        ids = torch.zeros(64, 32, dtype=torch.long)  # more elements than are computed
+        with mock.patch.object(recording, "_MOST_CALLS", 200), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            onnxfit.estimate(Net(generating), ids)
+        self.assertLess(len(calls), 500)  # so often might one line of one run ask
 
 
 class Libraries(unittest.TestCase):

@@ -1,0 +1,175 @@
+"""Why torch.export has no program of a module, in words for who asked.  PyTorch's own sentences
+speak of its insides ("aten.linalg_lstsq.default"), so what is known to be behind one is said, and
+the line of the user's code at which it happened."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import traceback
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+
+from onnxfit import losses, recording
+from onnxfit.errors import OnnxfitError
+from onnxfit.inputs import Inputs
+
+if TYPE_CHECKING:
+    import torch
+
+_LONGEST = 100  # characters of a reason within a sentence of ours
+
+# What runs where an export fails, by a part of a file's path in torch/ (PyTorch 2.11), and why no
+# program of it can be recorded.
+_KNOWN: Tuple[Tuple[str, str], ...] = (
+    ("_functorch/eager_transforms.py", "a derivative by torch.func, which PyTorch takes outside of "
+     "what torch.export records"),
+    ("nested/", "a nested tensor, whose sizes follow from values that a program does not have"),
+    ("nn/attention/flex_attention.py", "flex_attention, which has no backward pass on this device "
+     "and which torch.export does not record with one"),
+    ("nn/utils/rnn.py", "a packed sequence, whose sizes follow from values"),
+)
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _operator_of(error: BaseException) -> str:
+    """'linalg_lstsq', where the results' sizes follow from values; of others ""."""
+    is_of_values = type(error).__name__ in ("DynamicOutputShapeException",
+                                            "DataDependentOutputException")
+    return str(error).split(".")[1].lstrip("_") if is_of_values and "." in str(error) else ""
+
+
+def sentence(error: BaseException) -> str:
+    """The first sentence of a reason, on one line, as a part of a sentence of ours."""
+    operator = _operator_of(error)
+    if operator in ("local_scalar_dense", "item", "equal"):
+        return "it asks for a value of a tensor"
+    if operator:
+        return f"it has no rule for the sizes of {operator}"
+    text = " ".join(_first_line(error).split()).split(". ")[0].rstrip(".")
+    text = text.split(" (unhinted:")[0]  # how PyTorch calls the same expression elsewhere
+    return text if len(text) <= _LONGEST else text[:_LONGEST - 1].rstrip() + "…"
+
+
+def _is_users(path: str) -> bool:
+    import torch
+    ours = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    return not path.startswith(ours) and not path.startswith("<")
+
+
+def _frames(error: BaseException) -> List[traceback.FrameSummary]:
+    return list(traceback.extract_tb(error.__traceback__))
+
+
+def _place(error: BaseException) -> str:
+    """'net.py:24: return x @ y', the innermost line of the module's; "" where none was reached."""
+    frames = _frames(error)
+    entered = next((at for at, frame in enumerate(frames) if frame.name == "_call_impl"),
+                   len(frames))
+    inner = [frame for frame in frames[entered:] if _is_users(frame.filename)]
+    line = linecache.getline(inner[-1].filename, inner[-1].lineno or 0).strip() if inner else ""
+    if not line:
+        return ""
+    shown = line if len(line) <= _LONGEST else line[:_LONGEST - 1].rstrip() + "…"
+    return f"{os.path.basename(inner[-1].filename)}:{inner[-1].lineno}: {shown}"
+
+
+def _known(error: BaseException) -> Optional[str]:
+    """What was running, of a few things that torch.export never takes."""
+    import torch
+    root = os.path.dirname(torch.__file__) + os.sep
+    files = [frame.filename[len(root):] for frame in _frames(error)
+             if frame.filename.startswith(root)]
+    return next((said for part, said in _KNOWN if any(part in file for file in files)), None)
+
+
+def _tensors(model: torch.nn.Module) -> List[Tuple[str, torch.Tensor]]:
+    return [*model.named_parameters(), *model.named_buffers()]
+
+
+def _of_two_devices(model: torch.nn.Module, inputs: Inputs) -> Optional[OnnxfitError]:
+    """Where some tensors are on meta and others are not, names those that are fewer."""
+    named = _tensors(model)
+    places = [tensor.is_meta for _, tensor in named]
+    given = [tensor.is_meta for tensor in inputs.tensors()]
+    if len({*places, *given}) < 2:
+        return None
+    is_mostly_meta = 2 * sum(places) >= len(places) if places else given[0]
+    odd = [f"{name} on {tensor.device}" for name, tensor in named
+           if tensor.is_meta != is_mostly_meta]
+    if not odd:
+        return None
+    others = next((str(tensor.device) for _, tensor in named if tensor.is_meta == is_mostly_meta),
+                  "meta")
+    shown = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+    return OnnxfitError(f"{type(model).__name__}: expected parameters, buffers and inputs on one "
+                        f"device, found {shown}, others on {others}",
+                        "model.to('meta')")
+
+
+# Functions by which code takes derivatives, torch.func's included, and what they are called here.
+_DERIVATIVES = (("autograd", "grad", "torch.autograd.grad"),
+                ("autograd", "backward", "backward"),
+                ("autograd.forward_ad", "make_dual", "a forward-mode derivative"))
+
+
+@contextmanager
+def watching_backward() -> Iterator[List[str]]:
+    """By name, and with the line that does it: what code within takes derivatives by."""
+    import torch
+    from torch.autograd import forward_ad
+    asked: List[str] = []
+
+    def watched(name: str, function: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            place = recording.place_that_asks()
+            asked.append(f"{name} ({place})" if place else name)
+            return function(*args, **kwargs)
+        return call
+
+    modules = {"autograd": torch.autograd, "autograd.forward_ad": forward_ad}
+    with ExitStack() as stack:
+        for module, attribute, name in _DERIVATIVES:
+            holder = modules[module]
+            function = getattr(holder, attribute)
+            stack.callback(setattr, holder, attribute, function)
+            setattr(holder, attribute, watched(name, function))
+        yield asked
+
+
+def asks_for_gradients(model: torch.nn.Module, what: str) -> OnnxfitError:
+    return OnnxfitError(f"{type(model).__name__}: expected a forward without a backward pass of "
+                        f"its own, found {what}: torch.export records the calls of a forward, and "
+                        "what autograd keeps for a second derivative is not among them")
+
+
+def refused(model: torch.nn.Module, inputs: Inputs, error: Exception) -> OnnxfitError:
+    """What is said where neither torch.export nor a recorded run has a program."""
+    name = type(model).__name__
+    if "device" in str(error).lower() or "meta" in str(error).lower():
+        mixed = _of_two_devices(model, inputs)
+        if mixed is not None:
+            return mixed
+    place = _place(error)
+    where = f" ({place})" if place else ""
+    if losses.is_behind(model):
+        return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
+                            f"these inputs and labels, found: {_first_line(error)}{where}",
+                            "loss(model(…), labels) with them")
+    if getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager":
+        return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
+                            f"'eager', which run on the tokens that are routed to each: "
+                            f"{_first_line(error)}",
+                            "model.set_experts_implementation('grouped_mm'), which takes more: all "
+                            "experts run at once")
+    expected = f"{name}: expected a forward that torch.export can run with these inputs, found"
+    known = _known(error)
+    if known is not None:
+        return OnnxfitError(f"{expected} {known}{where}")
+    if _operator_of(error):
+        return OnnxfitError(f"{expected} {_operator_of(error)}, for whose sizes it has no rule{where}")
+    return OnnxfitError(f"{expected}: {_first_line(error)}{where}",
+                        "model(…) with them; where that runs, an ONNX file by torch.onnx.export")
