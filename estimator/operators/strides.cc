@@ -225,7 +225,10 @@ Dims StridesLike(const StridedType& tensor) {
 
 Dims StridesAs(const Dims& dims, const Dims& strides) {
   if (strides.size() != dims.size()) return ContiguousStrides(dims);
-  return StridesLike({{DType::kUndefined, dims}, strides});
+  StridedType lying;  // by assignment: g++ 12 warns of a member that braces have set
+  lying.dims = dims;
+  lying.strides = strides;
+  return StridesLike(lying);
 }
 
 // --- Memory formats ------------------------------------------------------------
