@@ -204,7 +204,8 @@ def needs_labels(loss: Recorded) -> bool:
     if count <= 1:
         return False  # lambda output: output.loss
     told = f" ({', '.join(names[1:])})" if count > 2 else ""
-    hint = ("labels=torch.zeros(32, dtype=torch.long)" if count == 2
+    hint = ("labels= of what it compares with, such as labels=torch.zeros_like(model(…)), or of "
+            "classes labels=torch.zeros(batch, dtype=torch.long)" if count == 2
             else f"labels=({', '.join(names[1:])})")
     raise OnnxfitError(f"loss: expected labels= with an example of what {loss.name} takes beside "
                        f"the output{told}, found none", hint)
