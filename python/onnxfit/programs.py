@@ -16,7 +16,7 @@ from typing import (IO, TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapp
                     Optional, Sequence, Tuple, Union)
 
 from onnxfit import (_command, archive, asked_gradients, batch_first, losses, plain_values,
-                     recording, wrappers)
+                     recording, unrecorded, wrappers)
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
 from onnxfit.inputs import BatchDim, Inputs, check, check_types, on_device_of
 
@@ -116,11 +116,16 @@ def _check_layouts(model: torch.nn.Module, inputs: Inputs) -> None:
 
 def _refused(model: torch.nn.Module, error: Exception) -> OnnxfitError:
     name = type(model).__name__
+    known = unrecorded.reason(error)
+    if known is not None:
+        return OnnxfitError(f"{name}: expected a forward that torch.export can run with these "
+                            f"inputs, found {known.found}", known.hint)
     if losses.is_behind(model):
         return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
                             f"these inputs and labels, found: {_first_line(error)}",
                             "loss(model(…), labels) with them")
-    if getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager":
+    if (getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager"
+            and unrecorded.is_of_experts(error)):
         return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
                             f"'eager', which run on the tokens that are routed to each: "
                             f"{_first_line(error)}",
@@ -287,8 +292,8 @@ def _peak_of(program: ExportedProgram, example: Inputs, mode: str) -> int:
         sizes += ["-b", str(example.batch)]
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         path = os.path.join(folder, "program.pt2")
-        _save_for_command(program, path, _place_of_batch(program, example))
         try:
+            _save_for_command(program, path, _place_of_batch(program, example))
             answer = _command.ask(["estimate", path, *sizes, "--mode", mode, "--loss", "none"])
         except OnnxfitError:
             return 0
@@ -330,6 +335,8 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
             recorded = _run(way, example, "train" if model.training else "eval")
         except Exception:
             continue
+        if unrecorded.has_sparse(recorded.program):
+            break
         warn(_told(model, example, recorded, refusal))
         if example.are_zeros:
             note("inputs on meta have no values: they are zeros where the code asks")
@@ -379,6 +386,13 @@ def _own_loss(model: torch.nn.Module, program: ExportedProgram) -> Dict[str, str
     return {"loss": "none", "loss_output": found}
 
 
+def _output_without_loss(model: torch.nn.Module, given: Inputs, batch: Optional[int],
+                         dynamic_shapes: Any) -> Any:
+    with noted(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", OnnxfitWarning)
+        return _output_of(_program(model, given, batch, dynamic_shapes))
+
+
 def _with_derived(loss: losses.Recorded, model: torch.nn.Module, given: Inputs,
                   batch: Optional[int], dynamic_shapes: Any) -> Tuple[Inputs, Any, Any]:
     """The inputs at a size of which the labels are, those labels, and their free dimensions."""
@@ -398,7 +412,12 @@ def _with_loss(model: torch.nn.Module, given: Inputs, batch: Optional[int], dyna
     """A program that ends with the loss, of labels that are its last input."""
     loss = losses.on_device_of(loss, model)
     labels, axes, name = loss.labels, given.multiples(loss.labels), None
-    if losses.needs_labels(loss):
+    try:
+        is_derived = losses.needs_labels(loss)
+    except OnnxfitError as error:
+        raise losses.with_hint(error, loss, lambda: _output_without_loss(
+            model, given, batch, dynamic_shapes)) from error
+    if is_derived:
         given, labels, axes = _with_derived(loss, model, given, batch, dynamic_shapes)
     if labels is not None:
         name = losses.label_name(model, given.kwargs)
@@ -468,13 +487,30 @@ def notes_json(notes: Sequence[str], batch: Optional[BatchPlace] = None) -> str:
     return json.dumps(said, ensure_ascii=False) if said else ""
 
 
+def _unwritten(program: ExportedProgram, error: Exception) -> OnnxfitError:
+    """Names the operators that PyTorch has no form of in a file, where it is one of theirs."""
+    import torch
+    names = dict.fromkeys(node.target.name() for node in program.graph.nodes
+                          if isinstance(node.target, torch._ops.HigherOrderOperator))
+    of_them = f", of a program with {', '.join(names)}" if names else ""
+    hint = ("torch.nn.functional.scaled_dot_product_attention in its place"
+            if "flex_attention" in names else "")
+    return OnnxfitError("expected a program that torch.export.save can write, found: "
+                        f"{type(error).__name__}: {_first_line(error)}{of_them}", hint)
+
+
 def save(program: ExportedProgram, path: Union[str, IO[bytes]], notes: str = "") -> None:
     """Writes a .pt2 without weights, with notes_json()."""
     import torch
     files = {_NOTES_MEMBER: notes} if notes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(without_weights(program), path, extra_files=files)
+        try:
+            torch.export.save(without_weights(program), path, extra_files=files)
+        except OSError:
+            raise
+        except Exception as error:
+            raise _unwritten(program, error) from error
 
 
 def _save_for_command(program: ExportedProgram, path: str,

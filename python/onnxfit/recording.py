@@ -41,7 +41,7 @@ _MOST_BRANCHES = 3
 _MEANS = {"rand": 0.5, "rand_like": 0.5, "randn": 0.0, "randn_like": 0.0}
 # What torch.unique and torch.unique_consecutive run, of all elements.
 _UNIQUE = ("_unique2", "unique_consecutive")
-_QUESTIONS = ("item", "_local_scalar_dense")
+_QUESTIONS = ("item", "_local_scalar_dense", "equal")
 _VALUE = "_onnxfit_value"
 
 
@@ -52,6 +52,7 @@ class Answer(NamedTuple):
     line: Line
     value: Number
     by: str
+    is_open: bool = False  # guessed, and another guess may be tried
 
     @property
     def place(self) -> str:
@@ -61,9 +62,9 @@ class Answer(NamedTuple):
 
     @property
     def shown(self) -> str:
-        far = {_FAR: "a large number", -_FAR: "a number far below 0"}
-        is_guess = self.by == "unknown" and not isinstance(self.value, complex)
-        return far.get(int(self.value), str(self.value)) if is_guess else str(self.value)
+        far: Dict[Number, str] = {_FAR: "a large number", -_FAR: "a number far below 0"}
+        is_guess = self.is_open and type(self.value) in (int, float)
+        return far.get(self.value, str(self.value)) if is_guess else str(self.value)
 
 
 class _Known(NamedTuple):
@@ -117,7 +118,9 @@ class _Values:
         return known
 
     def give(self, fake: object, tensor: torch.Tensor, by: str) -> None:
-        if tensor.is_meta or not self._is_affordable(tensor.numel()):
+        if tensor.is_meta or str(tensor.layout) != "torch.strided":
+            return
+        if not self._is_affordable(tensor.numel()):
             return
         if tensor.numel() > _MOST_ELEMENTS:
             self._kept += tensor.numel()
@@ -263,8 +266,8 @@ class Recording:
                  if answer.value is False and answer.by == "unknown")
         return next((line for line in lines if line not in self._other), None)
 
-    def _kept(self, value: Number, by: str) -> Number:
-        answer = Answer(_line_that_asks(), value, by)
+    def _kept(self, value: Number, by: str, is_open: bool = False) -> Number:
+        answer = Answer(_line_that_asks(), value, by, is_open)
         self.answers.append(answer)
         self._asked[answer.line] += by == "unknown"
         if self._asked[answer.line] > _MOST_QUESTIONS:
@@ -279,10 +282,18 @@ class Recording:
             return self._kept(number, known.by)
         told = self._other.get(_line_that_asks())
         if str(tensor.dtype) == "torch.bool":
-            return self._kept(told is True, "unknown")
+            return self._kept(told is True, "unknown", True)
         if told is None or isinstance(told, (bool, complex)):
             told = 1
-        return self._kept(float(told) if tensor.is_floating_point() else int(told), "unknown")
+        number = float(told) if tensor.is_floating_point() else int(told)
+        return self._kept(number, "unknown", True)
+
+    def _equality(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Number:
+        """torch.equal, also within torch.quantile."""
+        known = self._values.computed(func, args, kwargs)
+        if known is not None:
+            return self._kept(known[0], known[1])
+        return self._kept(self._other.get(_line_that_asks()) is True, "unknown", True)
 
     def _of_open_size(self, mode: Any, func: Any, args: Tuple[Any, ...],
                       kwargs: Dict[str, Any]) -> Any:
@@ -309,6 +320,8 @@ class Recording:
             real, by = known
             self._kept(len(next(iter(pytree.tree_leaves(real)))), by)
             return pytree.tree_map_only(torch.Tensor, standing_for, real)
+        if name == "_ctc_loss":
+            return self._ctc_loss(mode, args)
         if name not in ("nonzero", "masked_select", *_UNIQUE, "bincount"):
             return None
         if name == "bincount":
@@ -323,6 +336,20 @@ class Recording:
         if name == "nonzero":
             return fake([count, args[0].dim()], torch.int64)
         return fake([count], args[0].dtype)
+
+    def _ctc_loss(self, mode: Any, args: Tuple[Any, ...]) -> Any:
+        """That of lists of lengths, which its results' sizes follow from: what a sample has of
+        labels is all where nobody knows."""
+        import torch
+        lengths = []
+        for tensor, most in ((args[2], args[0].shape[0]), (args[3], args[1].shape[-1])):
+            known = self._values.of(tensor)
+            if known is None:
+                lengths.append([self._kept(most, "unknown")] * tensor.numel())
+            else:
+                lengths.append(_for_real(known.tensor.tolist, (), {}))
+        with mode:
+            return torch.ops.aten._ctc_loss.default(args[0], args[1], *lengths, *args[4:])
 
     @staticmethod
     def _all_different(fake: Callable[..., Any], func: Any, args: Tuple[Any, ...],
@@ -340,12 +367,16 @@ class Recording:
         """A call of PyTorch's on fake tensors; `run` is what PyTorch does with it."""
         import torch
         name = func.overloadpacket.__name__
+        if name == "equal":
+            return self._equality(func, args, kwargs)
         if name in _QUESTIONS:
             return self._number(args[0])
         if torch.Tag.dynamic_output_shape in func.tags:
             made = self._of_open_size(mode, func, args, kwargs)
             if made is not None:
                 return made
+        if self.calls > self._most_calls and name != "detach":  # from where C++ lets none through
+            raise _Unending("more calls than another run's answers make")
         self._depth += 1
         try:
             out = run(mode, func, types, args, kwargs)
@@ -353,8 +384,6 @@ class Recording:
             self._depth -= 1
         if self._depth == 0:
             self.calls += 1
-            if self.calls > self._most_calls:
-                raise _Unending("more calls than another run's answers make")
             self._values.follow(func, args, kwargs, out)
         return out
 
@@ -450,7 +479,7 @@ def _choices(answers: List[Answer]) -> List[Dict[Line, Number]]:
     """Each of the first few guessed lines with another answer alone, then all of them."""
     guessed: Dict[Line, List[Number]] = {}
     for answer in answers:
-        if answer.by == "unknown" and _others_of(answer.value):
+        if answer.is_open and _others_of(answer.value):
             guessed.setdefault(answer.line, _others_of(answer.value))
     first = list(guessed.items())
     choices = [{line: value} for line, values in first[:_MOST_BRANCHES] for value in values]
