@@ -490,7 +490,7 @@ def notes_json(notes: Sequence[str], batch: Optional[BatchPlace] = None) -> str:
 def _unwritten(program: ExportedProgram, error: Exception) -> OnnxfitError:
     """Names the operators that PyTorch has no form of in a file, where it is one of theirs."""
     import torch
-    names = dict.fromkeys(node.target.name() for node in program.graph.nodes
+    names = dict.fromkeys(str(node.target) for node in program.graph.nodes
                           if isinstance(node.target, torch._ops.HigherOrderOperator))
     of_them = f", of a program with {', '.join(names)}" if names else ""
     hint = ("torch.nn.functional.scaled_dot_product_attention in its place"

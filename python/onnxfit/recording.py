@@ -321,7 +321,7 @@ class Recording:
             self._kept(len(next(iter(pytree.tree_leaves(real)))), by)
             return pytree.tree_map_only(torch.Tensor, standing_for, real)
         if name == "_ctc_loss":
-            return self._ctc_loss(mode, args)
+            return self._ctc_loss(fake, args)
         if name not in ("nonzero", "masked_select", *_UNIQUE, "bincount"):
             return None
         if name == "bincount":
@@ -337,19 +337,16 @@ class Recording:
             return fake([count, args[0].dim()], torch.int64)
         return fake([count], args[0].dtype)
 
-    def _ctc_loss(self, mode: Any, args: Tuple[Any, ...]) -> Any:
-        """That of lists of lengths, which its results' sizes follow from: what a sample has of
-        labels is all where nobody knows."""
-        import torch
-        lengths = []
-        for tensor, most in ((args[2], args[0].shape[0]), (args[3], args[1].shape[-1])):
-            known = self._values.of(tensor)
-            if known is None:
-                lengths.append([self._kept(most, "unknown")] * tensor.numel())
-            else:
-                lengths.append(_for_real(known.tensor.tolist, (), {}))
-        with mode:
-            return torch.ops.aten._ctc_loss.default(args[0], args[1], *lengths, *args[4:])
+    def _ctc_loss(self, fake: Callable[..., Any], args: Tuple[Any, ...]) -> Any:
+        """The losses, and log_alpha, as long as the longest labels (LossCTC.cu): all that there are
+        where nobody knows."""
+        logits, targets, known = args[0], args[1], self._values.of(args[3])
+        if known is None:
+            longest = self._kept(targets.shape[-1], "unknown")
+        else:
+            longest = self._kept(int(_for_real(known.tensor.max, (), {})), known.by)
+        steps, batch = logits.shape[0], logits.shape[1]
+        return (fake([batch], logits.dtype), fake([batch, steps, 2 * longest + 1], logits.dtype))
 
     @staticmethod
     def _all_different(fake: Callable[..., Any], func: Any, args: Tuple[Any, ...],

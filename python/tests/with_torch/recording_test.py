@@ -114,10 +114,28 @@ class Numbers(unittest.TestCase):
         self.assertTrue(all(map(torch.equal, before, model.parameters())))
         self.assertTrue(torch.equal(x, torch.ones(64, 512)))
 
+    def test_ctc_loss_with_lengths_of_values(self):
+        with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "by the values of inputs"):
+            answer = onnxfit.estimate(Ctc(), (torch.randn(4, 50, 8), torch.ones(4, 10).long()),
+                                      loss="none")
+        self.assertGreater(answer.peak.exact_bytes, 4 * 50 * 21 * 4)
+
     def test_loops_of_a_guess_are_said(self):
         x = torch.empty(64, 512, device="meta")
         _, said = self.peak(lambda h: [h.sin() for _ in range((h > 0).sum().item())], x, "meta")
         self.assertIn("sizes, or how often a loop runs, follow from this guess", said)
+
+
+class Ctc(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 20)
+
+    def forward(self, x, labels):
+        logs = self.layer(x).log_softmax(-1).transpose(0, 1)
+        lengths = (labels > 0).sum(-1)
+        steps = torch.full((x.shape[0],), x.shape[1])
+        return torch.nn.functional.ctc_loss(logs, labels.masked_select(labels > 0), steps, lengths)
 
 
 class Means(torch.nn.Module):
