@@ -164,7 +164,7 @@ def _with_inputs(error: OnnxfitError, target: targets.Target) -> OnnxfitError:
 
 
 def main(words: List[str]) -> None:
-    options = _parser().parse_args(words)
+    options = _parser().parse_intermixed_args(words)
     suffix = os.path.splitext(options.file or ".pt2")[1] or options.file or ".pt2"
     if suffix not in (".pt2", ".onnx"):
         raise OnnxfitError(f"{options.file}: expected a file named *.pt2 or *.onnx")

@@ -130,7 +130,9 @@ class Inputs(NamedTuple):
 
     def _with_axes(self, model: torch.nn.Module, batch_dim: BatchDim) -> Inputs:
         dims: List[int] = []
-        for name, value in self._named(model):
+        named = self._named(model)
+        _check_names(batch_dim, [name for name, _ in named])
+        for name, value in named:
             dim = batch_dim.get(name, 0) if isinstance(batch_dim, Mapping) else batch_dim
             dims += [dim] * len(_leaves(plain_values.apart(value)))
         tensors = self.apart().tensors()
@@ -140,6 +142,12 @@ class Inputs(NamedTuple):
         if tensors and batch is None and batch_dim != 0:
             raise OnnxfitError(f"batch_dim: expected a dimension of inputs, found {batch_dim} of "
                                f"{', '.join(str(list(tensor.shape)) for tensor in tensors)}")
+        if batch == 0:
+            first = next(name for name, value in named
+                         if any(0 in tensor.shape for tensor in _leaves(plain_values.apart(value))))
+            raise OnnxfitError(f"inputs: {first or 'one'}: expected a batch of 1 or more, found "
+                               f"{', '.join(str(list(tensor.shape)) for tensor in tensors)}",
+                               "an example with a batch of 2, or batch_dim=")
         axes = tuple((dim % tensor.dim(),) if size is not None and size == batch else ()
                      for tensor, dim, size in zip(tensors, dims, sizes))
         return self._replace(axes=axes, batch=batch)
@@ -152,6 +160,16 @@ class Inputs(NamedTuple):
             names = []
         names += [""] * len(self.args)
         return [*zip(names, self.args), *self.kwargs.items()]
+
+
+def _check_names(batch_dim: BatchDim, names: List[str]) -> None:
+    if not isinstance(batch_dim, Mapping):
+        return
+    unknown = [name for name in batch_dim if name not in names]
+    if unknown:
+        known = ", ".join(name for name in names if name)
+        raise OnnxfitError(f"batch_dim: expected names of inputs ({known}), found "
+                           f"{', '.join(map(repr, unknown))}")
 
 
 def _parameters(model: torch.nn.Module) -> List[str]:

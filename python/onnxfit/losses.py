@@ -210,6 +210,32 @@ def needs_labels(loss: Recorded) -> bool:
                        f"the output{told}, found none", hint)
 
 
+def with_hint(error: OnnxfitError, loss: Recorded, output: Callable[[], Any]) -> OnnxfitError:
+    """The same, with labels that the loss takes of what the model returns: classes, or such as the
+    output; tried, where it returns one tensor."""
+    import torch
+    try:
+        made = output()
+        if not _is_tensor(made) or _counts(loss.call)[0] != 2:
+            return error
+        sizes = [_number(size) for size in made.shape]
+        example = torch.zeros(sizes, dtype=made.dtype)
+    except Exception:
+        return error
+    shown = ", ".join(map(str, sizes))
+    kind = "" if made.dtype == torch.float32 else f", dtype={made.dtype}"
+    tried = ((f"{sizes[0] if sizes else 1}, dtype=torch.long",
+              torch.zeros(sizes[:1] or 1, dtype=torch.long)),
+             (f"{shown}{kind}", torch.zeros_like(example)))
+    for text, labels in tried:
+        try:
+            _number_of(loss.call(example, labels), loss.name)
+        except Exception:
+            continue
+        return OnnxfitError(error.text, f"labels=torch.zeros({text})")
+    return error
+
+
 def _are_tokens(loss: Recorded, sizes: Sequence[Any]) -> bool:
     """[batch, tokens, words], whose classes are the last dimension, as the command takes them;
     weights tell those in dimension 1."""

@@ -21,6 +21,7 @@ _CLASSES: Dict[Tuple[str, str], str] = {
     ("torch", "Adafactor"): "adafactor",
     ("torch", "Adadelta"): "adadelta",
     ("torch", "ASGD"): "asgd",
+    ("torch", "Muon"): "muon",
     ("lion_pytorch", "Lion"): "lion",
     ("bitsandbytes", "AdamW8bit"): "adamw-8bit",
     ("bitsandbytes", "PagedAdamW8bit"): "paged-adamw-8bit",
@@ -137,7 +138,12 @@ def _name_of(optimizer: object) -> str:
         if known:
             return known
     found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
-    expected = ", ".join(name for _, name in _CLASSES)
+    expected = ", ".join(dict.fromkeys(name for _, name in _CLASSES))
+    if type(optimizer).__name__ == "LBFGS":  # torch/optim/lbfgs.py, _gather_flat_grad
+        size = getattr(optimizer, "param_groups")[0].get("history_size", 100)
+        raise OnnxfitError(f"optimizer: expected one of {expected}, found {found}, which keeps up "
+                           f"to {2 * size} tensors of the size of all parameters: its history of "
+                           f"{size} steps, of which no other keeps as many")
     raise OnnxfitError(f"optimizer: expected one of {expected}, found {found}",
                        "the name of one that keeps as many tensors, such as 'adamw'")
 

@@ -174,8 +174,8 @@ def _with_free_batch(model: torch.nn.Module, example: Inputs,
 
 _BECAUSE = {"mean": "random numbers at their mean", "unknown": "a guess",
             "inputs": "by the values of inputs and weights"}
-_OF_BRANCHES = ("  guesses of True and False are those that take more memory; inputs with values, of "
-                "65536 elements or fewer, say which are right")
+_OF_BRANCHES = "  guesses are those that take more memory of the ways that they open; "
+_OF_SIZES = ("  sizes, or how often a loop runs, follow from this guess, and memory with them: {}")
 
 
 class _OpenSizes(Exception):
@@ -196,14 +196,25 @@ def _checked(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _told(model: torch.nn.Module, example: Inputs, program: ExportedProgram,
-          answers: List[recording.Answer], refusal: Exception) -> str:
+def _what_says(model: torch.nn.Module, example: Inputs) -> str:
+    """What is missing where a value is not known."""
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+        return "weights and inputs with values, not on meta, say which are right"
+    if any(tensor.is_meta for tensor in example.tensors()):
+        return "inputs with values say which are right"
+    return (f"values are computed up to {recording.MOST_WORK // 10**9} GFLOP and "
+            f"{recording.MOST_KEPT >> 20} Mi elements: a smaller example may say which are right")
+
+
+def _told(model: torch.nn.Module, example: Inputs, recorded: recording.Recorded,
+          refusal: Exception) -> str:
     """What a recorded run has fixed, a line of code a line."""
     lines: Dict[Tuple[str, str], List[str]] = {}
-    for answer in answers:
+    for answer in recorded.answers:
         if answer.by in _BECAUSE:
-            lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(str(answer.value))
-    sizes = "its batch is free" if _is_free(_batch_of(program, example)) else "its sizes are fixed"
+            lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(answer.shown)
+    is_free = _is_free(_batch_of(recorded.program, example))
+    sizes = "its batch is free" if is_free else "its sizes are fixed"
     why = ("sizes follow from values" if isinstance(refusal, _OpenSizes)
            else f"torch.export refuses it ({refusals.sentence(refusal)})")
     told = [f"{type(model).__name__}: {why}; a run was recorded, {sizes}"]
@@ -211,8 +222,10 @@ def _told(model: torch.nn.Module, example: Inputs, program: ExportedProgram,
         shown = list(dict.fromkeys(values))
         more = ", …" if len(shown) > 4 else ""
         told.append(f"  {place} → {', '.join(shown[:4])}{more} ({because})")
-    if any(answer.by == "unknown" and isinstance(answer.value, bool) for answer in answers):
-        told.append(_OF_BRANCHES)
+    sizing = [answer.place for answer in recorded.answers if answer.line in recorded.sizing]
+    told += [_OF_SIZES.format(place) for place in dict.fromkeys(sizing)]
+    if any(answer.by == "unknown" for answer in recorded.answers):
+        told.append(_OF_BRANCHES + _what_says(model, example))
     return "\n".join(told)
 
 
@@ -225,8 +238,8 @@ def _peak_of(program: ExportedProgram, example: Inputs, mode: str) -> int:
         sizes += ["-b", str(example.batch)]
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         path = os.path.join(folder, "program.pt2")
-        _save_for_command(program, path, _place_of_batch(program, example))
         try:
+            _save_for_command(program, path, _place_of_batch(program, example))
             answer = _command.ask(["estimate", path, *sizes, "--mode", mode, "--loss", "none"])
         except OnnxfitError:
             return 0
@@ -234,12 +247,24 @@ def _peak_of(program: ExportedProgram, example: Inputs, mode: str) -> int:
 
 
 def _largest(recorded: recording.Recorded, way: Callable[[], ExportedProgram], example: Inputs,
-             mode: str) -> recording.Recorded:
+             mode: str, computes_all: bool) -> recording.Recorded:
     """Of runs that differ in what was guessed, the one that takes most."""
-    ways = [recorded, *recording.other_ways(way, recorded[1])]
-    if len(ways) == 1:
-        return recorded
-    return max(ways, key=lambda each: _peak_of(each[0], example, mode))
+    others, sizing = recording.other_ways(way, recorded, computes_all)
+    ways = [recorded, *others]
+    if others:
+        recorded = max(ways, key=lambda each: _peak_of(each.program, example, mode))
+    return recorded._replace(sizing=sizing)
+
+
+def _run(way: Callable[[], ExportedProgram], example: Inputs, mode: str) -> recording.Recorded:
+    """A run that computes small values, then all that it can where those were not enough."""
+    recorded, computes_all = recording.record(way), False
+    if any(answer.by == "unknown" for answer in recorded.answers):
+        try:
+            recorded, computes_all = recording.record(way, computes_all=True), True
+        except Exception:  # a branch that the values take, and a program cannot
+            pass
+    return _largest(recorded, way, example, mode, computes_all)
 
 
 def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], shapes: Any,
@@ -253,15 +278,15 @@ def _recorded(model: torch.nn.Module, example: Inputs, batch: Optional[int], sha
         lambda: _exported(model, fixed, None)]
     for way in ways:
         try:
-            recorded = recording.record(way)
+            recorded = _run(way, example, "train" if model.training else "eval")
         except Exception:
             continue
-        mode = "train" if model.training else "eval"
-        program, answers = _largest(recorded, way, example, mode)
-        warn(_told(model, example, program, answers, refusal))
+        if refusals.has_sparse(recorded.program):
+            break
+        warn(_told(model, example, recorded, refusal))
         if example.are_zeros:
             note("inputs on meta have no values: they are zeros where the code asks")
-        return program
+        return recorded.program
     raise refusals.refused(model, example, refusal) from refusal
 
 
@@ -316,6 +341,13 @@ def _own_loss(model: torch.nn.Module, program: ExportedProgram) -> Dict[str, str
     return {"loss": "none", "loss_output": found}
 
 
+def _output_without_loss(model: torch.nn.Module, given: Inputs, batch: Optional[int],
+                         dynamic_shapes: Any) -> Any:
+    with noted(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", OnnxfitWarning)
+        return _output_of(_program(model, given, batch, dynamic_shapes))
+
+
 def _with_derived(loss: losses.Recorded, model: torch.nn.Module, given: Inputs,
                   batch: Optional[int], dynamic_shapes: Any) -> Tuple[Inputs, Any, Any]:
     """The inputs at a size of which the labels are, those labels, and their free dimensions."""
@@ -335,7 +367,12 @@ def _with_loss(model: torch.nn.Module, given: Inputs, batch: Optional[int], dyna
     """A program that ends with the loss, of labels that are its last input."""
     loss = losses.on_device_of(loss, model)
     labels, axes, name = loss.labels, given.multiples(loss.labels), None
-    if losses.needs_labels(loss):
+    try:
+        is_derived = losses.needs_labels(loss)
+    except OnnxfitError as error:
+        raise losses.with_hint(error, loss, lambda: _output_without_loss(
+            model, given, batch, dynamic_shapes)) from error
+    if is_derived:
         given, labels, axes = _with_derived(loss, model, given, batch, dynamic_shapes)
     if labels is not None:
         name = losses.label_name(model, given.kwargs)
@@ -405,13 +442,30 @@ def notes_json(notes: Sequence[str], batch: Optional[BatchPlace] = None) -> str:
     return json.dumps(said, ensure_ascii=False) if said else ""
 
 
+def _unwritten(program: ExportedProgram, error: Exception) -> OnnxfitError:
+    """Names the operators that PyTorch has no form of in a file, where it is one of theirs."""
+    import torch
+    names = dict.fromkeys(str(node.target) for node in program.graph.nodes
+                          if isinstance(node.target, torch._ops.HigherOrderOperator))
+    of_them = f", of a program with {', '.join(names)}" if names else ""
+    hint = ("torch.nn.functional.scaled_dot_product_attention in its place"
+            if "flex_attention" in names else "")
+    return OnnxfitError("expected a program that torch.export.save can write, found: "
+                        f"{type(error).__name__}: {refusals.first_line(error)}{of_them}", hint)
+
+
 def save(program: ExportedProgram, path: Union[str, IO[bytes]], notes: str = "") -> None:
     """Writes a .pt2 without weights, with notes_json()."""
     import torch
     files = {_NOTES_MEMBER: notes} if notes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(without_weights(program), path, extra_files=files)
+        try:
+            torch.export.save(without_weights(program), path, extra_files=files)
+        except OSError:
+            raise
+        except Exception as error:
+            raise _unwritten(program, error) from error
 
 
 def _save_for_command(program: ExportedProgram, path: str,

@@ -1,7 +1,8 @@
 """Recorded runs.  Code that branches on values is no program for torch.export, which traces on
 tensors that have none.  Here it gets an answer each time it asks for one: small tensors are
 computed along, from the example inputs and from numbers in the code, with random ones at their
-mean.  What nobody knows is False, or 1.  What was asked, and what was answered, is kept."""
+mean.  What nobody knows is False, or 1, and then the other way, too (other_ways).  What was asked,
+and what was answered, is kept."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from typing import (TYPE_CHECKING, Any, Callable, Counter as CounterOf, Dict, Iterable, Iterator,
-                    List, NamedTuple, Optional, Set, Tuple, Union)
+                    List, Mapping, NamedTuple, Optional, Set, Tuple, Union)
 
 if TYPE_CHECKING:
     import torch
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
 Number = Union[bool, int, float, complex]
 Line = Tuple[str, int]  # file, number
 
-# Larger tensors are not computed.
+# Larger tensors are not computed in a first run.
 _MOST_ELEMENTS = 1 << 16
+# What a run computes where that one asked for what it did not know: elements that are kept (1 GiB of
+# 32 bits), and floating-point operations (some seconds of two cores).
+MOST_KEPT = 1 << 28
+MOST_WORK = 200_000_000_000
+# A number far from all that code compares with, and dimensions that can only come from it.
+_FAR = 1 << 40
+_FAR_SIZE = 1 << 28
 # A line that asks more often for what nobody knows is a loop that its answer does not end.
 _MOST_QUESTIONS = 500
 # And one with so many calls between its questions, such as a model that generates tokens.
@@ -35,7 +43,7 @@ _MOST_BRANCHES = 3
 _MEANS = {"rand": 0.5, "rand_like": 0.5, "randn": 0.0, "randn_like": 0.0}
 # What torch.unique and torch.unique_consecutive run, of all elements.
 _UNIQUE = ("_unique2", "unique_consecutive")
-_QUESTIONS = ("item", "_local_scalar_dense")
+_QUESTIONS = ("item", "_local_scalar_dense", "equal")
 _VALUE = "_onnxfit_value"
 
 
@@ -46,11 +54,18 @@ class Answer(NamedTuple):
     line: Line
     value: Number
     by: str
+    is_open: bool = False  # guessed, and another guess may be tried
 
     @property
     def place(self) -> str:
         """'net.py:24: if x.sum() > 0:'."""
         return _place_of(self.line)
+
+    @property
+    def shown(self) -> str:
+        far: Dict[Number, str] = {_FAR: "a large number", -_FAR: "a number far below 0"}
+        is_guess = self.is_open and type(self.value) in (int, float)
+        return far.get(self.value, str(self.value)) if is_guess else str(self.value)
 
 
 def _place_of(line: Line) -> str:
@@ -72,7 +87,7 @@ class _Known(NamedTuple):
 
 
 class _Unending(Exception):
-    pass
+    """A loop that what was answered does not end, or that it makes long."""
 
 
 def _worst(operands: Iterable[_Known]) -> str:
@@ -94,7 +109,11 @@ def _line_that_asks() -> Line:
 class _Values:
     """The values of fake tensors, as far as they are known: below autograd, call by call."""
 
-    def __init__(self) -> None:
+    def __init__(self, computes_all: bool) -> None:
+        self._computes_all = computes_all
+        self._kept = 0  # elements of large tensors
+        self._work = 0
+        self._borrowed: Set[int] = set()  # storages of the user's, which nothing may write to
         # By storage: what was written over with something that nobody knows.
         self._spoilt: Dict[int, torch.Tensor] = {}
 
@@ -111,8 +130,43 @@ class _Values:
         return known
 
     def give(self, fake: object, tensor: torch.Tensor, by: str) -> None:
-        if tensor.numel() <= _MOST_ELEMENTS and not tensor.is_meta:
-            setattr(fake, _VALUE, _Known(tensor, by))
+        if tensor.is_meta or str(tensor.layout) != "torch.strided":
+            return
+        if not self._is_affordable(tensor.numel()):
+            return
+        if tensor.numel() > _MOST_ELEMENTS:
+            self._kept += tensor.numel()
+        setattr(fake, _VALUE, _Known(tensor, by))
+
+    def lend(self, fake: object, tensor: torch.Tensor) -> None:
+        """The elements of an input or a parameter; of a large one, without a copy."""
+        if tensor.is_meta or (tensor.numel() > _MOST_ELEMENTS and not self._computes_all):
+            return
+        if tensor.numel() <= _MOST_ELEMENTS or tensor.device.type != "cpu":
+            copied = _for_real(lambda: tensor.detach().cpu().clone(), (), {})
+            self.give(fake, copied, "inputs")
+        else:
+            plain = _for_real(tensor.detach, (), {})
+            self._borrowed.add(plain.untyped_storage().data_ptr())
+            setattr(fake, _VALUE, _Known(plain, "inputs"))
+
+    def _is_affordable(self, elements: int) -> bool:
+        return elements <= _MOST_ELEMENTS or (
+            self._computes_all and self._kept + elements <= MOST_KEPT)
+
+    def _writes_to_borrowed(self, func: Any, args: Tuple[Any, ...]) -> bool:
+        operands = [self.of(value) for argument, value in zip(func._schema.arguments, args)
+                    if argument.alias_info is not None and argument.alias_info.is_write]
+        return any(known.tensor.untyped_storage().data_ptr() in self._borrowed
+                   for known in operands if known is not None)
+
+    def _can_pay(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], out: Any) -> bool:
+        """Whether the work of a call is within what is left; counts it."""
+        from torch.utils.flop_counter import flop_registry
+        count = flop_registry.get(func.overloadpacket)
+        if count is not None:
+            self._work += int(count(*args, **kwargs, out_val=out))
+        return self._work <= MOST_WORK
 
     def _spoil(self, func: Any, args: Tuple[Any, ...]) -> None:
         for argument, value in zip(func._schema.arguments, args):
@@ -127,9 +181,10 @@ class _Values:
         from torch.utils import _pytree as pytree
         made = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         known = None
-        if made and all(map(_is_small, made)):
+        sizes = [_example_sizes(tensor) for tensor in made]
+        if made and all(of is not None and self._is_affordable(math.prod(of)) for of in sizes):
             if torch.Tag.nondeterministic_seeded in func.tags:
-                known = _mean(func, made[0])
+                known = _mean(func, args, made[0])
             else:
                 known = self.computed(func, args, kwargs)
         if known is None:
@@ -160,7 +215,11 @@ class _Values:
                 if leaves[index] is None:
                     return None
         real_args, real_kwargs = pytree.tree_unflatten(leaves, spec)
+        if self._writes_to_borrowed(func, args):
+            return None
         try:
+            if not self._can_pay(func, real_args, real_kwargs, None):
+                return None
             return _for_real(func, real_args, real_kwargs), _worst(operands)
         except Exception:  # a kernel that the CPU has not
             return None
@@ -188,15 +247,12 @@ def _example_sizes(tensor: torch.Tensor) -> Optional[List[int]]:
     return None if None in sizes else sizes
 
 
-def _is_small(tensor: torch.Tensor) -> bool:
-    """Also of a free size, as the example inputs have it."""
-    sizes = _example_sizes(tensor)
-    return sizes is not None and math.prod(sizes) <= _MOST_ELEMENTS
-
-
-def _mean(func: Any, made: torch.Tensor) -> Optional[Tuple[Any, str]]:
+def _mean(func: Any, args: Tuple[Any, ...], made: torch.Tensor) -> Optional[Tuple[Any, str]]:
     import torch
-    mean = _MEANS.get(func.overloadpacket.__name__)
+    name = func.overloadpacket.__name__
+    mean = _MEANS.get(name)
+    if name == "bernoulli_" and len(args) > 1 and isinstance(args[1], float):  # dropout's mask
+        mean = args[1]
     if mean is None:
         return None
     return _for_real(torch.ops.aten.full.default, (_example_sizes(made), mean),
@@ -212,15 +268,16 @@ def _for_real(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
 
 
 class Recording:
-    """One run, and the answers in it.  `other` are lines that get True where nobody knows."""
+    """One run, and the answers in it.  `other` says what lines get where nobody knows."""
 
-    def __init__(self, other: Set[Line]) -> None:
+    def __init__(self, other: Mapping[Line, Number], computes_all: bool, most_calls: float) -> None:
         self.answers: List[Answer] = []
         self._other = other
         self._asked: CounterOf[Line] = Counter()  # without knowing
         self._first_asked: Dict[Line, int] = {}  # after how many calls
-        self._calls = 0
-        self._values = _Values()
+        self._most_calls = most_calls
+        self.calls = 0
+        self._values = _Values(computes_all)
         self._depth = 0  # of calls within calls
 
     def last_guess(self) -> Optional[Line]:
@@ -229,12 +286,12 @@ class Recording:
                  if answer.value is False and answer.by == "unknown")
         return next((line for line in lines if line not in self._other), None)
 
-    def _kept(self, value: Number, by: str) -> Number:
-        answer = Answer(_line_that_asks(), _shown(value), by)
+    def _kept(self, value: Number, by: str, is_open: bool = False) -> Number:
+        answer = Answer(_line_that_asks(), _shown(value), by, is_open)
         self.answers.append(answer)
         if by == "unknown":
             self._asked[answer.line] += 1
-            calls = self._calls - self._first_asked.setdefault(answer.line, self._calls)
+            calls = self.calls - self._first_asked.setdefault(answer.line, self.calls)
             if self._asked[answer.line] > _MOST_QUESTIONS or calls > _MOST_CALLS:
                 raise _Unending(f"{answer.place}: a loop without end")
         return value
@@ -245,9 +302,20 @@ class Recording:
             import torch
             number = _for_real(torch.ops.aten._local_scalar_dense.default, (known.tensor,), {})
             return self._kept(number, known.by)
+        told = self._other.get(_line_that_asks())
         if str(tensor.dtype) == "torch.bool":
-            return self._kept(_line_that_asks() in self._other, "unknown")
-        return self._kept(1.0 if tensor.is_floating_point() else 1, "unknown")
+            return self._kept(told is True, "unknown", True)
+        if told is None or isinstance(told, (bool, complex)):
+            told = 1
+        number = float(told) if tensor.is_floating_point() else int(told)
+        return self._kept(number, "unknown", True)
+
+    def _equality(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Number:
+        """torch.equal, also within torch.quantile."""
+        known = self._values.computed(func, args, kwargs)
+        if known is not None:
+            return self._kept(known[0], known[1])
+        return self._kept(self._other.get(_line_that_asks()) is True, "unknown", True)
 
     def _of_open_size(self, mode: Any, func: Any, args: Tuple[Any, ...],
                       kwargs: Dict[str, Any]) -> Any:
@@ -274,6 +342,8 @@ class Recording:
             real, by = known
             self._kept(len(next(iter(pytree.tree_leaves(real)))), by)
             return pytree.tree_map_only(torch.Tensor, standing_for, real)
+        if name == "_ctc_loss":
+            return self._ctc_loss(fake, args)
         if name not in ("nonzero", "masked_select", *_UNIQUE, "bincount"):
             return None
         if name == "bincount":
@@ -288,6 +358,17 @@ class Recording:
         if name == "nonzero":
             return fake([count, args[0].dim()], torch.int64)
         return fake([count], args[0].dtype)
+
+    def _ctc_loss(self, fake: Callable[..., Any], args: Tuple[Any, ...]) -> Any:
+        """The losses, and log_alpha, as long as the longest labels (LossCTC.cu): all that there are
+        where nobody knows."""
+        logits, targets, known = args[0], args[1], self._values.of(args[3])
+        if known is None:
+            longest = self._kept(targets.shape[-1], "unknown")
+        else:
+            longest = self._kept(int(_for_real(known.tensor.max, (), {})), known.by)
+        steps, batch = logits.shape[0], logits.shape[1]
+        return (fake([batch], logits.dtype), fake([batch, steps, 2 * longest + 1], logits.dtype))
 
     @staticmethod
     def _all_different(fake: Callable[..., Any], func: Any, args: Tuple[Any, ...],
@@ -305,27 +386,30 @@ class Recording:
         """A call of PyTorch's on fake tensors; `run` is what PyTorch does with it."""
         import torch
         name = func.overloadpacket.__name__
+        if name == "equal":
+            return self._equality(func, args, kwargs)
         if name in _QUESTIONS:
             return self._number(args[0])
         if torch.Tag.dynamic_output_shape in func.tags:
             made = self._of_open_size(mode, func, args, kwargs)
             if made is not None:
                 return made
+        if self.calls > self._most_calls and name != "detach":  # from where C++ lets none through
+            raise _Unending("more calls than another run's answers make")
         self._depth += 1
         try:
             out = run(mode, func, types, args, kwargs)
         finally:
             self._depth -= 1
         if self._depth == 0:
-            self._calls += 1
+            self.calls += 1
             self._values.follow(func, args, kwargs, out)
         return out
 
     def faked(self, fake: Any, tensor: torch.Tensor) -> Any:
         """`fake` stands for `tensor`, an input or a parameter."""
-        if fake is not tensor and tensor.numel() <= _MOST_ELEMENTS and not tensor.is_meta:
-            copied = _for_real(lambda: tensor.detach().cpu().clone(), (), {})
-            self._values.give(fake, copied, "inputs")
+        if fake is not tensor:
+            self._values.lend(fake, tensor)
         return fake
 
 
@@ -373,38 +457,76 @@ def _erase_questions(program: ExportedProgram) -> None:
             _erase(node)
 
 
-Recorded = Tuple["ExportedProgram", List[Answer]]
+class Recorded(NamedTuple):
+    """A program, what was answered for it, and lines whose numbers sizes or loops follow from."""
+
+    program: ExportedProgram
+    answers: List[Answer]
+    calls: int
+    sizing: Tuple[Line, ...] = ()
 
 
-def record(export: Callable[[], ExportedProgram], told_true: Iterable[Line] = ()) -> Recorded:
-    """What `export` makes, while values that it asks for are answered; lines of `told_true` get
-    True where nobody knows.  Where it fails, the last guess was perhaps wrong: it runs again with
+def record(export: Callable[[], ExportedProgram], told: Optional[Mapping[Line, Number]] = None,
+           computes_all: bool = False, most_calls: float = math.inf) -> Recorded:
+    """What `export` makes, while values that it asks for are answered; lines get what they are
+    `told` where nobody knows.  Where it fails, the last guess was perhaps wrong: it runs again with
     the other one.  Raises what the last run raises."""
-    other: Set[Line] = set(told_true)
-    while True:
-        recording = Recording(other)
+    other: Dict[Line, Number] = dict(told or {})
+    for _ in range(_MOST_RUNS + 1):
+        recording = Recording(other, computes_all, most_calls)
         try:
             with _recorded(recording):
                 program = export()
             _erase_questions(program)
-            return program, recording.answers
+            return Recorded(program, recording.answers, recording.calls)
         except Exception:
             guess = recording.last_guess()
             if guess is None or len(other) >= _MOST_RUNS:
                 raise
-            other.add(guess)
+            other[guess] = True
+    raise AssertionError("each run tells one line more")
 
 
-def other_ways(export: Callable[[], ExportedProgram], answers: List[Answer]) -> Iterator[Recorded]:
-    """The runs in which lines that were told False for a guess get True: each of the first few
-    alone, then all of them.  What the code cannot do is left out."""
-    guessed = list(dict.fromkeys(answer.line for answer in answers
-                                 if answer.by == "unknown" and answer.value is False))
-    choices = [[line] for line in guessed[:_MOST_BRANCHES]]
-    if len(guessed) > 1:
-        choices.append(guessed[:_MOST_RUNS])
-    for told_true in choices:
+def _others_of(value: Number) -> List[Number]:
+    """What else a guess might be: for whatever it is compared with, one is on the other side."""
+    if isinstance(value, bool):
+        return [] if value else [True]
+    return [-_FAR, _FAR] if isinstance(value, float) else [0, _FAR]
+
+
+def _choices(answers: List[Answer]) -> List[Dict[Line, Number]]:
+    """Each of the first few guessed lines with another answer alone, then all of them."""
+    guessed: Dict[Line, List[Number]] = {}
+    for answer in answers:
+        if answer.is_open and _others_of(answer.value):
+            guessed.setdefault(answer.line, _others_of(answer.value))
+    first = list(guessed.items())
+    choices = [{line: value} for line, values in first[:_MOST_BRANCHES] for value in values]
+    if len(first) > 1:
+        for at in range(max(len(values) for _, values in first)):
+            choices.append({line: values[min(at, len(values) - 1)]
+                            for line, values in first[:_MOST_RUNS]})
+    return choices
+
+
+def _has_far_size(program: ExportedProgram) -> bool:
+    shapes = (getattr(node.meta.get("val"), "shape", ()) for node in program.graph.nodes)
+    return any(type(size) is int and size >= _FAR_SIZE for shape in shapes for size in shape)
+
+
+def other_ways(export: Callable[[], ExportedProgram], first: Recorded, computes_all: bool
+               ) -> Tuple[List[Recorded], Tuple[Line, ...]]:
+    """The runs in which guesses are others, and lines whose numbers say sizes or how often a loop
+    runs: what the code cannot do, and what follows from a number that is far off, is left out."""
+    ways, sizing = [], []
+    for told in _choices(first.answers):
         try:
-            yield record(export, told_true)
+            way = record(export, told, computes_all, 4 * first.calls + 1000)
         except Exception:
+            sizing += [line for line, value in told.items() if value == _FAR and len(told) == 1]
             continue
+        if _has_far_size(way.program):
+            sizing += [line for line, value in told.items() if value == _FAR]
+        else:
+            ways.append(way)
+    return ways, tuple(dict.fromkeys(sizing))

@@ -8,7 +8,8 @@ import linecache
 import os
 import traceback
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from onnxfit import losses, recording
 from onnxfit.errors import OnnxfitError
@@ -16,22 +17,35 @@ from onnxfit.inputs import Inputs
 
 if TYPE_CHECKING:
     import torch
+    from torch.export import ExportedProgram
 
 _LONGEST = 100  # characters of a reason within a sentence of ours
 
-# What runs where an export fails, by a part of a file's path in torch/ (PyTorch 2.11), and why no
-# program of it can be recorded.
-_KNOWN: Tuple[Tuple[str, str], ...] = (
-    ("_functorch/eager_transforms.py", "a derivative by torch.func, which PyTorch takes outside of "
-     "what torch.export records"),
-    ("nested/", "a nested tensor, whose sizes follow from values that a program does not have"),
-    ("nn/attention/flex_attention.py", "flex_attention, which has no backward pass on this device "
-     "and which torch.export does not record with one"),
-    ("nn/utils/rnn.py", "a packed sequence, whose sizes follow from values"),
+
+class _Known(NamedTuple):
+    """What never has a program."""
+
+    found: str
+    hint: str = ""
+
+
+# By a part of the path of a file below torch/ (PyTorch 2.11) that was running.
+_KNOWN: Tuple[Tuple[str, _Known], ...] = (
+    ("_functorch/eager_transforms.py", _Known(
+        "a derivative by torch.func, which PyTorch takes outside of what torch.export records")),
+    ("nested/", _Known("a nested tensor, whose sizes follow from values that a program does not "
+                       "have", "a padded tensor with a mask in its place")),
+    ("nn/attention/flex_attention.py", _Known(
+        "flex_attention, of which torch.export records no program that the command can read",
+        "torch.nn.functional.scaled_dot_product_attention in its place")),
+    ("nn/utils/rnn.py", _Known("a packed sequence, whose sizes follow from values",
+                               "a padded batch in its place")),
 )
+_SPARSE = _Known("a sparse tensor, whose products run in cuSPARSE with workspaces that follow from "
+                 "its values", "a dense tensor in its place")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
@@ -49,7 +63,7 @@ def sentence(error: BaseException) -> str:
         return "it asks for a value of a tensor"
     if operator:
         return f"it has no rule for the sizes of {operator}"
-    text = " ".join(_first_line(error).split()).split(". ")[0].rstrip(".")
+    text = " ".join(first_line(error).split()).split(". ")[0].rstrip(".")
     text = text.split(" (unhinted:")[0]  # how PyTorch calls the same expression elsewhere
     return text if len(text) <= _LONGEST else text[:_LONGEST - 1].rstrip() + "…"
 
@@ -77,13 +91,45 @@ def _place(error: BaseException) -> str:
     return f"{os.path.basename(inner[-1].filename)}:{inner[-1].lineno}: {shown}"
 
 
-def _known(error: BaseException) -> Optional[str]:
+def _errors(error: Optional[BaseException]) -> Iterator[BaseException]:
+    """It, and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _running(error: BaseException) -> Iterator[FrameType]:
+    """Where it was raised, and what it came from was."""
+    for each in _errors(error):
+        trace = each.__traceback__
+        while trace is not None:
+            yield trace.tb_frame
+            trace = trace.tb_next
+
+
+def is_of_experts(error: BaseException) -> bool:
+    """Whether it failed in a mixture's experts, of whom each takes the tokens routed to it."""
+    modules = (frame.f_locals.get("self") for frame in _running(error))
+    return any("expert" in type(module).__name__.lower() for module in modules
+               if hasattr(module, "named_parameters"))
+
+
+def has_sparse(program: ExportedProgram) -> bool:
+    layouts = (getattr(node.meta.get("val"), "layout", None) for node in program.graph.nodes)
+    return any(str(layout) not in ("None", "torch.strided") for layout in layouts)
+
+
+def _known(error: BaseException) -> Optional[_Known]:
     """What was running, of a few things that torch.export never takes."""
     import torch
     root = os.path.dirname(torch.__file__) + os.sep
-    files = [frame.filename[len(root):] for frame in _frames(error)
-             if frame.filename.startswith(root)]
-    return next((said for part, said in _KNOWN if any(part in file for file in files)), None)
+    files = {frame.f_code.co_filename[len(root):] for frame in _running(error)
+             if frame.f_code.co_filename.startswith(root)}
+    for part, known in _KNOWN:
+        if any(part in file for file in files):
+            return known
+    first_lines = (str(each).partition("\n")[0].lower() for each in _errors(error))
+    return _SPARSE if any("sparse" in line for line in first_lines) else None
 
 
 def _tensors(model: torch.nn.Module) -> List[Tuple[str, torch.Tensor]]:
@@ -155,21 +201,22 @@ def refused(model: torch.nn.Module, inputs: Inputs, error: Exception) -> Onnxfit
             return mixed
     place = _place(error)
     where = f" ({place})" if place else ""
-    if losses.is_behind(model):
-        return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
-                            f"these inputs and labels, found: {_first_line(error)}{where}",
-                            "loss(model(…), labels) with them")
-    if getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager":
-        return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
-                            f"'eager', which run on the tokens that are routed to each: "
-                            f"{_first_line(error)}",
-                            "model.set_experts_implementation('grouped_mm'), which takes more: all "
-                            "experts run at once")
     expected = f"{name}: expected a forward that torch.export can run with these inputs, found"
     known = _known(error)
     if known is not None:
-        return OnnxfitError(f"{expected} {known}{where}")
+        return OnnxfitError(f"{expected} {known.found}{where}", known.hint)
+    if losses.is_behind(model):
+        return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
+                            f"these inputs and labels, found: {first_line(error)}{where}",
+                            "loss(model(…), labels) with them")
+    if (getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager"
+            and is_of_experts(error)):
+        return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
+                            f"'eager', which run on the tokens that are routed to each: "
+                            f"{first_line(error)}",
+                            "model.set_experts_implementation('grouped_mm'), which takes more: all "
+                            "experts run at once")
     if _operator_of(error):
         return OnnxfitError(f"{expected} {_operator_of(error)}, for whose sizes it has no rule{where}")
-    return OnnxfitError(f"{expected}: {_first_line(error)}{where}",
+    return OnnxfitError(f"{expected}: {first_line(error)}{where}",
                         "model(…) with them; where that runs, an ONNX file by torch.onnx.export")

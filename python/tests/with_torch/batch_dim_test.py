@@ -32,6 +32,19 @@ class Turned(nn.Module):
         return self.layer(x.permute(1, 0, 2)).permute(1, 0, 2)
 
 
+class Names(unittest.TestCase):
+    def test_inputs_are_named(self):
+        for inputs, dims, said in (
+                ({"seq": X, "mask": X}, {"Seq": 1, "mask": 1}, r"\(seq, mask\), found 'Seq'"),
+                ((X, X), {"xx": 1}, r"\(seq, mask\), found 'xx'")):
+            with self.assertRaisesRegex(onnxfit.OnnxfitError, said):
+                onnxfit.estimate(Mixed(), inputs, batch_dim=dims)
+
+    def test_a_batch_of_zero(self):
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, r"input: expected a batch of 1 or more"):
+            onnxfit.estimate(nn.Linear(8, 8), torch.empty(0, 5, 8))
+
+
 def answered(*args, **more):
     """The answer, and what a Python warning said."""
     with warnings.catch_warnings(record=True) as said:

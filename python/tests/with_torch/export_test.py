@@ -77,6 +77,12 @@ class Export(unittest.TestCase):
                               cwd=self.folder, env=environment, check=False, encoding="utf-8",
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
+    def test_a_file_behind_the_inputs(self):
+        (self.folder / "net.py").write_text(NET)
+        run = self.typed("net:build", "--input", "ids:int64=N,seq", "behind.pt2")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue((self.folder / "behind.pt2").exists())
+
     def exported(self, *words):
         """Its last line, and the file that it names."""
         run = self.typed(*words)

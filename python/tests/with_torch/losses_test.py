@@ -340,13 +340,23 @@ class Recorded(unittest.TestCase):
             estimated(Perceptron(), vectors(torch.float32), nn.L1Loss()).peak.exact_bytes)
 
 
+class FixedSizes(unittest.TestCase):
+    def test_a_loss_that_takes_no_free_batch(self):
+        with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "its sizes are fixed"):
+            answer = onnxfit.estimate(nn.Linear(8, 8), torch.randn(4, 8),
+                                      loss=lambda y: y.quantile(0.5, dim=1).mean())
+        self.assertEqual(answer.settings.batch, 4)
+
+
 class Refused(unittest.TestCase):
     def test_sentences(self):
         x, net = torch.empty(4, 256), Perceptron()
         rows = [
             ((net, x), {"loss": lambda y, t: (y - t).mean()},
              "expected labels= with an example of what <lambda> takes beside the output, found "
-             "none (try: labels=torch.zeros(32, dtype=torch.long))"),
+             "none (try: labels=torch.zeros(4, 512))"),
+            ((net, x), {"loss": lambda y, t: functional.cross_entropy(y, t) * 2},
+             "none (try: labels=torch.zeros(4, dtype=torch.long))"),
             ((net, x), {"loss": nn.CTCLoss()},
              "(targets, input_lengths, target_lengths), found none"),
             ((net, x), {"loss": nn.L1Loss(reduction="none")},

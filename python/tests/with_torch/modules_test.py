@@ -11,6 +11,7 @@ import torch
 import torchvision
 
 import onnxfit
+from onnxfit import optimizers
 from onnxfit import programs
 from onnxfit.results import Framework
 
@@ -196,7 +197,56 @@ class Refusals(unittest.TestCase):
                       self.refusal(experts, torch.zeros(4, 2)))
 
 
+    def test_other_code_of_such_a_library(self):
+        class Dense(torch.nn.Module):
+            config = SimpleNamespace(_experts_implementation="eager")
+
+            def forward(self, x):
+                raise ValueError("Could not guard")
+
+        self.assertNotIn("experts", self.refusal(Dense(), torch.zeros(4, 2)))
+
+    def test_what_has_no_program(self):
+        class Sparse(torch.nn.Module):
+            def forward(self, x):
+                return torch.sparse.mm(x.to_sparse(), x)
+
+        class Nested(torch.nn.Module):
+            def forward(self, x):
+                return torch.nested.nested_tensor([x, x], layout=torch.jagged).sin().values()
+
+        class Flex(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.project = torch.nn.Linear(16, 16)
+
+            def forward(self, x):
+                from torch.nn.attention.flex_attention import flex_attention
+                x = self.project(x)
+                return flex_attention(x, x, x)
+
+        square = torch.ones(4, 4)
+        for model, x, said in ((Sparse(), square, "found a sparse tensor"),
+                               (Nested(), square, "found a nested tensor"),
+                               (Flex(), torch.ones(2, 2, 128, 16), "found flex_attention")):
+            with self.subTest(said):
+                told = self.refusal(model, x)
+                self.assertIn(said, told)
+                self.assertNotIn("torch.onnx.export", told)
+
+
 class Optimizers(unittest.TestCase):
+    def test_muon_as_an_object(self):
+        layer = torch.nn.Linear(8, 8, bias=False)
+        muon = torch.optim.Muon([layer.weight])
+        self.assertEqual(optimizers.flags_of(muon, layer).optimizer, "muon")
+
+    def test_lbfgs_keeps_a_history(self):
+        layer = torch.nn.Linear(8, 8)
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "up to 200 tensors") as caught:
+            optimizers.flags_of(torch.optim.LBFGS(layer.parameters()), layer)
+        self.assertEqual(str(caught.exception).count(" Lion,"), 1)
+
     def settings(self, make, model=None, loss=None):
         """What an optimizer is taken for, and what is said."""
         model = model or resnet18()

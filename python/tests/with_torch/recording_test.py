@@ -58,6 +58,87 @@ def shortcut(layer, x):
     return large(layer, x)
 
 
+class Asks(torch.nn.Module):
+    """Takes the larger branch where a number that it computes is on one side of another."""
+
+    def __init__(self, asks):
+        super().__init__()
+        self.first, self.asks = torch.nn.Linear(512, 512), asks
+        self.more = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)])
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.more(h) if self.asks(h) else h
+
+
+ASKS = (lambda h: h.abs().mean().item() > 5, lambda h: float(h.std()) < 0.5,
+        lambda h: (h > 0).sum().item() > 7, lambda h: int((h > 0).sum()) == 0,
+        lambda h: h.mean().item() < -3)
+
+
+class Numbers(unittest.TestCase):
+    """What follows from a number that the code asks for."""
+
+    def peak(self, asks, x, device="cpu"):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", onnxfit.OnnxfitWarning)
+            answer = onnxfit.estimate(Asks(asks).to(device), x, loss="mse")
+        return answer.peak.exact_bytes, "".join(str(warning.message) for warning in said)
+
+    def test_guesses_take_the_larger_way(self):
+        x = torch.empty(64, 512, device="meta")
+        large, _ = self.peak(lambda h: True, x, "meta")
+        for asks in ASKS:
+            peak, said = self.peak(asks, x, "meta")
+            self.assertEqual(peak, large)
+            self.assertIn("weights and inputs with values, not on meta, say which", said)
+
+    def test_values_say_which_way(self):
+        x = torch.ones(64, 512) * 1000  # weights of 262144 elements are computed with
+        large, small = self.peak(lambda h: True, x)[0], self.peak(lambda h: False, x)[0]
+        self.assertLess(small, large)
+        for asks, expected in zip(ASKS, (large, small, large, small, None)):
+            peak, said = self.peak(asks, x)
+            self.assertIn("by the values of inputs and weights", said)
+            if expected is not None:
+                self.assertEqual(peak, expected)
+
+    def test_weights_stay_as_they_are(self):
+        def asks(h):
+            return h.add_(1).mean().item() > 5
+
+        model, x = Asks(asks), torch.ones(64, 512)
+        before = [parameter.clone() for parameter in model.parameters()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", onnxfit.OnnxfitWarning)
+            onnxfit.estimate(model, x, loss="mse")
+        self.assertTrue(all(map(torch.equal, before, model.parameters())))
+        self.assertTrue(torch.equal(x, torch.ones(64, 512)))
+
+    def test_ctc_loss_with_lengths_of_values(self):
+        with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "by the values of inputs"):
+            answer = onnxfit.estimate(Ctc(), (torch.randn(4, 50, 8), torch.ones(4, 10).long()),
+                                      loss="none")
+        self.assertGreater(answer.peak.exact_bytes, 4 * 50 * 21 * 4)
+
+    def test_loops_of_a_guess_are_said(self):
+        x = torch.empty(64, 512, device="meta")
+        _, said = self.peak(lambda h: [h.sin() for _ in range((h > 0).sum().item())], x, "meta")
+        self.assertIn("sizes, or how often a loop runs, follow from this guess", said)
+
+
+class Ctc(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 20)
+
+    def forward(self, x, labels):
+        logs = self.layer(x).log_softmax(-1).transpose(0, 1)
+        lengths = (labels > 0).sum(-1)
+        steps = torch.full((x.shape[0],), x.shape[1])
+        return torch.nn.functional.ctc_loss(logs, labels.masked_select(labels > 0), steps, lengths)
+
+
 class Means(torch.nn.Module):
     """Asks for a value of its input, in code that a free batch reaches."""
 
@@ -140,7 +221,7 @@ class Branches(unittest.TestCase):
     def test_values_of_large_tensors_are_a_guess(self):
         answer, said = answered(self, branch, model=Net(branch).to("meta"))
         self.assertIn("if x.sum() > 0: → True (a guess)", said)
-        self.assertIn("guesses of True and False are those that take more memory", said)
+        self.assertIn("guesses are those that take more memory", said)
         larger, _ = answered(self, large)
         self.assertEqual(answer.peak.exact_bytes, larger.peak.exact_bytes)
 
@@ -184,7 +265,7 @@ class Branches(unittest.TestCase):
         self.assertNotIn("→", said)
 
     def test_masks_select_all_where_nobody_knows(self):
-        program, answers = recording.record(lambda: programs._exported(
+        program, answers, *_ = recording.record(lambda: programs._exported(
             Net(masked).to("meta"), Inputs((IDS.to("meta"),), {}), None))
         self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
 
@@ -209,12 +290,12 @@ class Branches(unittest.TestCase):
         def inverse(layer, x):
             values, places = torch.unique(x, return_inverse=True)
             return layer(x) + values.mean() + places
-        program, answers = recorded(inverse)
+        program, answers, *_ = recorded(inverse)
         self.assertEqual([answer.value for answer in answers], [4 * 16 * 64] * 2)
         made = [node.meta["val"] for node in program.graph.nodes if "unique" in node.name]
         self.assertEqual([[tuple(each.shape) for each in val] for val in made],
                          [[(4096,), (4, 16, 64), (0,)]] * 2)
-        _, answers = recorded(lambda layer, x: layer(x) * torch.bincount(
+        _, answers, *_ = recorded(lambda layer, x: layer(x) * torch.bincount(
             x.long().flatten(), minlength=64))
         self.assertEqual([answer.value for answer in answers], [64, 64])
 
@@ -248,13 +329,14 @@ class Branches(unittest.TestCase):
                                                        layout=torch.jagged)).values()
 
         rows = ((solved, "found linalg_lstsq, for whose sizes it has no rule "
-                         "(recording_test.py:"),
-                (jagged, "found a nested tensor, whose sizes follow from values"))
-        for way, said in rows:
+                         "(recording_test.py:", ""),
+                (jagged, "found a nested tensor, whose sizes follow from values",
+                 "a padded tensor with a mask in its place"))
+        for way, said, hint in rows:
             with self.assertRaises(onnxfit.OnnxfitError) as caught:
                 onnxfit.estimate(Net(way), (IDS,))
             self.assertIn(said, str(caught.exception))
-            self.assertEqual(caught.exception.hint, "")
+            self.assertEqual(caught.exception.hint, hint)
 
     def test_what_both_refuse_is_refused(self):
         def numpy(layer, x):
@@ -310,7 +392,7 @@ class Libraries(unittest.TestCase):
         for model, example in rows:
             def export():
                 return programs._exported(model, Inputs((example,), {}), None)
-            exported, (recorded, answers) = export(), recording.record(export)
+            exported, (recorded, answers, *_) = export(), recording.record(export)
             self.assertEqual(recorded.graph_module.print_readable(print_output=False),
                              exported.graph_module.print_readable(print_output=False))
             self.assertEqual([answer.by for answer in answers if answer.by != "code"], [])
