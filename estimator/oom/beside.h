@@ -48,7 +48,7 @@ struct MachineBeside {
   const CardBeside* CardOf(const OomMessage& message) const;
 };
 
-// One pass over the log, line by line.
+// One pass over the lines around messages, some 30 instructions a byte.
 MachineBeside ReadBeside(std::string_view log);
 
 // Gives a message without numbers those of the card that nvidia-smi shows, and one that was refused

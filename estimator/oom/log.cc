@@ -295,9 +295,24 @@ std::string_view AppAround(std::string_view log, const OomMessage& message) {
   return program == nullptr || program->name == ProgramOf(*message.format) ? "" : program->name;
 }
 
+// The log from some thousand lines in front of the first message to as many behind the last, where
+// people paste tables: of a log of a gigabyte that is little.
+std::string_view AroundMessages(std::string_view log, const OomLog& read) {
+  constexpr size_t kAround = size_t{1} << 18;
+  size_t first = log.size();
+  size_t last = 0;
+  for (const ProcessOom& process : read.processes) {
+    first = std::min(first, process.message.place);
+    last = std::max(last, process.message.place);
+  }
+  const size_t begin = log.rfind('\n', first - std::min(first, kAround)) + 1;  // npos + 1 is 0
+  return log.substr(begin, last + kAround - std::min(begin, last + kAround));
+}
+
 // Who asked, and what tables beside the messages show.
 void AddAround(std::string_view log, OomLog& read) {
-  const MachineBeside machine = ReadBeside(log);
+  if (read.processes.empty()) return;
+  const MachineBeside machine = ReadBeside(AroundMessages(log, read));
   for (ProcessOom& process : read.processes) {
     process.message.app = AppAround(log, process.message);
     process.machine = machine;
