@@ -255,7 +255,8 @@ TEST_CASE("what our export notes says where a checkpoint ends") {
   for (const bool is_noted : {false, true}) {
     ExportedProgram exported = WithCheckpoint(7);
     exported.graph.calls[2].lines = exported.graph.calls[1].lines;
-    for (const size_t under : {0, 1}) exported.graph.calls[under].is_checkpointed = is_noted;
+    for (const size_t under : {size_t{0}, size_t{1}})
+      exported.graph.calls[under].is_checkpointed = is_noted;
     CHECK(CheckpointsOf(Made(exported).program).starts_with(is_noted ? "0 0 -1 " : "0 0 0 "));
   }
 }
