@@ -4,7 +4,8 @@
 
 Hints that the other tests expect, "(try: --dim seq=512)" in their strings: their flags are typed
 before a file that is not there, so that flags are all that can be refused.  And models whose errors
-give sizes to type: these are typed, with what the next errors give, until there is an answer.
+give sizes to type: these are typed, with what the next errors give, until there is an answer; and the
+flag that an answer gives for a size that it has taken at its most.
 """
 
 import argparse
@@ -21,6 +22,7 @@ LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 WRITTEN = re.compile(r"\.hint = ([^;{}]*)")
 HINT = re.compile(r"\(try: (.*)\)", re.DOTALL)
 NOT_THERE = "not-there.onnx"
+MOST = re.compile(r"\(--dim (\S+)=N says less\)")
 FLAG = re.compile(r"(?:^|(?<=[\s(]))--?[a-z][a-z0-9-]*")
 # What people put in for a placeholder of a hint.
 # What else has to be typed for a flag to make sense, where the tests' command has it.
@@ -71,7 +73,8 @@ MODELS = {
     "function": ("<ir_version: 8, opset_import: ['' : 17, 'l' : 1]> g (float[N, 4] x) => (int64 y) "
                  "{ z = l.Places(x) y = Transpose(z) } <domain: 'l', opset_import: ['' : 17, "
                  "'l' : 1]> Places (a) => (b) { p = NonZero(a) b = Identity(p) }", ""),
-    "most": ("g (float[N, 4] x) => (int64 y) { y = NonZero(x) }", "--dim y=100"),
+    "most": ("g (float[N, 4] x) => (int64 y) { y = NonZero(x) }", ""),
+    "range": ("g (int64 n) => (int64 y) <int64 k = {2}> { y = Range(k, n, k) }", ""),
     "rank": ("g (float[N, 4] x, int64[k] s) => (float y) { y = Reshape(x, s) }", "--dim k=2"),
     "channels": ("g (float[N, C] x) => (float y) <float[3, 4] w = {0,0,0,0,0,0,0,0,0,0,0,0}> "
                  "{ y = MatMul(x, w) }", "--dim C=5"),
@@ -216,6 +219,11 @@ def check_models(binary, folder, verbose):
             if not hint or not hint.group(1).startswith("--"):
                 break
             words = merged(without_refused(words, said.stderr), hint.group(1))
+        most = MOST.search(" ".join(said.stdout.split()))
+        if most and not typed:
+            typed.append(most[0])
+            words += ["--dim", *shlex.split(f"{most[1]}=2")]
+            said = run(binary, ["estimate", file, "--mode", "eval", *words], folder)
         if verbose:
             print(f"{name}: {' '.join(words)}")
         if said.returncode == 2 or not typed:
