@@ -4,7 +4,8 @@
     cost.py --update [--reason WHY]  # commits the figures of today
 
 Instructions are callgrind's (valgrind), which are the same on every run; memory is the largest
-resident size that the kernel saw, the least of three runs.  Neither is a time: those are speed.py's, and no test asks them.
+resident size that the kernel saw, the least of three runs.  Neither is a time: those are speed.py's,
+and no test asks them.
 """
 
 import argparse
@@ -94,12 +95,11 @@ def sizes(binary):
 
 def measure(binary):
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        cases = commands(Path(folder)).items()
-        longest_first = sorted(cases, key=lambda case: "all" not in case[0])
-        rows = list(pool.map(lambda case: cost_of(binary, *case), longest_first))
-    order = [name for name, _ in cases]
-    rows.sort(key=lambda pair: order.index(pair[0]["what"]))
-    return [row for pair in rows for row in pair] + sizes(binary)
+        cases = commands(Path(folder))
+        longest_first = sorted(cases, key=lambda name: "all" not in name)
+        started = {name: pool.submit(cost_of, binary, name, cases[name]) for name in longest_first}
+        rows = [row for name in cases for row in started[name].result()]
+    return rows + sizes(binary)
 
 
 def check(rows):
@@ -120,18 +120,19 @@ def check(rows):
 def shown(figure, unit):
     if unit == "instructions":
         return f"{figure / 1e6:,.0f} million"
-    return f"{figure / 1024:.0f} MiB" if unit == "KiB" else f"{figure:,}"
+    return f"{figure / 1024:.0f} MiB"
 
 
 def print_table(rows):
     """Commands alone."""
     by_name = {}
     for row in rows:
+        if row["unit"] == "lines" or row["what"] == BINARY:
+            continue
         by_name.setdefault(row["what"], {})[row["unit"]] = shown(int(row["figure"]), row["unit"])
     print("| command | instructions | memory |\n|---|---|---|")
     for name, figures in by_name.items():
-        if "instructions" in figures:
-            print(f"| {name} | {figures['instructions']} | {figures['KiB']} |")
+        print(f"| {name} | {figures['instructions']} | {figures['KiB']} |")
 
 
 def main():

@@ -291,7 +291,7 @@ std::string GroupText(Command command, std::string_view group) {
 
 const Flag* FlagOf(Command command, std::string_view name) {
   for (const Flag& flag : Flags()) {
-    if (IsOf(flag, command) && (flag.name.empty() ? flag.letter : flag.name) == name) return &flag;
+    if (IsOf(flag, command) && (flag.name == name || flag.letter == name)) return &flag;
   }
   return nullptr;
 }
@@ -332,11 +332,8 @@ std::string AllText(Command command) {
 // "--loss", "loss" or "b".
 const Flag* FlagNamed(Command command, std::string_view name) {
   for (const std::string_view dashes : {"", "--", "-"}) {
-    const std::string typed = fmt::format("{}{}", dashes, name);
-    for (const Flag& flag : Flags()) {
-      const bool is_it = flag.name == typed || flag.letter == typed;
-      if (is_it && IsOf(flag, command)) return &flag;
-    }
+    const Flag* flag = FlagOf(command, fmt::format("{}{}", dashes, name));
+    if (flag != nullptr) return flag;
   }
   return nullptr;
 }

@@ -229,13 +229,9 @@ void Inferrer::TakeBound(NodeId id, const OpenSize& open) {
   const std::string value(graph_.values[Place(open.value)].name);
   const std::string by_place = NameOfSize(value, open.axis, 0);
   const std::optional<int64_t> size = BoundOf(open, by_place);
-  if (!size) {
-    TakeMost(id, open);
-    return;
-  }
-  used_names_.insert({open.name, by_place});
+  if (size) used_names_.insert({open.name, by_place});
   // More than there may be in a small batch is the most; which a search asks for, too.
-  if (open.most && *size > *open.most) {
+  if (!size || (open.most && *size > *open.most)) {
     TakeMost(id, open);
   } else {
     Assume(open, *size);

@@ -49,6 +49,10 @@ def first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST - 1].rstrip() + "…"
+
+
 def _operator_of(error: BaseException) -> str:
     """'linalg_lstsq', where the results' sizes follow from values; of others ""."""
     is_of_values = type(error).__name__ in ("DynamicOutputShapeException",
@@ -65,7 +69,7 @@ def sentence(error: BaseException) -> str:
         return f"it has no rule for the sizes of {operator}"
     text = " ".join(first_line(error).split()).split(". ")[0].rstrip(".")
     text = text.split(" (unhinted:")[0]  # how PyTorch calls the same expression elsewhere
-    return text if len(text) <= _LONGEST else text[:_LONGEST - 1].rstrip() + "…"
+    return _shortened(text)
 
 
 def _is_users(path: str) -> bool:
@@ -87,8 +91,7 @@ def _place(error: BaseException) -> str:
     line = linecache.getline(inner[-1].filename, inner[-1].lineno or 0).strip() if inner else ""
     if not line:
         return ""
-    shown = line if len(line) <= _LONGEST else line[:_LONGEST - 1].rstrip() + "…"
-    return f"{os.path.basename(inner[-1].filename)}:{inner[-1].lineno}: {shown}"
+    return f"{os.path.basename(inner[-1].filename)}:{inner[-1].lineno}: {_shortened(line)}"
 
 
 def _errors(error: Optional[BaseException]) -> Iterator[BaseException]:
