@@ -271,7 +271,7 @@ Card CardOf(const Row& row) {
 std::vector<Card> AllCards() {
   std::vector<Card> cards;
   for (const Row& row : kRows) cards.push_back(CardOf(row));
-  for (Card& card : cards) card.device.context = ContextOf(card, cards);
+  SetContexts(cards);
   return cards;
 }
 

@@ -101,9 +101,9 @@ bool IsSameChip(const DeviceProfile& a, const DeviceProfile& b) {
          a.multiprocessors == b.multiprocessors;
 }
 
-std::vector<const ContextReport*> ReportsOn(const Card& card, std::span<const Card> cards) {
+std::vector<const ContextReport*> ReportsOn(const Card& card, const std::vector<SeenOn>& seen) {
   std::vector<const ContextReport*> reports;
-  for (const auto& [report, device] : SeenOnCards(cards)) {
+  for (const auto& [report, device] : seen) {
     if (IsSameChip(*device, card.device)) reports.push_back(report);
   }
   return reports;
@@ -128,7 +128,7 @@ ContextBytes RangeOf(const std::vector<int64_t>& middle, const std::vector<int64
 int64_t KernelBytes(const Card& card) {
   std::vector<int64_t> bare;
   std::vector<int64_t> ran;
-  for (const ContextReport* report : ReportsOn(card, Cards())) {
+  for (const ContextReport* report : ReportsOn(card, SeenOnCards(Cards()))) {
     (report->has_kernels ? ran : bare).push_back(report->mib);
   }
   if (bare.empty() || ran.empty()) return 0;
@@ -143,12 +143,8 @@ int64_t ClampedThreads(const DeviceProfile& device, const std::vector<SeenOn>& s
   return std::clamp(ThreadsOf(device), ThreadsOf(*least->device), ThreadsOf(*most->device));
 }
 
-}  // namespace
-
-std::span<const ContextReport> ContextReports() { return kReports; }
-
-ContextBytes ContextByRule(const DeviceProfile& device, std::span<const Card> cards) {
-  const std::vector<SeenOn> seen = SeenOnCards(cards);
+// By the reports of cards of its generation or its size, scaled to its threads.
+ContextBytes ByRule(const DeviceProfile& device, const std::vector<SeenOn>& seen) {
   const int64_t threads = ClampedThreads(device, seen);
   std::vector<int64_t> same;
   std::vector<int64_t> alike;
@@ -166,12 +162,13 @@ ContextBytes ContextByRule(const DeviceProfile& device, std::span<const Card> ca
   return RangeOf(same.empty() ? alike_ran : same, alike, Basis::kAssumed);
 }
 
-ContextBytes ContextOf(const Card& card, std::span<const Card> cards) {
+// By the reports of its own chip, else by the rule.
+ContextBytes ContextOf(const Card& card, const std::vector<SeenOn>& on_cards) {
   if (card.shares_memory) return SharedRuntime();
-  const ContextBytes rule = ContextByRule(card.device, cards);
+  const ContextBytes rule = ByRule(card.device, on_cards);
   std::vector<int64_t> all;
   std::vector<int64_t> ran;
-  for (const ContextReport* report : ReportsOn(card, cards)) {
+  for (const ContextReport* report : ReportsOn(card, on_cards)) {
     all.push_back(report->mib);
     if (report->has_kernels) ran.push_back(report->mib);
   }
@@ -181,6 +178,19 @@ ContextBytes ContextOf(const Card& card, std::span<const Card> cards) {
   seen.low = std::min(seen.low, rule.low);
   seen.high = std::max(seen.high, rule.high);
   return seen;
+}
+
+}  // namespace
+
+std::span<const ContextReport> ContextReports() { return kReports; }
+
+ContextBytes ContextByRule(const DeviceProfile& device, std::span<const Card> cards) {
+  return ByRule(device, SeenOnCards(cards));
+}
+
+void SetContexts(std::span<Card> cards) {
+  const std::vector<SeenOn> seen = SeenOnCards(cards);
+  for (Card& card : cards) card.device.context = ContextOf(card, seen);
 }
 
 ContextBytes ContextOfSlice(const DeviceProfile& slice, const Card& whole) {
@@ -194,7 +204,7 @@ ContextBytes ContextOfSlice(const DeviceProfile& slice, const Card& whole) {
 
 std::string ContextEvidence(const Card& card) {
   std::vector<std::string_view> sources;
-  for (const ContextReport* report : ReportsOn(card, Cards())) {
+  for (const ContextReport* report : ReportsOn(card, SeenOnCards(Cards()))) {
     const bool is_new = std::ranges::find(sources, report->source) == sources.end();
     if (is_new) sources.push_back(report->source);
   }

@@ -24,10 +24,11 @@ struct ContextReport {
 // In the order of the cards' table.
 std::span<const ContextReport> ContextReports();
 
-// Of one of `cards`.  Of its chip (the same compute capability and multiprocessors) what was seen
-// (measured): the middle of the processes that had run something, from the least to the most of
-// all; of a chip with one such report the range has that of the rule, too.  Else the rule.
-ContextBytes ContextOf(const Card& card, std::span<const Card> cards);
+// Sets the context of each card.  Of its chip (the same compute capability and multiprocessors)
+// what was seen (measured): the middle of the processes that had run something, from the least to
+// the most of all; of a chip with one such report the range has that of the rule, too.  Else the
+// rule.
+void SetContexts(std::span<Card> cards);
 
 // Of a slice with that profile, whose own context nobody has published (assumed).  Kernels are as
 // large there as on the whole card, the rest is scaled by the threads that run at once; from all of
