@@ -30,6 +30,9 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks/accuracy"))
+from sample import one_in  # noqa: E402
+
 LIMIT_SECONDS = 1.0
 SCAN_OF_ROW = 1024  # bytes: CUB takes 1023 to scan one row, several rows need none
 SANITIZERS_TAKE = 20  # times as long, where they watch
@@ -157,7 +160,7 @@ def main():
     limit = LIMIT_SECONDS * (SANITIZERS_TAKE if options.sanitizers else 1)
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        files = list(models_of(options.paths, folder))[::options.every]
+        files = one_in(options.every, list(models_of(options.paths, folder)))
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             results = list(pool.map(lambda f: checked(options.binary, f, limit), files))
     for file, (wrong, answers) in zip(files, results):

@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 import committed
 from runs import (HERE, LOSES_NOTHING, PEAKS, PROGRAM, PYTORCH, ROOT, estimate, figures,
                   given_flags, is_plain, is_run, true_peak, truths, unpack_models)
+from sample import one_in
 
 CALLS = HERE / "calls.csv"
 RUN = ["model", "batch", "precision", "optimizer", "mode", "flags"]  # what names a truth
@@ -105,8 +106,8 @@ def measure_all(args):
         jobs = all_jobs(folder)
         keys = [EXPECTED.key_of(row_of(truth, kind, given)) for _, kind, truth in jobs
                 for given in (0, 1)]
-        jobs = [(path, kind, truth) for path, kind, truth in jobs
-                if matches(args, truth["model"], kind, truth)][::args.every]
+        jobs = one_in(args.every, [(path, kind, truth) for path, kind, truth in jobs
+                                   if matches(args, truth["model"], kind, truth)])
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             rows = pool.map(lambda job: measure_both(args.binary, *job), jobs)
             return [row for both in rows for row in both], keys

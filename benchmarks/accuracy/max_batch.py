@@ -26,6 +26,7 @@ from typing import NamedTuple, Optional
 
 import committed
 from runs import HERE, ROOT, by_version, given_flags, unpack_models
+from sample import one_in
 
 DATA = ROOT / "tests/data"
 # `runs` is how many PyTorch made, `verdicts`, `same` and `reserved` how many of them are judged as
@@ -210,7 +211,7 @@ def measure_all(args):
         there = files(folder)
         chosen = [file for file in there if re.search(args.model, file[0])]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            measured = list(pool.map(lambda file: measure(args, *file), chosen[::args.every]))
+            measured = list(pool.map(lambda file: measure(args, *file), one_in(args.every, chosen)))
             return measured, [file[:2] for file in there]
 
 

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from runs import HERE, ROOT, estimate
+from sample import one_in
 
 
 # What .pt2 files are known to be off in: overlapping windows are taken for dense.
@@ -51,7 +52,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--every", type=int, default=1, help="of so many runs one")
     args = parser.parse_args()
-    chosen = runs()[::args.every]
+    chosen = one_in(args.every, runs())
     with tempfile.TemporaryDirectory() as folder:
         for path in (HERE / "data").glob("operators*.tar.xz"):
             with tarfile.open(path) as archive:

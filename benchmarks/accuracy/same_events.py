@@ -1,8 +1,9 @@
 """Whether two builds predict the same events for every export of data/models*.tar.xz.
 
-    same_events.py build/release/benchmarks/print_trace build/tidy/benchmarks/print_trace
+    same_events.py build/release/benchmarks/print_trace build/dev/benchmarks/print_trace [EVERY]
 
-The order in which a compiler evaluates arguments must not show.  Exit 1 where it does.
+The order in which a compiler evaluates arguments must not show.  Exit 1 where it does.  With EVERY
+one export of so many.
 """
 
 import os
@@ -12,6 +13,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from runs import unpack_models
+from sample import one_in
 
 FLAGS = ["-b", "2", "-p", "amp-fp16", "--clip-grad"]  # much happens between few operators
 
@@ -36,11 +38,12 @@ def compare(printers, path):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
+    printers, every = sys.argv[1:3], int((sys.argv[3:] or ["1"])[0])
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        paths = unpack_models(folder).values()
-        results = list(pool.map(lambda path: compare(sys.argv[1:], path), paths))
+        paths = one_in(every, list(unpack_models(folder).values()))
+        results = list(pool.map(lambda path: compare(printers, path), paths))
     differences = [difference for difference, _ in results if difference]
     print("\n".join(differences))
     print(f"{len(results)} exports, {sum(lines for _, lines in results)} lines, "

@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "accuracy"), str(HERE.parent / "zoo")]
 import committed  # noqa: E402
 import compare as zoo  # noqa: E402  (../zoo's)
+from sample import one_in  # noqa: E402
 
 TRUTHS = HERE / "compiled.csv"
 KEY = ["network", "batch", "precision", "way"]
@@ -124,7 +125,7 @@ def measure(args):
         if not args.exports:
             zoo.unpack(scratch, {row["network"] for row in rows})
         folder = args.exports or scratch
-        made = list(pool.map(lambda row: estimate(args, row, folder), rows[::args.every]))
+        made = list(pool.map(lambda row: estimate(args, row, folder), one_in(args.every, rows)))
     return made, [TABLE.key_of(row) for row in rows]
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
+from sample import one_in  # noqa: E402
 
 KEY = ["framework", "network", "batch", "precision", "optimizer"]
 ERRORS = ["allocated", "reserved"]
@@ -72,7 +73,7 @@ def measure(args):
         with tarfile.open(HERE / "data/models.tar.xz") as archive:
             archive.extractall(folder)
         rows = list(pool.map(lambda truth: estimate(args.binary, folder, truth),
-                             runs[::args.every]))
+                             one_in(args.every, runs)))
     return rows, [TABLE.key_of(run) for run in runs]
 
 

@@ -33,6 +33,7 @@ sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
 import contributions  # noqa: E402
 from runs import by_version  # noqa: E402
+from sample import one_in  # noqa: E402
 
 UNITS = {"B": 1, "MiB": 2**20, "GiB": 2**30, "GB": 10**9}
 # nvml_delta: NVML's peak less what the process had before, its context.  allocated, reserved:
@@ -351,7 +352,7 @@ def answers_of(args: argparse.Namespace) -> list[Answer]:
     runs = jobs_of(read_runs(), args.only)
     if args.committed:
         return committed_answers(runs)
-    return measure(args.binary, runs[::args.every], shlex.split(args.flags))
+    return measure(args.binary, one_in(args.every, runs), shlex.split(args.flags))
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
 from registry import FILES  # noqa: E402
 from runs import PYTORCH, ROOT, TRUTHS_ARE_OF  # noqa: E402
+from sample import one_in  # noqa: E402
 
 FIGURES = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 OFF = 0.005  # of a figure: what -v shows
@@ -140,7 +141,7 @@ def measure(args):
         kinds = PROGRAMS if args.card else tuple(FILES)
         keys = [tuple(key_of(truth, kind).values())
                 for truth, kind, _ in jobs_of(truths, folder, [], kinds)]
-        jobs = jobs_of(truths, folder, args.families, kinds)[::args.every]
+        jobs = one_in(args.every, jobs_of(truths, folder, args.families, kinds))
         return list(pool.map(lambda job: estimate(args.binary, *job), jobs)), keys
 
 
