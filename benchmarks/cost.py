@@ -38,7 +38,8 @@ def worse(before, row):
     return [f"{new}, {100 * (new / old - 1):+.1f} %"]
 
 
-TABLE = committed.Table(HERE / "cost.csv", ["what", "unit"], ["figure"], worse, lambda row: False)
+TABLE = committed.Table(HERE / "cost.csv", ["what", "unit"], ["figure"], worse, lambda row: False,
+                        is_exact=False)
 
 
 def commands(folder):
@@ -102,21 +103,6 @@ def measure(binary):
     return rows + sizes(binary)
 
 
-def check(rows):
-    """As committed.check, but that a figure may be smaller, or larger by less than 3 %."""
-    expected = TABLE.read()
-    keys = {TABLE.key_of(row) for row in rows}
-    problems = [*committed.gone(TABLE, expected, keys),
-                *(f"{' '.join(key)}: not in {TABLE.path.name}" for key in keys - expected.keys())]
-    for row in rows:
-        found = worse(expected.get(TABLE.key_of(row), row), row)
-        problems += [f"{row['what']}, {row['unit']}: {text}" for text in found]
-    print(*problems, sep="\n", end="\n" if problems else "")
-    hint = " (if it has to be: --update --reason WHY)" if problems else ""
-    print(f"{len(rows)} figures, {len(problems)} beyond {TABLE.path.name}{hint}")
-    return 1 if problems else 0
-
-
 def shown(figure, unit):
     if unit == "instructions":
         return f"{figure / 1e6:,.0f} million"
@@ -144,7 +130,7 @@ def main():
     args = parser.parse_args()
     rows = list(TABLE.read().values()) if args.committed else measure(args.binary)
     if args.check:
-        return check(rows)
+        return committed.check(TABLE, rows, [TABLE.key_of(row) for row in rows])
     if args.update and committed.update(TABLE, rows, args.reason, args.drop):
         return 1
     print_table(rows)

@@ -58,18 +58,17 @@ void WriteLockFile(const std::string& path, const Lock& lock) {
   ReplaceFile(path, ToJson(lock), "lock");
 }
 
-std::vector<std::string> ModelsOf(const std::vector<Check>& checks) {
-  std::vector<std::string> models;
+std::vector<ModelSource> ModelsOf(const std::vector<Check>& checks) {
+  std::vector<ModelSource> models;
   for (const Check& check : checks) {
-    if (check.error.empty() && check.level != Level::kOff) models.push_back(check.model);
+    if (check.error.empty() && check.level != Level::kOff) models.push_back(check.source());
   }
   return models;
 }
 
-LoadedModels::LoadedModels(const std::vector<std::string>& paths,
-                           const std::function<std::optional<Graph>(const std::string&)>& load) {
-  for (const std::string& path : paths) models_[path];
-  std::vector<std::pair<const std::string, Loaded>*> rows;
+LoadedModels::LoadedModels(const std::vector<ModelSource>& sources, const Load& load) {
+  for (const ModelSource& source : sources) models_[source];
+  std::vector<std::pair<const ModelSource, Loaded>*> rows;
   for (auto& row : models_) rows.push_back(&row);
   ForEachIndex(rows.size(), [&](size_t i) {
     try {
@@ -80,16 +79,16 @@ LoadedModels::LoadedModels(const std::vector<std::string>& paths,
   });
 }
 
-const Graph* LoadedModels::Find(const std::string& path) const {
-  const Loaded& loaded = models_.at(path);
+const Graph* LoadedModels::Find(const ModelSource& source) const {
+  const Loaded& loaded = models_.at(source);
   if (loaded.error) throw Error(*loaded.error);
   return loaded.graph ? &*loaded.graph : nullptr;
 }
 
-std::vector<const Graph*> LoadedModels::Readable(const std::vector<std::string>& paths) const {
+std::vector<const Graph*> LoadedModels::Readable(const std::vector<ModelSource>& sources) const {
   std::vector<const Graph*> graphs;
-  for (const std::string& path : paths) {
-    const auto loaded = models_.find(path);
+  for (const ModelSource& source : sources) {
+    const auto loaded = models_.find(source);
     if (loaded != models_.end() && loaded->second.graph) graphs.push_back(&*loaded->second.graph);
   }
   return graphs;
@@ -105,18 +104,29 @@ Baseline Answered(const Graph* graph, const Check& check) {
   return {.snapshot = SideOf(*graph, request).snapshot};
 }
 
+// Its code there may want other packages than are installed here, so it is not run.
+Baseline NotAtRef(const Check& check) {
+  const std::string why =
+      "it is Python, and the code of another ref is not run: the lock has what it took (check "
+      "without --against); lock = \"none\" leaves it to its budgets";
+  return {.compares = check.lock == LockUse::kRequired,
+          .why_missing = check.lock == LockUse::kRequired ? why : ""};
+}
+
 Baselines FromGit(const std::string& against, const std::vector<Check>& checks) {
   const std::string name = against.substr(kGit.size());
-  const std::vector<std::string> paths = ModelsOf(checks);
-  const GitRef ref(name, paths.empty() ? "." : fs::path(paths[0]).parent_path().string());
-  const auto load = [&](const std::string& path) -> std::optional<Graph> {
-    const std::optional<std::string> bytes = ref.Read(path);
+  std::vector<ModelSource> files = ModelsOf(checks);
+  std::erase_if(files, [](const ModelSource& source) { return source.python.has_value(); });
+  const GitRef ref(name, checks.empty() ? "." : fs::path(checks[0].model).parent_path().string());
+  const auto load = [&](const ModelSource& source) -> std::optional<Graph> {
+    const std::optional<std::string> bytes = ref.Read(source.path);
     if (!bytes) return std::nullopt;
-    return LoadModelFrom(*bytes, path, fmt::format("{}:{}", against, path));
+    return LoadModelFrom(*bytes, source.path, fmt::format("{}:{}", against, source.path));
   };
-  const auto models = std::make_shared<LoadedModels>(paths, load);
+  const auto models = std::make_shared<LoadedModels>(files, load);
   return {.name = against, .of = [models](const Check& check) {
-            return Answered(models->Find(check.model), check);
+            if (check.python) return NotAtRef(check);
+            return Answered(models->Find(check.source()), check);
           }};
 }
 
@@ -124,9 +134,9 @@ std::string FileNameOf(const std::string& path) { return fs::path(path).filename
 
 // Whether all checks are of one model, which then is compared whatever the other is called.
 bool AreOfOneModel(const std::vector<Check>& checks) {
-  const std::vector<std::string> models = ModelsOf(checks);
-  return std::all_of(models.begin(), models.end(),
-                     [&](const std::string& model) { return model == models[0]; });
+  const std::vector<ModelSource> models = ModelsOf(checks);
+  return std::ranges::all_of(
+      models, [&](const ModelSource& model) { return model.path == models[0].path; });
 }
 
 Baselines FromModel(const std::string& path, bool is_any) {

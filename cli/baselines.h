@@ -30,20 +30,21 @@ std::optional<Lock> ReadLockFile(const std::string& path, const std::string& ren
 void WriteLockFile(const std::string& path, const Lock& lock);
 
 // The models of those that are to be run.
-std::vector<std::string> ModelsOf(const std::vector<Check>& checks);
+std::vector<ModelSource> ModelsOf(const std::vector<Check>& checks);
 
-// Models that several runs share, each read once.
+// Models that several runs share, each read, or exported, once.
 class LoadedModels {
  public:
-  // Reads all of `paths` by `load`, on all processors.  nullopt is a model that is not there.
-  LoadedModels(const std::vector<std::string>& paths,
-               const std::function<std::optional<Graph>(const std::string&)>& load);
+  using Load = std::function<std::optional<Graph>(const ModelSource&)>;
 
-  // Null where it is not there.  Throws what reading it threw.  REQUIRES: one of the paths.
-  const Graph* Find(const std::string& path) const;
+  // Reads all of `sources` by `load`, on all processors.  nullopt is a model that is not there.
+  LoadedModels(const std::vector<ModelSource>& sources, const Load& load);
 
-  // Those of `paths` that are there and can be read.
-  std::vector<const Graph*> Readable(const std::vector<std::string>& paths) const;
+  // Null where it is not there.  Throws what reading it threw.  REQUIRES: one of the sources.
+  const Graph* Find(const ModelSource& source) const;
+
+  // Those of `sources` that are there and can be read.
+  std::vector<const Graph*> Readable(const std::vector<ModelSource>& sources) const;
 
  private:
   struct Loaded {
@@ -51,7 +52,7 @@ class LoadedModels {
     std::optional<Error> error = {};
   };
 
-  std::map<std::string, Loaded> models_;
+  std::map<ModelSource, Loaded> models_;
 };
 
 // What checks are compared with.
@@ -72,7 +73,8 @@ Baselines NoneFrom(const std::string& name, const std::string& why);
 // check that it does not have, and has to have, fails.
 Baselines OfLock(const Lock& lock, const std::string& name);
 
-// `against` is "git:REF" (each model as it was there, answered anew), a report or a table of them
+// `against` is "git:REF" (each model as it was there, answered anew; not those that are Python,
+// whose code there may want other packages than are installed here), a report or a table of them
 // (one with the check's settings), another lock, or a model.  A model or report of another name
 // serves where all checks are of one model.
 // Throws Error where that cannot be read.  Models are those of `checks`; paths as typed.

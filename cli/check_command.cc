@@ -12,10 +12,11 @@
 #include "cli/commands.h"
 #include "cli/compared.h"
 #include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/python_models.h"
 #include "estimator/base/error.h"
 #include "estimator/base/parallel.h"
 #include "estimator/base/text.h"
-#include "estimator/fit/predict.h"
 #include "estimator/report/check.h"
 
 namespace onnxfit {
@@ -226,7 +227,7 @@ CheckRow Answer(const Check& check, const LoadedModels& models, const Gate& gate
   if (!check.error.empty()) return UnansweredCheck(check, check.error);
   if (check.level == Level::kOff) return UnansweredCheck(check, "");
   try {
-    const Side side = SideOf(*models.Find(check.model), check.request);
+    const Side side = SideOf(*models.Find(check.source()), check.request);
     Baseline baseline = gate.baselines.of(check);
     baseline.gates = !gate.options.update;  // what the lock will have is no regression
     return JudgeCheck(check, *side.estimate, side.snapshot, baseline);
@@ -236,18 +237,19 @@ CheckRow Answer(const Check& check, const LoadedModels& models, const Gate& gate
 }
 
 // Those that are to be run, and those that share sizes with them.
-std::vector<std::string> ModelsToRead(const std::vector<Check>& checks) {
-  std::vector<std::string> paths = ModelsOf(checks);
+std::vector<ModelSource> ModelsToRead(const std::vector<Check>& checks) {
+  std::vector<ModelSource> sources = ModelsOf(checks);
   for (const Check& check : checks) {
     const bool shares = check.models.size() > 1 && !NamesIn(check.request.binding).empty();
-    if (shares) paths.insert(paths.end(), check.models.begin(), check.models.end());
+    if (shares) sources.insert(sources.end(), check.models.begin(), check.models.end());
   }
-  return paths;
+  return sources;
 }
 
-std::vector<CheckRow> AnswerAll(const Gate& gate) {
-  const LoadedModels models(ModelsToRead(gate.checks), [](const std::string& path) {
-    return std::optional<Graph>(LoadModel(path));
+std::vector<CheckRow> AnswerAll(const Gate& gate, Progress& progress) {
+  const LoadedModels models(ModelsToRead(gate.checks), [&](const ModelSource& source) {
+    if (source.python) progress.Show(fmt::format("exporting {}", source.path));
+    return std::optional<Graph>(LoadSource(source));
   });
   std::vector<CheckRow> rows(gate.checks.size());
   ForEachIndex(rows.size(), [&](size_t i) {
@@ -399,11 +401,11 @@ void TellOfOthers(const Gate& gate, CheckAnswer& answer) {
       is_git ? "it has none of these models" : "it has none of these models with such settings"));
 }
 
-CheckAnswer AnswerOf(Gate& gate) {
+CheckAnswer AnswerOf(Gate& gate, Progress& progress) {
   const CheckOptions& options = gate.options;
   CheckAnswer answer = {
       .config = options.config, .against = gate.baselines.name, .renewal = RenewalOf(options)};
-  answer.rows = AnswerAll(gate);
+  answer.rows = AnswerAll(gate, progress);
   for (CheckRow& row : GoneRows(gate)) answer.rows.push_back(std::move(row));
   if (options.update) {
     Update(gate, answer);
@@ -423,10 +425,11 @@ CheckAnswer Refusal(const Error& error, const CheckOptions& options) {
   return answer;
 }
 
-CheckAnswer AnswerOf(const CheckOptions& options, bool is_strict) {
+CheckAnswer AnswerOf(const CheckOptions& options, bool is_strict, std::ostream& err) {
+  Progress progress(err);
   try {
     Gate gate = OpenGate(options, is_strict);
-    return AnswerOf(gate);
+    return AnswerOf(gate, progress);
   } catch (const Error& error) {
     return Refusal(error, options);
   }
@@ -434,14 +437,14 @@ CheckAnswer AnswerOf(const CheckOptions& options, bool is_strict) {
 
 }  // namespace
 
-int RunCheck(const Options& options, std::ostream& out) {
+int RunCheck(const Options& options, std::ostream& out, std::ostream& err) {
   if (options.check.update && !options.check.against.empty()) {
     throw Error({.where = "--update", .text = "expected without --against, which has no lock"});
   }
   if (!options.check.lock.empty() && !options.check.against.empty()) {
     throw Error({.where = "--lock", .text = "expected without --against, which takes its place"});
   }
-  const CheckAnswer answer = AnswerOf(options.check, options.is_strict);
+  const CheckAnswer answer = AnswerOf(options.check, options.is_strict, err);
   WriteOutputs(answer, options, out);
   return ExitCodeOf(answer, options);
 }

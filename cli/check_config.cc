@@ -14,6 +14,7 @@
 #include "cli/config_file.h"
 #include "cli/config_keys.h"
 #include "cli/model_files.h"
+#include "cli/python_models.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/report/layout.h"
@@ -121,6 +122,7 @@ class CheckReader {
       return ReadCalibrationFile(InFolder(folder_, path));
     };
     const CheckSettings settings = ReadCheckSettings(all_, load, line_);
+    RefuseInput(models, settings);
     line_ = written_.line;
     RefuseMany(models, settings.sweep);
     std::vector<Check> checks;
@@ -182,16 +184,50 @@ class CheckReader {
                  .hint = "shorter lists"});
   }
 
+  // What forward takes, a file says.
+  void RefuseInput(const Models& models, const CheckSettings& settings) {
+    const auto is_python = [&](const std::string& path) {
+      return NamesPython(path, folder_.string());
+    };
+    if (settings.inputs.empty() || std::ranges::any_of(models.paths, is_python)) return;
+    line_ = written_.Find("input")->line;
+    throw Error({.where = "input",
+                 .text = fmt::format("expected beside a model that is Python, found it beside {}",
+                                     Quoted(models.paths[0])),
+                 .hint = "shapes, for a file"});
+  }
+
+  // How the model becomes a file, where it is none.
+  std::optional<PythonExport> ExportOf(const std::string& path, const CheckSettings& settings,
+                                       const EstimateRequest& request) const {
+    if (!NamesPython(path, folder_.string())) return std::nullopt;
+    return PythonExport{.target = path,
+                        .folder = folder_.string(),
+                        .python = settings.python,
+                        .inputs = settings.inputs,
+                        .is_eval = request.settings.mode == Mode::kEval};
+  }
+
+  ModelSource SourceOf(const std::string& path, const CheckSettings& settings,
+                       const EstimateRequest& request) const {
+    return {.path = InFolder(folder_, path), .python = ExportOf(path, settings, request)};
+  }
+
   void AddChecks(const Models& models, const std::string& path, const CheckSettings& settings,
                  std::vector<Check>& checks) const {
     for (EstimateRequest& request : Combinations(settings.request, settings.sweep)) {
       request.binding.optional = DefaultSizes(request.binding);
       std::vector<std::string> parts = VariedParts(request, settings.sweep);
       if (!models.is_one) parts.insert(parts.begin(), path);
+      std::vector<ModelSource> sources;
+      for (const std::string& other : models.paths) {
+        sources.push_back(SourceOf(other, settings, request));
+      }
       checks.push_back(
           {.name = parts.empty() ? name_ : fmt::format("{}[{}]", name_, fmt::join(parts, ", ")),
            .model = InFolder(folder_, path),
-           .models = InFolders(models.paths),
+           .python = ExportOf(path, settings, request),
+           .models = std::move(sources),
            .request = std::move(request),
            .budgets = settings.budgets,
            .max_increase = settings.max_increase,
@@ -201,12 +237,6 @@ class CheckReader {
            .message = settings.message,
            .line = written_.line});
     }
-  }
-
-  std::vector<std::string> InFolders(const std::vector<std::string>& paths) const {
-    std::vector<std::string> all;
-    for (const std::string& path : paths) all.push_back(InFolder(folder_, path));
-    return all;
   }
 
   // Those that [defaults] name, for models that have them.

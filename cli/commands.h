@@ -43,7 +43,7 @@ int RunDiff(const Options& options, std::ostream& out, std::string& reading);
 // --update says so; returns the exit code.  What keeps one check from an answer, or all of them
 // from a comparison, is a row of the answer: the others are still answered.  Throws Error where
 // there is nothing to answer.
-int RunCheck(const Options& options, std::ostream& out);
+int RunCheck(const Options& options, std::ostream& out, std::ostream& err);
 
 // `onnxfit explain-oom`: from a log to what its out-of-memory message means, from a memory snapshot
 // to what lived.  Writes the

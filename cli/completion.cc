@@ -56,6 +56,7 @@ Words ArgumentsOf(Command command) {
   Words codes;
   if (command != Command::kExplain) return codes;
   for (const WarningText& warning : WarningTexts()) codes.emplace_back(warning.code);
+  for (const WarningText& verdict : VerdictTexts()) codes.emplace_back(verdict.code);
   return codes;
 }
 

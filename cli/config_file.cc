@@ -237,9 +237,9 @@ void RefuseUnknownTables(const TomlNode& file, int64_t& line) {
   }
 }
 
-// A model and its name are one check's.
+// A model, its name and what its forward takes are one check's.
 void RefuseOwnKeys(const TomlNode& defaults, int64_t& line) {
-  for (const std::string_view key : {"name", "model"}) {
+  for (const std::string_view key : {"name", "model", "input"}) {
     const TomlNode* node = defaults.Find(key);
     if (node == nullptr) continue;
     line = node->line;

@@ -129,6 +129,14 @@ void SetBudgets(const TomlNode& node, const Options& options, Calibrations calib
   }
 }
 
+void SetInputs(const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
+  constexpr std::string_view kExpected = "NAME[:DTYPE]=DIM,DIM,… or a list of them";
+  for (const Typed& typed : ItemsOf(node, node.key, kExpected)) {
+    if (typed.text.find('=') == std::string::npos) Refuse(typed, kExpected);
+    settings.inputs.push_back(typed.text);
+  }
+}
+
 constexpr OwnKey kOwnKeys[] = {
     {"name", nullptr},
     {"model", nullptr},
@@ -148,6 +156,12 @@ constexpr OwnKey kOwnKeys[] = {
     {"message",
      [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
        settings.message = ValueOf(node, node.key, "a string").text;
+     }},
+    {"input", SetInputs},
+    {"python",
+     [](const TomlNode& node, const Options&, Calibrations, CheckSettings& settings) {
+       settings.python = ValueOf(node, node.key, "the path of a Python").text;
+       if (settings.python.empty()) Refuse({node.key, ""}, "the path of a Python");
      }},
 };
 

@@ -47,6 +47,8 @@ struct CheckSettings {
   LockUse lock = LockUse::kRequired;
   bool is_strict = false;
   std::string message;
+  std::string python;               // which exports models that are Python; "": the one found
+  std::vector<std::string> inputs;  // what their forward takes, as --input of an export
 };
 
 // Every key that a [[check]] may have.

@@ -1,9 +1,10 @@
-// `onnxfit explain`: what a warning means.
+// `onnxfit explain`: what a warning or a verdict means.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,17 +24,20 @@ std::string Told(const WarningText& warning) {
 
 std::string List() {
   std::vector<std::vector<Cell>> rows;
-  for (const WarningText& warning : WarningTexts()) {
-    rows.push_back({{std::string(warning.code)}, {std::string(warning.title)}});
+  for (const std::span<const WarningText> texts : {WarningTexts(), VerdictTexts()}) {
+    for (const WarningText& text : texts) {
+      rows.push_back({{std::string(text.code)}, {std::string(text.title)}});
+    }
   }
   return TrimLines(Table(rows, "ll", ""));
 }
 
-// "of109" and "109" are OF109.
+// "of109" and "109" are OF109, "tight" is TIGHT.
 std::string CodeOf(const std::string& typed) {
   std::string code = typed;
   std::ranges::transform(code, code.begin(), [](unsigned char c) { return std::toupper(c); });
-  return code.starts_with("OF") ? code : "OF" + code;
+  const bool is_number = code.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? "OF" + code : code;
 }
 
 }  // namespace
@@ -47,7 +51,8 @@ int RunExplain(const Options& options, std::ostream& out) {
   for (const std::string& typed : options.filters) {
     const WarningText* const warning = FindWarningText(CodeOf(typed));
     if (warning == nullptr) {
-      throw Error({.text = fmt::format("expected the code of a warning, such as OF109, found {}",
+      throw Error({.text = fmt::format("expected the code of a warning, such as OF109, or a "
+                                       "verdict, such as TIGHT, found {}",
                                        Quoted(typed)),
                    .hint = "onnxfit explain, which lists them"});
     }

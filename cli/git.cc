@@ -1,118 +1,17 @@
 #include "cli/git.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "cli/git_hints.h"
+#include "cli/process.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
-namespace {
-
-// A pipe whose ends are closed with it.
-struct Pipe {
-  std::array<int, 2> ends = {-1, -1};
-
-  Pipe() {
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-      throw Error({.text = fmt::format("no pipe: {}", std::strerror(errno))});
-    }
-  }
-  ~Pipe() {
-    Close(0);
-    Close(1);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-
-  void Close(size_t end) {
-    if (ends[end] >= 0) close(ends[end]);
-    ends[end] = -1;
-  }
-};
-
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Ours, with messages that do not depend on the user's language.
-std::vector<std::string> Environment() {
-  std::vector<std::string> variables = {"LC_ALL=C"};
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (std::strncmp(*variable, "LC_ALL=", 7) != 0) variables.emplace_back(*variable);
-  }
-  return variables;
-}
-
-pid_t Start(const std::vector<std::string>& words, const Pipe& out, const Pipe& err) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
-  const std::vector<std::string> variables = Environment();
-  pid_t child = -1;
-  const int error = posix_spawnp(&child, words[0].c_str(), &actions, nullptr,
-                                 Pointers(words).data(), Pointers(variables).data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    throw Error(
-        {.text = fmt::format("{} could not be started: {}", words[0], std::strerror(error))});
-  }
-  return child;
-}
-
-// Appends what has come; false at its end.
-bool ReadSome(int end, std::string& text) {
-  std::array<char, 1 << 16> chunk = {};
-  const ssize_t count = read(end, chunk.data(), chunk.size());
-  if (count > 0) text.append(chunk.data(), static_cast<size_t>(count));
-  return count > 0 || (count < 0 && errno == EINTR);
-}
-
-// Both to their ends, whichever comes first: a full pipe would stop the other side.
-void ReadBoth(Pipe& out, Pipe& err, ProcessResult& result) {
-  while (out.ends[0] >= 0 || err.ends[0] >= 0) {
-    std::array<pollfd, 2> ready = {pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
-    if (poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) break;
-    if (ready[0].revents != 0 && !ReadSome(out.ends[0], result.out)) out.Close(0);
-    if (ready[1].revents != 0 && !ReadSome(err.ends[0], result.err)) err.Close(0);
-  }
-}
-
-}  // namespace
-
-ProcessResult RunProcess(const std::vector<std::string>& words) {
-  Pipe out;
-  Pipe err;
-  const pid_t child = Start(words, out, err);
-  out.Close(1);
-  err.Close(1);
-  ProcessResult result;
-  ReadBoth(out, err, result);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
-// What follows asks git.
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,17 +29,6 @@ ProcessResult Git(const std::string& folder, const std::vector<std::string>& wor
   std::vector<std::string> all = {"git", "-C", ExistingFolder(folder)};
   all.insert(all.end(), words.begin(), words.end());
   return RunProcess(all);
-}
-
-// All that git says, in a line: what mends it often stands last.
-std::string InALine(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    const bool is_space = c == '\n' || c == '\t' || c == ' ';
-    if (!is_space) line += c;
-    if (is_space && !line.empty() && line.back() != ' ') line += ' ';
-  }
-  return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
 [[noreturn]] void RefuseRef(const std::string& ref, const std::string& folder) {

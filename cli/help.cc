@@ -26,17 +26,17 @@ struct Frame {
 constexpr Frame kFrames[] = {
     {R"(onnxfit: how much GPU memory a PyTorch training step needs, and why
 
-usage: onnxfit [estimate] MODEL.onnx [flags]        ("-" reads standard input)
-       onnxfit max-batch MODEL.onnx [flags]         (what fits a card)
-       onnxfit verify MODEL.onnx [flags]            (carry it out on this GPU)
+usage: onnxfit [estimate] MODEL [flags]             (.pt2, .onnx or - for stdin)
+       onnxfit max-batch MODEL [flags]              (what fits a card)
+       onnxfit verify MODEL [flags]                 (carry it out on this GPU)
        onnxfit check [CONFIG] [flags]               (memory regressions, in CI)
        onnxfit diff OLD NEW [flags]                 (what grew)
        onnxfit explain-oom [LOG|SNAPSHOT] [flags]   (what an error means; leaks)
        onnxfit gpus [FILTER] [flags]                (the cards that it knows)
        onnxfit init [FOLDER]                        (a config of checks)
-       onnxfit report [OLD] MODEL.onnx [flags]      (a page for a browser)
+       onnxfit report [OLD] MODEL [flags]           (a page for a browser)
        onnxfit annotate MODEL.onnx [flags]          (a copy for Netron)
-       onnxfit explain [CODE]                       (what a warning means)
+       onnxfit explain [CODE|FITS|TIGHT|OOM]        (what the answer says)
        onnxfit completion bash|zsh|fish|man         (for your shell, a manual)
 )",
      R"(
@@ -54,7 +54,7 @@ exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable
 )"},
     {R"(onnxfit max-batch: the largest batch that a card trains
 
-usage: onnxfit max-batch MODEL.onnx --gpu NAME [flags]
+usage: onnxfit max-batch MODEL --gpu NAME [flags]
 )",
      R"(
 examples
@@ -73,7 +73,7 @@ exit: 0 done, 1 not even one sample fits, 2 no answer (bad flag, no such
 )"},
     {R"(onnxfit verify: the estimate, carried out on the GPU at hand and compared
 
-usage: onnxfit verify MODEL.onnx [flags]
+usage: onnxfit verify MODEL [flags]
 )",
      R"(
 examples
@@ -176,7 +176,7 @@ exit: 0 written, 2 not (there is one already, no models)
 )"},
     {R"(onnxfit report: an estimate as one HTML file, with pictures
 
-usage: onnxfit report MODEL.onnx [flags] --output FILE.html
+usage: onnxfit report MODEL [flags] --output FILE.html
        onnxfit report OLD NEW [flags] --output FILE.html   (both, and what grew)
 )",
      R"(
@@ -190,13 +190,14 @@ and can be read without its script, too.
 exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
       FILE exists), 3 no usable GPU here (--gpu auto)
 )"},
-    {R"(onnxfit explain: what a warning means, and what settles it
+    {R"(onnxfit explain: what a warning or a verdict means, and what settles it
 
-usage: onnxfit explain [CODE]    (all of them in a line each without one)
+usage: onnxfit explain [CODE|FITS|TIGHT|OOM]    (all, a line each, without one)
 )",
      R"(
 examples
   onnxfit explain OF109
+  onnxfit explain TIGHT
   onnxfit explain
 
 exit: 0 done, 2 no such code

@@ -34,6 +34,12 @@ constexpr std::string_view kHead =
 #   level = "warn"                         # error, warn or off
 #   lock = "optional"                      # it may lack the check; none: budgets alone
 #   message = "Ask the vision team before raising this."
+#
+# A model that is Python, and no file: a function of a module in this folder, which
+# returns the model and an example of its inputs.
+#
+#   model = "training.net:build"
+#   python = ".venv/bin/python"            # which has torch and onnxfit; else python3
 
 # For every check, and for other commands that run a model from this folder.
 [defaults]

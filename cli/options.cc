@@ -186,7 +186,8 @@ std::string LogOf(const std::vector<std::string>& words) {
 
 std::string ModelOf(const std::vector<std::string>& words) {
   if (words.empty()) {
-    throw Error({.text = "expected a model file, found none", .hint = "onnxfit MODEL.onnx"});
+    throw Error(
+        {.text = "expected a model file, found none", .hint = "onnxfit MODEL.pt2, or MODEL.onnx"});
   }
   if (words.size() == 1) return words[0];
   throw Error({.text = fmt::format("expected one model file, found {} and {}", Quoted(words[0]),

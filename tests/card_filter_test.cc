@@ -27,11 +27,12 @@ std::string ErrorOf(const std::string& filter) {
 }
 
 constexpr char k24GiB[] =
-    "titanrtx rtx3090 rtx3090ti rtx4090 rtx5090-laptop a5000 quadro-rtx6000 p40 a10 a10g a30 l4";
+    "titanrtx rtx3090 rtx3090ti rtx4090 rtx5090-laptop a5000 a5500 rtx4500-ada quadro-rtx6000 "
+    "p6000 p40 a10 a10g a30 l4";
 constexpr char k16[] =
     "rtx3080-laptop rtx4060ti-16gb rtx4080 rtx4080s rtx4090-laptop rtx5060ti rtx5070ti rtx5080 "
-    "a4000 p100 t4 "
-    "v100-16gb jetson-agx-xavier jetson-orin-nx";
+    "a4000 rtx2000-ada rtx5000-ada-laptop quadro-rtx5000 p100 t4 v100-16gb a2 a16 "
+    "jetson-agx-xavier jetson-orin-nx";
 constexpr char k10To11[] = "gtx1080ti rtx2080ti rtx3080";
 
 }  // namespace
@@ -61,7 +62,9 @@ TEST_CASE("filters find cards") {
       {"24g", k24GiB},
       {"24576MiB", k24GiB},
       {"=24GiB", k24GiB},
-      {"22.5GiB", "a5000 quadro-rtx6000 p40 a10 a10g l4"},  // between CUDA's size and the one sold
+      {"22.5GiB",
+       "a5000 a5500 rtx4500-ada quadro-rtx6000 p6000 p40 a10 a10g l4"},  // between CUDA's size and
+                                                                         // the one sold
       {"141GiB", "h200"},
       {"139.9GiB", "h200"},
       {"139.7GiB", ""},
@@ -88,7 +91,7 @@ TEST_CASE("filters find cards") {
       {"p3", "v100-16gb"},
       {"p3.8xlarge", "v100-16gb"},
       {"a2-highgpu", "a100-40gb"},
-      {"a2", "a100-40gb a100-80gb"},
+      {"a2", "a2 a100-40gb a100-80gb"},  // the card, and Google's machines
       {"Standard_NC24ads_A100_v4", "a100-80gb-pcie"},
       {"aws",
        "k520 k80 t4 v100-16gb v100-32gb a10g l4 l40s a100-40gb a100-80gb h100 h200 b200 b300"},
@@ -104,7 +107,7 @@ TEST_CASE("filters find cards") {
 
 TEST_CASE("several filters hold together, none finds all") {
   CHECK(FilterCards({}).size() == Cards().size());
-  CHECK(Matching({"laptop", "16GiB"}) == "rtx3080-laptop rtx4090-laptop");
+  CHECK(Matching({"laptop", "16GiB"}) == "rtx3080-laptop rtx4090-laptop rtx5000-ada-laptop");
   CHECK(Matching({"rtx", "3090"}) == "rtx3090 rtx3090ti");
   CHECK(Matching({"laptop", "80GiB"}) == "");
   CHECK(Matching({"jetson", ">8GiB", "<64GiB"}) ==

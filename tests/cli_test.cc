@@ -184,7 +184,8 @@ TEST_CASE("one estimate is printed as Markdown and as CSV") {
 
 TEST_CASE("a .pt2 that is not there is not said to be an ONNX file") {
   CHECK(RunCommand({"none.pt2"}).err ==
-        "error: none.pt2: a .pt2 file was expected, there is no such file\n");
+        "error: none.pt2: a .pt2 file was expected, there is no such file (try: python -m onnxfit "
+        "export MODULE:FUNCTION, which writes one from Python: docs/python.md)\n");
 }
 
 TEST_CASE("an overhead replaces the context") {
@@ -254,7 +255,7 @@ TEST_CASE("an error is one line on the error stream and nothing else") {
     std::string begin;
   };
   const Row rows[] = {
-      {{}, "error: expected a model file, found none (try: onnxfit MODEL.onnx)\n"},
+      {{}, "error: expected a model file, found none (try: onnxfit MODEL.pt2, or MODEL.onnx)\n"},
       {{folder.model(), "--batch", "0"},
        "error: --batch: expected a whole number from 1, found '0'\n"},
       {{folder.model(), "--precision", "fp23"}, "error: --precision: expected "},
@@ -306,7 +307,7 @@ TEST_CASE("whatever is thrown becomes a line and an exit code") {
 TEST_CASE("help and version are answers") {
   const CommandResult help = RunCommand({"--help"});
   CHECK(help.code == 0);
-  CHECK(help.out.find("usage: onnxfit [estimate] MODEL.onnx") != std::string::npos);
+  CHECK(help.out.find("usage: onnxfit [estimate] MODEL [flags]") != std::string::npos);
   CHECK(help.err == "");
   CHECK(RunCommand({"--version"}).out.find("onnxfit 0.") == 0);
 }

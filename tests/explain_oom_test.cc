@@ -454,7 +454,9 @@ TEST_CASE("what cannot be explained is said in one line") {
       {{log, "-b", "8"}, "--batch: expected beside --model, which is missing\n"},
       {{log, "--why", "x"}, "--why: expected with estimate alone, found with explain-oom\n"},
       {{log, "--model", folder.Path("no.onnx")},
-       folder.Path("no.onnx") + ": an ONNX file was expected, there is no such file"},
+       folder.Path("no.onnx") +
+           ": an ONNX file was expected, there is no such file (try: python -m onnxfit export "
+           "MODULE:FUNCTION, which writes one from Python: docs/python.md)"},
       {{log, "--output", log}, log + ": --output: expected another file than the log\n"},
   };
   for (const Row& row : rows) {

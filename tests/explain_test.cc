@@ -22,17 +22,30 @@ TEST_CASE("a code is told at length, however it is typed") {
 TEST_CASE("without a code there is a line for each") {
   const std::string out = RunCommand({"explain"}).out;
   for (const WarningText& warning : WarningTexts()) {
-    CHECK(out.find(std::string(warning.code) + "  " + std::string(warning.title) + "\n") !=
+    CHECK(out.find(std::string(warning.code) + "    " + std::string(warning.title) + "\n") !=
           std::string::npos);
   }
+}
+
+TEST_CASE("a verdict is told by its word") {
+  const std::string list = RunCommand({"explain"}).out;
+  for (const char* word : {"FITS", "TIGHT", "OOM", "VERDICT"}) {
+    CAPTURE(word);
+    const CommandResult result = RunCommand({"explain", word});
+    CHECK(result.code == 0);
+    CHECK(result.out.starts_with(std::string(word) + ": "));
+    CHECK(result.out.find("\nWhat settles it\n  ") != std::string::npos);
+    CHECK(list.find(std::string("\n") + word + " ") != std::string::npos);
+  }
+  CHECK(RunCommand({"explain", "tight"}).out == RunCommand({"explain", "TIGHT"}).out);
 }
 
 TEST_CASE("a code that no warning has is an error that says where they are") {
   const CommandResult result = RunCommand({"explain", "OF999"});
   CHECK(result.code == 2);
   CHECK(result.err ==
-        "error: expected the code of a warning, such as OF109, found 'OF999' (try: onnxfit "
-        "explain, which lists them)\n");
+        "error: expected the code of a warning, such as OF109, or a verdict, such as TIGHT, found "
+        "'OF999' (try: onnxfit explain, which lists them)\n");
 }
 
 // The codes that warnings.h has, between quotes.

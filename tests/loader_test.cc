@@ -87,7 +87,8 @@ TEST_CASE("paths that cannot be read say why") {
   CHECK(ErrorOf(folder.Path("resnet5.onnx")) ==
         "an ONNX file was expected, there is no such file (try: " + model + ")");
   CHECK(ErrorOf(folder.Path("none/of.these")) ==
-        "an ONNX file was expected, there is no such file");
+        "an ONNX file was expected, there is no such file (try: python -m onnxfit export "
+        "MODULE:FUNCTION, which writes one from Python: docs/python.md)");
   CHECK(ErrorOf(folder.Path("")) == "an ONNX file was expected, found a directory");
   CHECK(ErrorOf("/dev/null") == "an ONNX file was expected, found a device");
   CHECK(ErrorOf(model + "/x") == "cannot be opened: Not a directory");

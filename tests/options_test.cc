@@ -508,8 +508,8 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
   };
   const std::string digits(100000, '9');
   const Row rows[] = {
-      {{}, "expected a model file, found none (try: onnxfit MODEL.onnx)"},
-      {{"estimate"}, "expected a model file, found none (try: onnxfit MODEL.onnx)"},
+      {{}, "expected a model file, found none (try: onnxfit MODEL.pt2, or MODEL.onnx)"},
+      {{"estimate"}, "expected a model file, found none (try: onnxfit MODEL.pt2, or MODEL.onnx)"},
       {{"a.onnx", "b.onnx"}, "expected one model file, found 'a.onnx' and 'b.onnx'"},
       {{"estimate", "a.onnx", "b.onnx"}, "expected one model file, found 'a.onnx' and 'b.onnx'"},
       {{"estimat"},

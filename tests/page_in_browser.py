@@ -23,13 +23,16 @@ ROOT = HERE.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # What is shown: a network that fits, one that does not and so has advice, one that names no module
-# and no card, one beside another, inference.
+# and no card, one beside another, inference; long names, large numbers, a file beside itself.
 PAGES = {
     "fits": ["resnet50.train.onnx", "-b", "32", "--gpu", "rtx3060"],
     "oom": ["gpt2.dynamo.onnx", "-b", "64", "-p", "amp-bf16", "--gpu", "t4", "--gpu", "l4"],
     "plain": ["lenet.onnxtxt", "-b", "4"],
     "grew": ["resnet18.train.onnx", "resnet50.train.onnx", "-b", "16", "--gpu", "rtx3060"],
     "eval": ["unet.train.onnx", "-b", "2", "--mode", "eval", "--memory", "8GiB"],
+    "names": ["t5_small.script.onnx", "-b", "2"],
+    "large": ["mlp_2000.onnxtxt", "-b", "1000000", "--gpu", "h200"],
+    "same": ["lenet.onnxtxt", "lenet.onnxtxt", "-b", "4"],
 }
 LIGHT, DARK = "1", "0"
 VIEWS = {"light": (1100, LIGHT), "dark": (1100, DARK), "narrow": (360, LIGHT)}

@@ -54,6 +54,15 @@ class Ratchet(unittest.TestCase):
             with self.subTest(off):
                 self.assertEqual(self.check({**RIGHT, "off": off})[0], 1)
 
+    def test_of_a_table_that_allows_some_only_what_is_worse_fails(self):
+        allowed = self.table._replace(is_exact=False, worse=lambda old, new: (
+            [f"{new['off']}"] if int(new["off"]) > 1.03 * int(old["off"]) else []))
+        committed.update(allowed, [{**RIGHT, "off": 1000}])
+        for off, status in ((1000, 0), (900, 0), (1029, 0), (1031, 1)):
+            with self.subTest(off):
+                self.assertEqual(quiet(committed.check, allowed, [{**RIGHT, "off": off}],
+                                       [("net", 1)])[0], status)
+
     def test_a_run_that_is_not_made_any_more_fails(self):
         self.commit(RIGHT, {**RIGHT, "batch": 2})
         status, printed = self.check(RIGHT)

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "cli/git.h"
+#include "cli/process.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit {

@@ -3,7 +3,8 @@
 A table is a CSV file: columns that name a run, columns of its figures, and `reason`: why a figure
 of the run became worse when that was last committed.  It stays until every figure is right.
 
-A check fails where a run is not as committed, where a run of the table is not made any more (its
+A check fails where a run is not as committed (a table whose figures may vary says what is worse,
+and holds them to that alone), where a run of the table is not made any more (its
 truth or its export is gone), and where one is made that the table does not have.  An update takes
 figures that are better or new; worse ones only with a reason, and runs that are gone only if it is
 told so.
@@ -23,6 +24,7 @@ class Table(NamedTuple):
     # worse(before, row): the figures that are, in words.  Empty where none is.
     worse: Callable[[dict, dict], list]
     is_right: Callable[[dict], bool]  # no figure of the row can be better
+    is_exact: bool = True  # a figure that is better, or other and not worse, is not as committed
 
     def columns(self):
         return [*self.key, *self.figures, "reason"]
@@ -52,6 +54,8 @@ def described(table, before, row):
     worse = table.worse(before, row)
     if worse:
         return "worse: " + ", ".join(worse)
+    if not table.is_exact:
+        return ""
     old, new = text_of(table, before), text_of(table, row)
     changed = [f"{name} was {old[name] or 'right'}, is {new[name] or 'right'}"
                for name in table.figures if old[name] != new[name]]

@@ -40,7 +40,9 @@ constexpr OtherName kOtherNames[] = {
     {"jetson-thor", "T5000"},
     {"gb10", "DGX Spark"},
     {"quadro-rtx4000", "RTX 4000"},
+    {"quadro-rtx5000", "RTX 5000"},
     {"quadro-rtx8000", "RTX 8000"},
+    {"rtx4000-ada", "RTX 4000 SFF Ada Generation"},
     {"rtxpro6000", "RTX PRO 6000 Blackwell Workstation Edition"},
     {"rtxpro6000", "RTX PRO 6000 Blackwell Max-Q Workstation Edition"},
     {"rtxpro6000", "RTX PRO 6000 Blackwell Server Edition"},
@@ -110,13 +112,28 @@ std::vector<std::string_view> Best(std::vector<Candidate> candidates, size_t mos
   return aliases;
 }
 
-// The shorter an alias that contains it, the less it differs.
+// "1650" is a word of "GeForce GTX 1650", "16" is none.
+bool HasWord(std::string_view name, std::string_view word) {
+  const auto is_letter = [&](size_t at) {
+    return at < name.size() && std::isalnum(static_cast<unsigned char>(name[at])) != 0;
+  };
+  for (size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
+    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  }
+  return false;
+}
+
+// The shorter an alias that contains it, the less it differs; those that have it as a word come
+// first: "a100" is an A100 of some size before it is an A1000.
 std::vector<Candidate> Containing(const std::string& part, std::string (*form)(std::string_view)) {
+  constexpr size_t kNoWord = 1000;
   std::vector<Candidate> candidates;
   if (part.empty()) return candidates;
   for (const Card& card : Cards()) {
     const std::string alias = form(card.alias);
-    if (alias.find(part) != std::string::npos) candidates.push_back({alias.size(), card.alias});
+    if (alias.find(part) == std::string::npos) continue;
+    const size_t penalty = HasWord(card.alias, part) ? 0 : kNoWord;
+    candidates.push_back({alias.size() + penalty, card.alias});
   }
   return candidates;
 }
@@ -274,17 +291,6 @@ std::optional<CardPredicate> SizeFilter(std::string_view text) {
   return IsOfSize(SoldSize(text));
 }
 
-// "1650" is a word of "GeForce GTX 1650", "16" is none.
-bool HasWord(std::string_view name, std::string_view word) {
-  const auto is_letter = [&](size_t at) {
-    return at < name.size() && std::isalnum(static_cast<unsigned char>(name[at])) != 0;
-  };
-  for (size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
-    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
-  }
-  return false;
-}
-
 // A size in GB, or a word of a name.
 std::optional<CardPredicate> NumberFilter(const std::string& text) {
   if (!IsNumber(text) || text.find_first_not_of('.') == std::string::npos) return std::nullopt;
@@ -296,12 +302,14 @@ std::optional<CardPredicate> NumberFilter(const std::string& text) {
   };
 }
 
-// The cards that a cloud rents, or that are in a machine of that name.
+// The cards that a cloud rents, or that are in a machine of that name, and the card that has the
+// same name: an A2 is none of Google's machines of that family.
 std::optional<CardPredicate> CloudFilter(const std::string& text) {
   std::vector<const CloudInstances*> rows = CloudInstancesOf(text);
   if (rows.empty()) return std::nullopt;
-  return [rows = std::move(rows)](const Card& card) {
-    return std::any_of(rows.begin(), rows.end(),
+  return [rows = std::move(rows), key = CardKey(text)](const Card& card) {
+    return IsNamed(card, key) ||
+           std::any_of(rows.begin(), rows.end(),
                        [&](const CloudInstances* row) { return row->alias == card.alias; });
   };
 }

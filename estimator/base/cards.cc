@@ -98,20 +98,35 @@ constexpr Row kRows[] = {
     {"rtx5090", "GeForce RTX 5090", "consumer", "GDDR7", 32, 120, 170, 32102, 0, 32607},
     // Linux: ollama's "23.4 GiB total", rounded.  Windows: Orpheus-FastAPI#84 and nvidia-smi.
     {"rtx5090-laptop", "GeForce RTX 5090 Laptop", "laptop", "GDDR7", 24, 120, 82, 23910, 24463},
+    // Without a log of any: NVIDIA's data sheets have their sizes and CUDA cores, 128 of which are
+    // a multiprocessor (of Turing's 64).
+    {"a1000", "RTX A1000", "workstation", "GDDR6", 8, 86, 18},
     {"a2000", "RTX A2000", "workstation", "GDDR6", 6, 86, 26, 5796},
     // DengKaiCQ/VGGT-Long#6: 15.61 GiB of an out-of-memory message.
     {"a4000", "RTX A4000", "workstation", "GDDR6", 16, 86, 48, 15984},
+    {"a4500", "RTX A4500", "workstation", "GDDR6", 20, 86, 56},
     {"a5000", "RTX A5000", "workstation", "GDDR6", 24, 86, 64, 24138},
+    {"a5500", "RTX A5500", "workstation", "GDDR6", 24, 86, 80},
     // 47.40 GiB of a report of a training; Ultralytics' banner has 48677 MiB.
     {"a6000", "RTX A6000", "workstation", "GDDR6", 48, 86, 84, 48537, 0, 49140},
+    {"rtx2000-ada", "RTX 2000 Ada Generation", "workstation", "GDDR6", 16, 89, 22},
+    {"rtx2000-ada-laptop", "RTX 2000 Ada Laptop", "laptop", "GDDR6", 8, 89, 24},
+    {"rtx3500-ada-laptop", "RTX 3500 Ada Laptop", "laptop", "GDDR6", 12, 89, 40},
+    {"rtx4000-ada", "RTX 4000 Ada Generation", "workstation", "GDDR6", 20, 89, 48},
+    {"rtx4000-ada-laptop", "RTX 4000 Ada Laptop", "laptop", "GDDR6", 12, 89, 58},
+    {"rtx4500-ada", "RTX 4500 Ada Generation", "workstation", "GDDR6", 24, 89, 60},
+    {"rtx5000-ada", "RTX 5000 Ada Generation", "workstation", "GDDR6", 32, 89, 100},
+    {"rtx5000-ada-laptop", "RTX 5000 Ada Laptop", "laptop", "GDDR6", 16, 89, 76},
     {"rtx6000-ada", "RTX 6000 Ada Generation", "workstation", "GDDR6", 48, 89, 142, 48497, 0,
      49140},
     {"rtxpro6000", "RTX PRO 6000 Blackwell", "workstation", "GDDR7", 96, 120, 188, 97250, 0, 97887},
     // 7.80 GiB of a message.
     {"quadro-rtx4000", "Quadro RTX 4000", "workstation", "GDDR6", 8, 75, 36, 7987, 0, 8192},
+    {"quadro-rtx5000", "Quadro RTX 5000", "workstation", "GDDR6", 16, 75, 48},
     {"quadro-rtx6000", "Quadro RTX 6000", "workstation", "GDDR6", 24, 75, 72, 22497},
     // Ultralytics' banner: 48380 MiB.
     {"quadro-rtx8000", "Quadro RTX 8000", "workstation", "GDDR6", 48, 75, 72, 48380},
+    {"p6000", "Quadro P6000", "workstation", "GDDR5X", 24, 61, 30},
     // 7.43 GiB of TensorFlow's banners and of PyTorch's messages, with ECC on.
     {"p4", "Tesla P4", "datacenter", "GDDR5", 8, 61, 20, 7608},
     {"p40", "Tesla P40", "datacenter", "GDDR5", 24, 61, 30, 24443},
@@ -119,8 +134,10 @@ constexpr Row kRows[] = {
     {"t4", "Tesla T4", "datacenter", "GDDR6", 16, 75, 40, 14918, 0, 15360},
     {"v100-16gb", "Tesla V100-SXM2-16GB", "datacenter", "HBM2", 16, 70, 80, 16130, 0, 16160},
     {"v100-32gb", "Tesla V100-SXM2-32GB", "datacenter", "HBM2", 32, 70, 80, 32494},
+    {"a2", "A2", "datacenter", "GDDR6", 16, 86, 10},
     {"a10", "A10", "datacenter", "GDDR6", 24, 86, 72, 22516, 0, 23028, 23609475072},
     {"a10g", "A10G", "datacenter", "GDDR6", 24, 86, 80, 22518, 0, 23028},
+    {"a16", "A16 (per GPU)", "datacenter", "GDDR6", 16, 86, 10},
     {"a30", "A30", "datacenter", "HBM2", 24, 80, 56, 0, 0, 24576},
     {"a40", "A40", "datacenter", "GDDR6", 48, 86, 84, 45496, 0, 46068},
     {"l4", "L4", "datacenter", "GDDR6", 24, 89, 58, 22563, 0, 23034},

@@ -44,10 +44,12 @@ std::string NearFile(const std::string& path) {
   return near.empty() ? "" : wanted.replace_filename(near).string();
 }
 
-[[noreturn]] void FailToOpen(const std::string& path, std::string_view what, int error) {
+[[noreturn]] void FailToOpen(const std::string& path, const FileBytes::Expected& expected,
+                             int error) {
   if (error == ENOENT) {
-    throw Error({.text = fmt::format("{} was expected, there is no such file", what),
-                 .hint = NearFile(path)});
+    const std::string near = NearFile(path);
+    throw Error({.text = fmt::format("{} was expected, there is no such file", expected.what),
+                 .hint = near.empty() ? std::string(expected.maker) : near});
   }
   throw Error({.text = fmt::format("cannot be opened: {}", std::strerror(error))});
 }
@@ -55,9 +57,9 @@ std::string NearFile(const std::string& path) {
 // Closes a file that was opened here; standard input stays open.
 class OpenFile {
  public:
-  OpenFile(const std::string& path, std::string_view what)
+  OpenFile(const std::string& path, const FileBytes::Expected& expected)
       : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) FailToOpen(path, what, errno);
+    if (fd_ < 0) FailToOpen(path, expected, errno);
   }
   ~OpenFile() {
     if (fd_ != STDIN_FILENO) close(fd_);
@@ -139,14 +141,14 @@ void Unregister(void* map) {
 }  // namespace
 
 FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view first))
-    : FileBytes(path, check, Expected()) {}
+    : FileBytes(path, check, {.maker = kModelMaker}) {}
 
 FileBytes::FileBytes(const std::string& path, void (*check)(std::string_view first),
                      const Expected& expected)
     : path_(path) {
-  const OpenFile file(path, expected.what);
+  const OpenFile file(path, expected);
   struct stat status;
-  if (fstat(file.fd(), &status) != 0) FailToOpen(path, expected.what, errno);
+  if (fstat(file.fd(), &status) != 0) FailToOpen(path, expected, errno);
   if (S_ISDIR(status.st_mode)) {
     throw Error({.text = fmt::format("{} was expected, found a directory", expected.what)});
   }

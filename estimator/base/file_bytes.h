@@ -10,16 +10,21 @@
 
 namespace onnxfit {
 
+// How one gets a model that is not there, for hints.
+inline constexpr std::string_view kModelMaker =
+    "python -m onnxfit export MODULE:FUNCTION, which writes one from Python: docs/python.md";
+
 // Maps a regular file of a MiB or more; what is smaller, and pipes, are read into memory.
 class FileBytes {
  public:
   struct Expected {
     std::string_view what = "an ONNX file";  // in errors
     bool terminal = false;                   // people may paste it
+    std::string_view maker = {};             // how one gets a file that is not there
   };
 
-  // `path` "-" is standard input.  `check` sees the first bytes (up to 4 KiB) before
-  // anything else is read, and may throw.  Throws Error, without a file, for what
+  // `path` "-" is standard input; without `expected` a model is.  `check` sees the first bytes (up
+  // to 4 KiB) before anything else is read, and may throw.  Throws Error, without a file, for what
   // cannot be read.
   FileBytes(const std::string& path, void (*check)(std::string_view first));
   FileBytes(const std::string& path, void (*check)(std::string_view first),

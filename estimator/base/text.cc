@@ -62,6 +62,11 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
+std::string_view Trimmed(std::string_view text, std::string_view blanks) {
+  const size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
 std::string Digest(std::string_view text) {
   // RFC 9923, for 64 bits.
   constexpr uint64_t kOffsetBasis = 0xCBF29CE484222325;

@@ -23,6 +23,9 @@ std::string Digest(std::string_view text);
 // done.  `text` must not change, nor go, before.
 std::future<std::string> DigestMeanwhile(std::string_view text);
 
+// Without the `blanks` around it.
+std::string_view Trimmed(std::string_view text, std::string_view blanks = " ");
+
 // What follows finds the candidate nearest to what was typed.
 
 // Letters to insert, take out or replace (Levenshtein's distance; case is free).

@@ -155,13 +155,45 @@ constexpr WarningText kTexts[] = {
      "--framework with the release that runs it, if that is another; a newer onnxfit."},
 };
 
+constexpr WarningText kVerdictTexts[] = {
+    {"FITS", "it runs, with room for what is uncertain",
+     "Ten steps run on the card without PyTorch giving cached memory back on the way, on cards 2, "
+     "4 "
+     "and 8 MiB smaller and larger, too, and the most that a context and workspaces that are not "
+     "modelled may take still leaves room. The exit code is 0.",
+     "Nothing. --reserve SIZE asks for room for a desktop or other programs on the card."},
+    {"TIGHT", "it runs on the card's own size, with something that does not hold",
+     "Ten steps run, but on the way PyTorch has to give cached memory back to the card, which is "
+     "slow, or a card a few MiB smaller fails, or what is uncertain (the context, workspaces, what "
+     "the file leaves open) may take more than is left. The line below the verdict says which. The "
+     "exit code is 0, with --strict 1.",
+     "max-batch names the largest batch that FITS, and what would raise it with the flags of "
+     "each."},
+    {"OOM", "it fails: out of memory",
+     "One of ten steps asks for memory that the card does not have, after cached memory was given "
+     "back. The answer says in which step, at which operator and for how much. A batch that fails "
+     "may have larger ones that run, since the allocator's segments differ. The exit code is 1.",
+     "max-batch names the largest batch that FITS, and what would raise it: less precision, "
+     "checkpoints, another optimizer, a larger card, with what each brings."},
+    {"VERDICT", "what is said of a card: FITS, TIGHT or OOM",
+     "Ten steps are played by PyTorch's allocator on the card's memory, as CUDA shows it, without "
+     "what --reserve leaves to others. FITS and TIGHT run, OOM does not; TIGHT has too little room "
+     "for what is uncertain. Where the file leaves something open, it is of the worse reading.",
+     "onnxfit explain FITS, TIGHT or OOM has each of them; verify carries it out on a card."},
+};
+
 }  // namespace
 
 std::span<const WarningText> WarningTexts() { return kTexts; }
 
+std::span<const WarningText> VerdictTexts() { return kVerdictTexts; }
+
 const WarningText* FindWarningText(std::string_view code) {
-  const auto* const found = std::ranges::find(kTexts, code, &WarningText::code);
-  return found == std::end(kTexts) ? nullptr : found;
+  for (const std::span<const WarningText> texts : {WarningTexts(), VerdictTexts()}) {
+    const auto found = std::ranges::find(texts, code, &WarningText::code);
+    if (found != texts.end()) return &*found;
+  }
+  return nullptr;
 }
 
 }  // namespace onnxfit

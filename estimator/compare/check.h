@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -48,11 +49,30 @@ struct Budget {
   double share = 1;                   // of the card: this much of it may be used
 };
 
+// How a model that is Python becomes a file: a function is called, what it returns is exported.
+struct PythonExport {
+  std::string target;                    // "net:build", "torchvision:resnet50"
+  std::string folder = {};               // where modules are looked for: the config's; "": this one
+  std::string python = {};               // which runs it; "": the one that is found
+  std::vector<std::string> inputs = {};  // what forward takes; empty: the function says
+  bool is_eval = false;                  // as it answers, not as it trains
+
+  auto operator<=>(const PythonExport&) const = default;
+};
+
+struct ModelSource {
+  std::string path;                         // of a file; "ci/net:build" of Python
+  std::optional<PythonExport> python = {};  // absent: a file
+
+  auto operator<=>(const ModelSource&) const = default;
+};
+
 // One run to be checked.
 struct Check {
   std::string name;   // of all checks only this one's: "resnet50", "zoo[models/lenet.onnx, bf16]"
   std::string model;  // its path, as the config has it
-  std::vector<std::string> models = {};  // that share its dims and inputs: one has to have each
+  std::optional<PythonExport> python = {};  // of a model that is Python
+  std::vector<ModelSource> models = {};     // that share its dims and inputs: one has to have each
   EstimateRequest request;  // its targets are those of the budgets that have one, in their order
   std::vector<Budget> budgets = {};
   Allowance max_increase = {};
@@ -62,6 +82,8 @@ struct Check {
   std::string message = {};  // for who reads of its failure
   int64_t line = 0;          // of the config, from 1
   std::string error = {};    // where the config's part for it is wrong: nothing is run
+
+  ModelSource source() const { return {.path = model, .python = python}; }
 };
 
 struct BudgetResult {

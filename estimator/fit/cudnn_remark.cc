@@ -14,25 +14,33 @@
 namespace onnxfit {
 namespace {
 
-// Of convolutions that were not measured on the card: "those of an H200 (cuDNN 9.19.0) in 40 (in 12
-// from another batch, size, type or card), copies of tensors in the order NHWC in 2", "none in the
-// others".  REQUIRES: there are some.
+// Of those whose plans come with the command: "40 as an H200 (cuDNN 9.19.0) plans them, 12 of them
+// estimated from its plans for another batch, size, type or card".
+std::string ShippedText(const MeasuredConvolutions& convolutions, int64_t known,
+                        const TrainingSettings& settings) {
+  constexpr std::string_view kOther = "for another batch, size, type or card";
+  const std::string plans = ShippedPlansText(settings);
+  if (convolutions.scaled == known) {
+    return fmt::format("{} estimated from what {} plans {}", known, plans, kOther);
+  }
+  const std::string text = fmt::format("{} as {} plans them", known, plans);
+  if (convolutions.scaled == 0) return text;
+  return fmt::format("{}, {} of them estimated from its plans {}", text, convolutions.scaled,
+                     kOther);
+}
+
+// Of convolutions that were not measured on the card: ShippedText(), "2 with copies of tensors in
+// the order NHWC", "none in the others".  REQUIRES: there are some.
 std::string OthersText(const MeasuredConvolutions& convolutions, const TrainingSettings& settings) {
   std::vector<std::string> parts;
   const int64_t known = convolutions.shipped + convolutions.scaled;
-  if (known > 0) {
-    const std::string scaled =
-        convolutions.scaled > 0
-            ? fmt::format(" (in {} from another batch, size, type or card)", convolutions.scaled)
-            : "";
-    parts.push_back(fmt::format("those of {} in {}{}", ShippedPlansText(settings), known, scaled));
-  }
+  if (known > 0) parts.push_back(ShippedText(convolutions, known, settings));
   const int64_t others = convolutions.all - convolutions.measured - known;
   if (others == 0) return parts[0];
   parts.push_back(HasWorkspaceForm(settings.device)
-                      ? fmt::format("copies of tensors in the order NHWC in {}", others)
+                      ? fmt::format("{} with copies of tensors in the order NHWC", others)
                       : "none in the others");
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 // "its CUDA context, cuDNN's workspaces in 60 of 62 passes of convolutions, none in the others".
@@ -88,8 +96,9 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
   if (convolutions.shipped + convolutions.scaled == 0 && !HasWorkspaceForm(settings.device)) {
     return "convolutions ask cuDNN for no workspace";
   }
-  return fmt::format("cuDNN's workspaces, by passes of convolutions: {} (--cudnn asks the library)",
-                     OthersText(convolutions, settings));
+  return fmt::format(
+      "cuDNN's workspaces, of {} passes of convolutions: {} (--cudnn asks the library)",
+      convolutions.all, OthersText(convolutions, settings));
 }
 
 int64_t OpenCudnnBytes(const Program& program, const TrainingSettings& settings) {

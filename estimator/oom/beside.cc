@@ -3,20 +3,16 @@
 #include <algorithm>
 
 #include "estimator/base/bytes.h"
+#include "estimator/base/text.h"
 #include "estimator/oom/log_lines.h"
 #include "estimator/oom/pattern.h"
 
 namespace onnxfit {
 namespace {
 
-constexpr size_t kLongest = 400;  // letters of a line of a table
+constexpr size_t kLongest = 400;                      // letters of a line of a table
+constexpr std::string_view kBlanks = " \t\n\v\f\r|";  // and what tables are drawn of
 constexpr std::string_view kOfDeepSpeed = "CPU Virtual Memory:";
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (IsSpace(text.front()) || text.front() == '|')) text.remove_prefix(1);
-  while (!text.empty() && (IsSpace(text.back()) || text.back() == '|')) text.remove_suffix(1);
-  return text;
-}
 
 std::vector<std::string_view> WordsIn(std::string_view text) {
   std::vector<std::string_view> words;
@@ -58,15 +54,15 @@ struct UsedOfTotal {
 std::optional<UsedOfTotal> ReadUsedOfTotal(std::string_view line) {
   for (size_t slash = line.find(" / "); slash != std::string_view::npos;
        slash = line.find(" / ", slash + 1)) {
-    std::string_view before = Trimmed(line.substr(0, slash));
-    std::string_view behind = Trimmed(line.substr(slash + 3));
+    std::string_view before = Trimmed(line.substr(0, slash), kBlanks);
+    std::string_view behind = Trimmed(line.substr(slash + 3), kBlanks);
     if (before.ends_with("MiB")) before.remove_suffix(3);
     size_t begin = before.size();
     while (begin > 0 && IsDigit(before[begin - 1])) --begin;
     const Decimal used = ReadDecimal(before.substr(begin));
     const Decimal total = ReadDecimal(behind);
     if (used.letters == 0 || total.letters == 0 || used.value > total.value) continue;
-    behind = Trimmed(behind.substr(total.letters));
+    behind = Trimmed(behind.substr(total.letters), kBlanks);
     if (!behind.starts_with("MiB") && !behind.starts_with("MB")) continue;
     const PrintedBytes all = SizeOf(total, kMiB);
     if (CanBe(OomField::kTotal, all.bytes)) return UsedOfTotal{SizeOf(used, kMiB), all};
@@ -113,7 +109,7 @@ class BesideReader {
 
   // A card has two lines: its name, and what of it is in use.
   void ReadTable(std::string_view line) {
-    const auto words = WordsIn(Trimmed(line));
+    const auto words = WordsIn(Trimmed(line, kBlanks));
     if (words.empty()) return;
     if (const auto numbers = ReadUsedOfTotal(line)) {
       if (card_) PutCard({*card_, numbers->used, numbers->total});

@@ -53,16 +53,23 @@ std::string BatchLine(const std::vector<BatchPoint>& points, int64_t top) {
   return Element("path", {{"class", "reserved"}, {"d", path}}, "");
 }
 
-// Those far enough from the one before to be read.
+// Of the plot of a phone's page, some 250 pixels: a digit is 7.
+constexpr double kDigitShare = 0.03;
+
+// Those far enough from the one before to be read.  At the right edge a number ends at its point.
 std::string BatchNames(const std::vector<BatchPoint>& points) {
   std::string text;
   double last = -1;
   for (const BatchPoint& point : points) {
+    const std::string name = std::to_string(point.batch);
     const double left = static_cast<double>(point.batch) / static_cast<double>(points.back().batch);
-    if (last >= 0 && left - last < 0.1) continue;
+    const double room = std::max(0.1, kDigitShare * static_cast<double>(name.size()));
+    if (last >= 0 && left - last < room) continue;
     last = left;
-    text += Element("li", {{"style", fmt::format("left:{:.2f}%", 100 * left)}},
-                    std::to_string(point.batch));
+    text += Element("li",
+                    {{"class", left + room / 2 > 1 ? "end" : "batch"},
+                     {"style", fmt::format("left:{:.2f}%", 100 * left)}},
+                    name);
   }
   return Element("ol", {{"class", "batches"}, {"aria-hidden", "true"}}, text);
 }

@@ -44,8 +44,8 @@ path.reserved { fill: none; stroke: var(--ink); stroke-width: 1.5; vector-effect
 constexpr std::string_view kLayout = R"css(
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 70rem; background: var(--page); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
-h1 { margin: 0; font-size: 1.6rem; overflow-wrap: anywhere; }
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { margin: 0; font-size: 1.6rem; }
 h2 { margin: 2.5rem 0 .75rem; font-size: 1.25rem; border-bottom: 1px solid var(--edge); }
 h3 { margin: 1.25rem 0 .25rem; font-size: 1rem; }
 p, ul { margin: .25rem 0; }
@@ -61,8 +61,8 @@ header .oom { border-color: var(--bad); } .oom strong, td.oom { color: var(--bad
 .meter { height: .5rem; background: var(--edge); } .meter i { display: block; height: 100%; }
 .fits .meter i { background: var(--ok); } .tight .meter i { background: var(--tight); }
 .oom .meter i { background: var(--bad); }
-.told { margin: .75rem 0; padding-left: 1.25rem; overflow-wrap: anywhere; }
-figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5rem; overflow-wrap: anywhere; }
+.told { margin: .75rem 0; padding-left: 1.25rem; }
+figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5rem; }
 .box { display: grid; margin-top: 2rem; grid-template-columns: 4.75rem 1fr; height: 22rem; }
 .ticks, .legend, .phases, .batches, .map { list-style: none; margin: 0; padding: 0; }
 .ticks { position: relative; } .ticks li { position: absolute; right: .5rem; transform: translateY(-50%);
@@ -85,12 +85,12 @@ figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5r
 .phases span { padding-left: .25rem; }
 .phases .narrow { position: relative; } .phases .narrow span { position: absolute; right: .25rem; }
 .batches { position: relative; height: 1.4rem; margin-left: 4.75rem; font-size: .8rem; color: var(--soft); }
-.batches li { position: absolute; transform: translateX(-50%); }
+.batches li { position: absolute; transform: translateX(-50%); } .batches .end { transform: translateX(-100%); }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .5rem 0 0; font-size: .85rem; }
 .legend i, .dot { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem;
   vertical-align: -.08rem; }
 .readout { min-height: 3.2rem; margin-top: .5rem; padding: .4rem .6rem; background: var(--pane);
-  font-size: .85rem; overflow-wrap: anywhere; }
+  font-size: .85rem; }
 .point { position: absolute; width: .6rem; height: .6rem; margin: -.3rem; border-radius: 50%;
   background: var(--parameters); transform: translateY(-.0rem); }
 .point { margin-bottom: -.3rem; } .point.asked { background: var(--ink); width: .8rem; height: .8rem; }
@@ -100,7 +100,7 @@ i.reserved { height: 0; border-top: 2px solid var(--ink); vertical-align: .2rem;
 .cell { position: absolute; border: 1px solid var(--page); overflow: hidden; padding: .1rem .25rem;
   font-size: .75rem; line-height: 1.2; color: #ffffff; }
 .wide { overflow-x: auto; margin: .75rem 0; } .tall { max-height: 32rem; overflow-y: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; overflow-wrap: normal; }
 caption { text-align: left; font-weight: 600; padding: .25rem 0; }
 th, td { padding: .2rem .6rem .2rem 0; text-align: left; vertical-align: top; }
 th.number { text-align: right; }

@@ -23,10 +23,4 @@ size_t FindWord(std::string_view text, std::string_view word, size_t from) {
   return text.npos;
 }
 
-std::string_view Trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace onnxfit

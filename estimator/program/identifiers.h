@@ -15,7 +15,4 @@ bool IsIdentifier(std::string_view text);
 // nor in "self.x"; npos where it does not.  O(length).
 size_t FindWord(std::string_view text, std::string_view word, size_t from = 0);
 
-// Without the blanks around it.
-std::string_view Trimmed(std::string_view text);
-
 }  // namespace onnxfit

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "estimator/base/text.h"
 #include "estimator/program/identifiers.h"
 
 namespace onnxfit {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <iterator>
 
+#include "estimator/base/text.h"
 #include "estimator/program/identifiers.h"
 #include "estimator/program/modules.h"
 

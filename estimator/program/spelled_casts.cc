@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "estimator/base/text.h"
 #include "estimator/program/identifiers.h"
 
 namespace onnxfit {

@@ -120,7 +120,8 @@ ExportedProgram LoadAs(const std::string& name, Load load) {
 
 ExportedProgram LoadExportedProgram(const std::string& path) {
   return LoadAs(path == "-" ? "<stdin>" : path, [&] {
-    return FileBytes(path, CheckBeginning, {.what = "a .pt2 file"}).ReadBy(ReadArchive);
+    return FileBytes(path, CheckBeginning, {.what = "a .pt2 file", .maker = kModelMaker})
+        .ReadBy(ReadArchive);
   });
 }
 

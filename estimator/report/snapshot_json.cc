@@ -94,7 +94,6 @@ Json LockedJson(const Snapshot& snapshot) {
 [[noreturn]] void RefuseLock(const Error& error, const std::string& check) {
   Error::Parts parts = error.parts();
   if (!check.empty()) parts.where = fmt::format("check '{}': {}", check, parts.where);
-  if (parts.hint.empty()) parts.hint = "onnxfit check --update writes it anew";
   throw Error(parts);
 }
 

@@ -6,10 +6,11 @@ import argparse
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
 from onnxfit import onnx_files, programs, targets
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted
+from onnxfit.inputs import Inputs, of_torch
 
 if TYPE_CHECKING:
     import torch
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 _DESCRIPTION = """Writes a model as a .pt2 or .onnx file without weights, for the command onnxfit.
 
 TARGET is torchvision:NAME, timm:NAME, hf:PATH-OR-ID (a folder, a config.json or an id of the Hub:
-its config is enough, weights are never downloaded) or MODULE:FUNCTION, where FUNCTION returns a
-torch.nn.Module.  Batch and sequence are free."""
+its config is enough, weights are never downloaded) or MODULE:FUNCTION of this folder, where FUNCTION returns a
+torch.nn.Module, or one and an example of its inputs: a tensor, a tuple or a dictionary by name.
+Batch and sequence are free, of an example the batch."""
 
 _EXAMPLES = """examples
   python -m onnxfit export torchvision:resnet50
@@ -33,13 +35,15 @@ def _parser() -> argparse.ArgumentParser:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", metavar="TARGET")
     parser.add_argument("file", metavar="FILE", nargs="?", help="*.pt2 or *.onnx [NAME.pt2]")
-    parser.add_argument("--dtype", default="float32",
-                        help="of parameters and inputs, such as bfloat16 [float32]")
+    parser.add_argument("--dtype", help="of parameters and inputs, such as bfloat16 [float32; of "
+                                        "your own as the function makes it]")
     parser.add_argument("--input", action="append", default=[], metavar="NAME[:DTYPE]=DIM,…",
                         help="in the order of forward(); letters are free dimensions, the first "
-                             "of them the batch [what the library says; of your own it has to be "
-                             "said]")
+                             "of them the batch [what the library says; of your own the example, "
+                             "else it has to be said]")
     parser.add_argument("--force", action="store_true", help="write even if FILE exists")
+    # For `onnxfit check`: a .pt2 that names dimensions as --input does, and no other program reads.
+    parser.add_argument("--for-check", action="store_true", help=argparse.SUPPRESS)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--train", dest="mode", action="store_const", const="train",
                       default="train", help="as it trains [this]")
@@ -62,7 +66,7 @@ def _sizes_of(inputs: Sequence[targets.Input]) -> Dict[str, int]:
     return {name: 16 * index or 2 for index, name in enumerate(names)}
 
 
-class _Example:
+class _Sample:
     """Inputs on the meta device, and which of their dimensions are free."""
 
     def __init__(self, target: targets.Target, dtype: torch.dtype) -> None:
@@ -118,22 +122,64 @@ def _said(symbols: Dict[str, str], path: str) -> str:
     return "; ".join([f"onnxfit {path} {' '.join(flags)}".rstrip(), *fixed])
 
 
-def export(target: targets.Target, path: str, mode: str, dtype: torch.dtype) -> Dict[str, str]:
+class _Program(NamedTuple):
+    program: ExportedProgram
+    symbols: Dict[str, str]  # of each free dimension, as _symbols()
+    batch: Optional[programs.BatchPlace]
+
+
+def _cast(example: Any, dtype: torch.dtype) -> Any:
+    from torch.utils import _pytree as pytree
+    return pytree.tree_map(lambda leaf: leaf.to(dtype) if getattr(
+        getattr(leaf, "dtype", None), "is_floating_point", False) else leaf, example)
+
+
+def _of_example(target: targets.Target, mode: str, dtype: Optional[torch.dtype]) -> _Program:
+    """Of the inputs that a function returned, as onnxfit.estimate() exports them."""
+    example = target.example if dtype is None else _cast(of_torch(target.example), dtype)
+    program = programs.export(target.module, example, mode=mode)
+    given = Inputs.of(example, target.module)
+    batch = programs.batch_of(program, given)
+    return _Program(program, {"batch": batch} if batch else {},
+                    programs.place_if_odd(program, given))
+
+
+def _of_inputs(target: targets.Target, mode: str, dtype: Optional[torch.dtype]) -> _Program:
+    import torch
+    floats = [tensor.dtype for tensor in target.module.parameters() if tensor.is_floating_point()]
+    sample = _Sample(target, dtype or next(iter(floats), torch.float32))
+    program = programs.export(target.module, sample.inputs, mode=mode,
+                              dynamic_shapes=sample.shapes)
+    return _Program(program, _symbols(program, target.inputs),
+                    _batch_place(program, target.inputs))
+
+
+def export(target: targets.Target, path: str, mode: str, dtype: Optional[torch.dtype],
+           for_check: bool = False) -> Dict[str, str]:
     """Writes `target` to `path`.  Returns _symbols()."""
-    module = target.module.to(dtype)
-    example = _Example(target, dtype)
+    if dtype is not None:
+        target.module.to(dtype)
     with noted() as notes:
-        program = programs.export(module, example.inputs, mode=mode, dynamic_shapes=example.shapes)
-    symbols = _symbols(program, target.inputs)
-    told = programs.notes_json(notes, _batch_place(program, target.inputs))
-    if path.endswith(".onnx"):
-        names: Dict[str, str] = {}
-        for name, symbol in symbols.items():
+        made = (_of_example if target.example is not None else _of_inputs)(target, mode, dtype)
+    told = programs.notes_json(notes, made.batch)
+    names: Dict[str, str] = {}
+    for name, symbol in made.symbols.items():
+        if not symbol.isdigit():
             names.setdefault(symbol, name)
-        onnx_files.save(program, path, names, told)
+    if path.endswith(".onnx"):
+        onnx_files.save(made.program, path, names, told)
+    elif for_check:
+        programs.save_for_command(made.program, path, told, names)
     else:
-        programs.save(program, path, told)
-    return symbols
+        programs.save(made.program, path, told)
+    return made.symbols
+
+
+def _dtype_of(options: argparse.Namespace, target: targets.Target) -> Optional[torch.dtype]:
+    """None: the types are the function's own."""
+    if options.dtype is None and target.is_own:
+        return None
+    return _type_of(options.dtype or "float32")
 
 
 def _exported(options: argparse.Namespace, target: targets.Target, path: str) -> Dict[str, str]:
@@ -141,9 +187,11 @@ def _exported(options: argparse.Namespace, target: targets.Target, path: str) ->
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", OnnxfitWarning)
         try:
-            symbols = export(target, path, options.mode, _type_of(options.dtype))
+            symbols = export(target, path, options.mode, _dtype_of(options, target),
+                             options.for_check)
         except OnnxfitError as error:
-            raise error if options.input else _with_inputs(error, target) from error
+            is_known = not options.input and target.example is None
+            raise (_with_inputs(error, target, options.for_check) if is_known else error) from error
     for warning in said:
         if issubclass(warning.category, OnnxfitWarning):
             print(f"warning: {warning.message}", file=sys.stderr)
@@ -155,11 +203,11 @@ def _refuse_existing(path: str, force: bool) -> None:
         raise OnnxfitError(f"{path}: it exists already", "--force")
 
 
-def _with_inputs(error: OnnxfitError, target: targets.Target) -> OnnxfitError:
+def _with_inputs(error: OnnxfitError, target: targets.Target, in_config: bool) -> OnnxfitError:
     """The same, of inputs that a library is known by and that this model may not take."""
     taken = "; ".join(f"{spec.name}:{spec.dtype}={','.join(map(str, spec.dims))}"
                       for spec in target.inputs)
-    names = " ".join(f"--input {spec.name}=…" for spec in target.inputs)
+    names = targets.written([f"{spec.name}=…" for spec in target.inputs], in_config)
     return OnnxfitError(f"{error.text}; the inputs were {taken}", f"{names}, as its forward takes")
 
 
@@ -169,10 +217,12 @@ def main(words: List[str]) -> None:
     if suffix not in (".pt2", ".onnx"):
         raise OnnxfitError(f"{options.file}: expected a file named *.pt2 or *.onnx")
     targets.library("torch")
-    _type_of(options.dtype)
+    _type_of(options.dtype or "float32")
     if options.file:
         _refuse_existing(options.file, options.force)
-    target = targets.find(options.target, [targets.parse_input(text) for text in options.input])
+    in_config = options.for_check
+    asked = [targets.parse_input(text, in_config) for text in options.input]
+    target = targets.find(options.target, asked, in_config)
     path = options.file or f"{target.name}.pt2"
     _refuse_existing(path, options.force)
     print(_said(_exported(options, target, path), path))

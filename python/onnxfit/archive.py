@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import operator
+import re
 import zipfile
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Tuple
@@ -345,10 +346,30 @@ def _storages(program: ExportedProgram) -> Dict[str, str]:
             for name, tensor in program.state_dict.items()}
 
 
-def save(program: ExportedProgram, path: str, more: Mapping[str, str]) -> None:
-    """Writes the .pt2, with `more` members, texts by name.  Members stand for weights where their names alone do not say what is tied:
-    of several names, and of those that no call reads."""
-    written = json.dumps(to_json(program), check_circular=False)
+def _named(written: Json, names: Mapping[str, str]) -> Json:
+    """With `names` in the place of symbols: free dimensions as who exports the program calls them."""
+    if isinstance(written, list):
+        return [_named(item, names) for item in written]
+    if not isinstance(written, dict):
+        return written
+    made = {key: _named(item, names) for key, item in written.items()}
+    if isinstance(made.get("expr_str"), str):
+        made["expr_str"] = re.sub(r"\w+", lambda word: names.get(word[0], word[0]),
+                                  made["expr_str"])
+    if "range_constraints" in made:
+        made["range_constraints"] = {names.get(symbol, symbol): limits for symbol, limits
+                                     in made["range_constraints"].items()}
+    return made
+
+
+def save(program: ExportedProgram, path: str, more: Mapping[str, str],
+         names: Mapping[str, str] = {}) -> None:
+    """Writes the .pt2, with `more` members, texts by name, and `names` of free dimensions, by
+    symbol.  Members stand for weights where their names alone do not say what is tied: of several
+    names, and of those that no call reads."""
+    json_of_all = to_json(program)
+    written = json.dumps(_named(json_of_all, names) if names else json_of_all,
+                         check_circular=False)
     storages = _storages(program)
     uses = Counter(storages.values())
     unread = {node.name for node in program.graph.nodes

@@ -112,21 +112,27 @@ def values_of(program: ExportedProgram) -> Dict[str, Any]:
     return {name: value for name, value in values.items() if hasattr(value, "shape")}
 
 
-def _place_of_batch(program: ExportedProgram, example: Inputs) -> Optional[BatchPlace]:
+def place_of_batch(program: ExportedProgram, example: Inputs) -> Optional[BatchPlace]:
     """Where the first input has it."""
     axes = example.apart().once().axes
     return next(((name, of[0]) for name, of in zip(values_of(program), axes) if of), None)
 
 
-def _batch_of(program: ExportedProgram, example: Inputs) -> str:
+def place_if_odd(program: ExportedProgram, example: Inputs) -> Optional[BatchPlace]:
+    """The same; None where everybody looks for it."""
+    place = place_of_batch(program, example)
+    return place if place is not None and place[1] > 0 else None
+
+
+def batch_of(program: ExportedProgram, example: Inputs) -> str:
     """The batch in the program: a symbol, what it was found to be, or a number."""
-    place = _place_of_batch(program, example)
+    place = place_of_batch(program, example)
     return "" if place is None else str(values_of(program)[place[0]].shape[place[1]])
 
 
 def _sizes_of(program: ExportedProgram, example: Inputs) -> Dict[str, int]:
     """What free dimensions but the batch are in the example, by symbol."""
-    batch = _batch_of(program, example)
+    batch = batch_of(program, example)
     found: Dict[str, int] = {}
     for value in values_of(program).values():
         for axis, size in enumerate(value.shape):
@@ -167,7 +173,7 @@ def _with_free_batch(model: torch.nn.Module, example: Inputs,
     larger = _aliases(example.with_batch(2) if example.batch == 1 else example)
     program = _exported(model, larger, larger.free())
     wanted = batch or example.batch
-    if wanted in (None, larger.batch) or _is_free(_batch_of(program, example)):
+    if wanted in (None, larger.batch) or _is_free(batch_of(program, example)):
         return program
     return _exported(model, example.with_batch(wanted or 1), None)
 
@@ -213,7 +219,7 @@ def _told(model: torch.nn.Module, example: Inputs, recorded: recording.Recorded,
     for answer in recorded.answers:
         if answer.by in _BECAUSE:
             lines.setdefault((answer.place, _BECAUSE[answer.by]), []).append(answer.shown)
-    is_free = _is_free(_batch_of(recorded.program, example))
+    is_free = _is_free(batch_of(recorded.program, example))
     sizes = "its batch is free" if is_free else "its sizes are fixed"
     why = ("sizes follow from values" if isinstance(refusal, _OpenSizes)
            else f"torch.export refuses it ({refusals.sentence(refusal)})")
@@ -234,12 +240,12 @@ def _peak_of(program: ExportedProgram, example: Inputs, mode: str) -> int:
     0 where the command has none."""
     sizes = [word for name, size in _sizes_of(program, example).items()
              for word in ("--dim", f"{name}={size}")]
-    if _is_free(_batch_of(program, example)):
+    if _is_free(batch_of(program, example)):
         sizes += ["-b", str(example.batch)]
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         path = os.path.join(folder, "program.pt2")
         try:
-            _save_for_command(program, path, _place_of_batch(program, example))
+            save_for_command(program, path, notes_json((), place_of_batch(program, example)))
             answer = _command.ask(["estimate", path, *sizes, "--mode", mode, "--loss", "none"])
         except OnnxfitError:
             return 0
@@ -356,7 +362,7 @@ def _with_derived(loss: losses.Recorded, model: torch.nn.Module, given: Inputs,
     with noted(), warnings.catch_warnings():  # it is said of the run with the loss
         warnings.simplefilter("ignore", OnnxfitWarning)
         program = _program(model, given, batch, dynamic_shapes)
-    if batch is not None and dynamic_shapes is None and not _is_free(_batch_of(program, given)):
+    if batch is not None and dynamic_shapes is None and not _is_free(batch_of(program, given)):
         given = given.with_batch(batch)
     labels, free = losses.labels_of(loss, _output_of(program))
     return given, labels, (free,)
@@ -394,7 +400,7 @@ def export(model: torch.nn.Module, inputs: object, *, mode: Optional[str] = None
     with _in_mode(model, mode):
         program = (_program(model, given, batch, dynamic_shapes) if loss is None
                    else _with_loss(model, given, batch, dynamic_shapes, loss))
-    batch_first.warn_of(model, program, _batch_of(program, given))
+    batch_first.warn_of(model, program, batch_of(program, given))
     return program
 
 
@@ -468,16 +474,14 @@ def save(program: ExportedProgram, path: Union[str, IO[bytes]], notes: str = "")
             raise _unwritten(program, error) from error
 
 
-def _save_for_command(program: ExportedProgram, path: str,
-                      batch: Optional[BatchPlace] = None) -> None:
-    """A .pt2 for the command alone, quickly; what that cannot write is torch.export.save's."""
-    notes = notes_json((), batch)
+def save_for_command(program: ExportedProgram, path: str, notes: str = "",
+                     names: Mapping[str, str] = {}) -> None:
+    """A .pt2 for the command alone, quickly, with notes_json() and `names` of free dimensions, by
+    symbol; what that cannot write is torch.export.save's."""
     try:
-        archive.save(program, path, {f"extra/{_NOTES_MEMBER}": notes} if notes else {})
+        archive.save(program, path, {f"extra/{_NOTES_MEMBER}": notes} if notes else {}, names)
     except Exception:
         save(program, path, notes)
-
-
 
 
 def _flags_of(model: torch.nn.Module, mode: Optional[str]) -> Dict[str, str]:
@@ -513,7 +517,7 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         if kind == "program":
             path = os.path.join(folder, "program.pt2")
-            _save_for_command(model, path)  # type: ignore[arg-type]
+            save_for_command(model, path)  # type: ignore[arg-type]
             yield ModelFile(path, folder)
             return
         with wrappers.taken_off(model, mode) as plain:  # type: ignore[arg-type]
@@ -536,8 +540,7 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
         elif takes_own_loss and flags["mode"] == "train":
             flags.update(_own_loss(module, program))
         example = Inputs.of(inputs, module, batch_dim)
-        place = _place_of_batch(program, example)
-        _save_for_command(program, path, place if place is not None and place[1] > 0 else None)
+        save_for_command(program, path, notes_json((), place_if_odd(program, example)))
         check_types(module, program, is_autocast)
         yield ModelFile(path, folder, example.batch, flags, _sizes_of(program, example),
                         _names_of(program, dynamic_shapes))

@@ -6,7 +6,6 @@ and what was answered, is kept."""
 
 from __future__ import annotations
 
-import linecache
 import math
 import os
 import sys
@@ -14,6 +13,8 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import (TYPE_CHECKING, Any, Callable, Counter as CounterOf, Dict, Iterable, Iterator,
                     List, Mapping, NamedTuple, Optional, Set, Tuple, Union)
+
+from onnxfit import source_lines
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +60,8 @@ class Answer(NamedTuple):
     @property
     def place(self) -> str:
         """'net.py:24: if x.sum() > 0:'."""
-        return _place_of(self.line)
+        file, number = self.line
+        return source_lines.shown(file, number) or f"{os.path.basename(file)}:{number}"
 
     @property
     def shown(self) -> str:
@@ -68,15 +70,9 @@ class Answer(NamedTuple):
         return far.get(self.value, str(self.value)) if is_guess else str(self.value)
 
 
-def _place_of(line: Line) -> str:
-    file, number = line
-    return f"{os.path.basename(file)}:{number}: {linecache.getline(file, number).strip()}"
-
-
 def place_that_asks() -> str:
     """The innermost line that runs now and is the user's; "" where it has no file."""
-    line = _line_that_asks()
-    return _place_of(line) if linecache.getline(*line).strip() else ""
+    return source_lines.shown(*_line_that_asks())
 
 
 class _Known(NamedTuple):
@@ -98,10 +94,8 @@ def _worst(operands: Iterable[_Known]) -> str:
 
 def _line_that_asks() -> Line:
     """The innermost line that is neither PyTorch's nor ours."""
-    import torch
-    library = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(library):
+    while frame.f_back is not None and not source_lines.is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 

@@ -4,22 +4,19 @@ the line of the user's code at which it happened."""
 
 from __future__ import annotations
 
-import linecache
 import os
 import traceback
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from onnxfit import losses, recording
+from onnxfit import losses, recording, source_lines
 from onnxfit.errors import OnnxfitError
 from onnxfit.inputs import Inputs
 
 if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
-
-_LONGEST = 100  # characters of a reason within a sentence of ours
 
 
 class _Known(NamedTuple):
@@ -49,10 +46,6 @@ def first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST - 1].rstrip() + "…"
-
-
 def _operator_of(error: BaseException) -> str:
     """'linalg_lstsq', where the results' sizes follow from values; of others ""."""
     is_of_values = type(error).__name__ in ("DynamicOutputShapeException",
@@ -69,29 +62,15 @@ def sentence(error: BaseException) -> str:
         return f"it has no rule for the sizes of {operator}"
     text = " ".join(first_line(error).split()).split(". ")[0].rstrip(".")
     text = text.split(" (unhinted:")[0]  # how PyTorch calls the same expression elsewhere
-    return _shortened(text)
-
-
-def _is_users(path: str) -> bool:
-    import torch
-    ours = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
-    return not path.startswith(ours) and not path.startswith("<")
-
-
-def _frames(error: BaseException) -> List[traceback.FrameSummary]:
-    return list(traceback.extract_tb(error.__traceback__))
+    return source_lines.shortened(text)
 
 
 def _place(error: BaseException) -> str:
     """'net.py:24: return x @ y', the innermost line of the module's; "" where none was reached."""
-    frames = _frames(error)
+    frames = traceback.extract_tb(error.__traceback__)
     entered = next((at for at, frame in enumerate(frames) if frame.name == "_call_impl"),
                    len(frames))
-    inner = [frame for frame in frames[entered:] if _is_users(frame.filename)]
-    line = linecache.getline(inner[-1].filename, inner[-1].lineno or 0).strip() if inner else ""
-    if not line:
-        return ""
-    return f"{os.path.basename(inner[-1].filename)}:{inner[-1].lineno}: {_shortened(line)}"
+    return source_lines.innermost(traceback.StackSummary(frames[entered:]))
 
 
 def _errors(error: Optional[BaseException]) -> Iterator[BaseException]:

@@ -8,9 +8,11 @@ import inspect
 import os
 import re
 import sys
+import traceback
 from typing import (TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence,
                     Tuple, Union)
 
+from onnxfit import source_lines
 from onnxfit.errors import OnnxfitError
 
 if TYPE_CHECKING:
@@ -32,14 +34,25 @@ class Target(NamedTuple):
     module: torch.nn.Module
     inputs: List[Input]
     by_name: bool = False
+    # What a function returned beside its module: inputs as onnxfit.estimate() takes them.
+    example: Any = None
+    is_own: bool = False  # of a function, not of a library
 
 
-def parse_input(text: str) -> Input:
+def written(inputs: Sequence[str], in_config: bool) -> str:
+    """Inputs as one types them: flags of a command, or the key of onnxfit.toml."""
+    if not in_config:
+        return " ".join(f"--input {text}" for text in inputs)
+    quoted = ", ".join(f'"{text}"' for text in inputs)
+    return f"input = [{quoted}]" if len(inputs) > 1 else f"input = {quoted}"
+
+
+def parse_input(text: str, in_config: bool = False) -> Input:
     """'ids:int64=N,128'."""
     found = re.fullmatch(r"(\w+)(?::(\w+))?=([\w,]+)", text)
     if found is None:
-        raise OnnxfitError(f"--input: expected NAME[:DTYPE]=DIM,DIM,…, found '{text}'",
-                           "--input x=N,3,224,224")
+        raise OnnxfitError(f"{'' if in_config else '--'}input: expected NAME[:DTYPE]=DIM,DIM,…, "
+                           f"found '{text}'", written(["x=N,3,224,224"], in_config))
     dims = tuple(int(dim) if dim.isdigit() else dim for dim in found[3].split(","))
     return Input(found[1], dims, found[2] or "float32")
 
@@ -179,15 +192,73 @@ def _hf(place: str) -> Target:
 # --- All ----------------------------------------------------------------------------------------
 
 
-def _function(target: str) -> Target:
+def _why(error: BaseException, target: str) -> OnnxfitError:
+    """Of code of the user's that raised: what, and the line of theirs."""
+    said = " ".join(str(error).split())
+    place = source_lines.innermost(traceback.extract_tb(error.__traceback__))
+    where = f" ({place})" if place else ""
+    hint = ("`if __name__ == \"__main__\":` around what runs as a script"
+            if isinstance(error, SystemExit) else "")
+    return OnnxfitError(f"{target}: expected a function that returns a model, found "
+                        f"{type(error).__name__}: {source_lines.shortened(said)}{where}", hint)
+
+
+def _no_target(target: str, found: object) -> OnnxfitError:
+    module, _, function = target.partition(":")
+    plain = module[:-3].replace("/", ".") if module.endswith(".py") else ""
+    return OnnxfitError(f"{target}: expected torchvision:NAME, timm:NAME, hf:PATH-OR-ID or "
+                        f"MODULE:FUNCTION, found {found}", f"{plain}:{function}" if plain else "")
+
+
+def _is_module_missing(error: BaseException, module: str) -> bool:
+    """Whether it is the module itself, or a package around it, that was not found."""
+    name = getattr(error, "name", None)
+    return isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{name}.")
+
+
+def _imported(target: str) -> Callable[[], Any]:
     module, _, function = target.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        build = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise OnnxfitError(f"{target}: expected torchvision:NAME, timm:NAME, hf:PATH-OR-ID or "
-                           f"MODULE:FUNCTION, found {error}") from error
-    return Target(function, on_meta(build), [])
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        if _is_module_missing(error, module):
+            raise _no_target(target, error) from error
+        raise _why(error, target) from error
+    if not callable(getattr(imported, function, None)):
+        raise _no_target(target, f"no such function in {module}")
+    return getattr(imported, function)  # type: ignore[no-any-return]
+
+
+def _parted(made: Any, target: str) -> Tuple[torch.nn.Module, Any]:
+    """What a function returned: a model, or one and an example of its inputs."""
+    import torch
+    is_pair = isinstance(made, tuple) and len(made) == 2
+    model, example = made if is_pair else (made, None)
+    if not isinstance(model, torch.nn.Module):
+        found = type(made).__name__ + (f" that begins with {type(model).__name__}" if is_pair else "")
+        raise OnnxfitError(f"{target}: expected a function that returns a torch.nn.Module, or one "
+                           f"and an example of its inputs, found {found}",
+                           "return model, torch.zeros(2, 3, 224, 224)")
+    return model, example
+
+
+def _function(target: str) -> Target:
+    build = _imported(target)
+    examples: List[Any] = []
+
+    def model() -> torch.nn.Module:
+        made, example = _parted(build(), target)
+        examples.append(example)
+        return made
+
+    try:
+        module = on_meta(model)
+    except OnnxfitError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _why(error, target) from error
+    return Target(target.partition(":")[2], module, [], example=examples[-1], is_own=True)
 
 
 def _taken(module: torch.nn.Module) -> str:
@@ -205,17 +276,18 @@ def _needed(module: torch.nn.Module) -> List[str]:
     return names or [_first_parameter(module)]
 
 
-def _how_to_say(names: Sequence[str]) -> str:
+def _how_to_say(names: Sequence[str], in_config: bool) -> str:
     """"--input x=N,3,224,224", and how tokens are said."""
-    pictures = " ".join(f"--input {name}=N,3,224,224" for name in names)
-    return f"{pictures}, of tokens --input {names[0]}:int64=N,seq"
+    pictures = written([f"{name}=N,3,224,224" for name in names], in_config)
+    tokens = written([f"{names[0]}:int64=N,seq"], in_config)
+    return f"{pictures}, of tokens {tokens}"
 
 
 _LIBRARIES: Dict[str, Callable[[str], Target]] = {
     "torchvision": _torchvision, "timm": _timm, "hf": _hf}
 
 
-def find(target: str, inputs: Optional[List[Input]] = None) -> Target:
+def find(target: str, inputs: Optional[List[Input]] = None, in_config: bool = False) -> Target:
     """The model that `target` names; `inputs` take the place of those that are known of it."""
     library, _, name = target.partition(":")
     if not name:
@@ -224,8 +296,11 @@ def find(target: str, inputs: Optional[List[Input]] = None) -> Target:
     make = _LIBRARIES.get(library)
     found = make(name) if make else _function(target)
     if inputs:
-        return found._replace(inputs=inputs)
-    if not found.inputs:
-        raise OnnxfitError(f"{target}: expected --input for what forward{_taken(found.module)} "
-                           f"takes, found none", _how_to_say(_needed(found.module)))
+        return found._replace(inputs=inputs, example=None)
+    if not found.inputs and found.example is None:
+        said = "input" if in_config else "--input"
+        raise OnnxfitError(
+            f"{target}: expected {said} for what forward{_taken(found.module)} takes, or a "
+            f"function that returns an example of it beside the model, found neither",
+            _how_to_say(_needed(found.module), in_config))
     return found

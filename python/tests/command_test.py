@@ -277,7 +277,9 @@ class Errors(unittest.TestCase):
 
     def test_they_are_the_command_s_sentences(self):
         self.assertEqual(str(self.refusal("/nowhere/none.onnx")),
-                         "/nowhere/none.onnx: an ONNX file was expected, there is no such file")
+                         "/nowhere/none.onnx: an ONNX file was expected, there is no such file (try: "
+                         "python -m onnxfit export MODULE:FUNCTION, which writes one from Python: "
+                         "docs/python.md)")
         self.assertEqual(
             str(self.refusal(LENET, optimizer="adamv")),
             "--optimizer: expected one of 44 names, found 'adamv' (did you mean adam, adamw or "

@@ -48,6 +48,19 @@ class Net(torch.nn.Module):
 def build():
     return Net()
 """
+# Functions that return what forward takes, too.
+PAIRS = NET + """
+def pair():
+    return Net(), torch.zeros(4, 32, dtype=torch.long)
+def half():
+    return Net().bfloat16(), {"ids": torch.zeros(1, 32, dtype=torch.long)}
+def raises():
+    raise ValueError("bad width")
+def number():
+    return 3
+def leaves():
+    raise SystemExit(2)
+"""
 CONFIGS = {
     "gpt2": {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2},
     "classifier": {"model_type": "gpt2", "architectures": ["GPT2ForSequenceClassification"],
@@ -154,6 +167,52 @@ class Export(unittest.TestCase):
             self.assertEqual(answer.model.parameters, 64 * 1000 + 650)
         self.assertEqual(dims, {"seq": 512})
 
+    def test_functions_that_return_an_example(self):
+        (self.folder / "net.py").write_text(PAIRS)
+        said, file = self.exported("net:pair", "pair.pt2")
+        self.assertEqual(said, "onnxfit pair.pt2 -b N")
+        net = {}
+        exec(PAIRS, net)  # as the module has it
+        model, example = net["pair"]()
+        theirs = onnxfit.estimate(model, example, batch=8)
+        ours = onnxfit.estimate(file, batch=8)
+        self.assertEqual((ours.peak, ours.warnings), (theirs.peak, ()))
+        _, file = self.exported("net:half", "half.onnx")
+        self.assertEqual(onnxfit.estimate(file, batch=8).settings.precision, "bf16")
+        _, file = self.exported("net:half", "cast.pt2", "--dtype", "float32")
+        self.assertEqual(onnxfit.estimate(file, batch=8).settings.precision, "fp32")
+
+    def test_checks(self):
+        (self.folder / "net.py").write_text(PAIRS)
+        (self.folder / "onnxfit.toml").write_text(f"""
+[defaults]
+python = "{sys.executable}"
+batch = 8
+lock = "none"
+[[check]]
+name = "pair"
+model = "net:pair"
+[[check]]
+name = "asked"
+model = "net:build"
+input = "ids:int64=N,seq"
+dims = {{ seq = 32 }}
+[[check]]
+name = "raises"
+model = "net:raises"
+""")
+        old = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), *sys.path])
+        self.addCleanup(lambda: os.environ.update(PYTHONPATH=old) if old is not None
+                        else os.environ.pop("PYTHONPATH"))
+        answer = onnxfit.check(self.folder / "onnxfit.toml")
+        pair, asked, raises = answer.checks
+        self.assertEqual(pair.device_bytes, asked.device_bytes)
+        _, file = self.exported("net:pair", "pair.pt2")
+        self.assertEqual(pair.device_bytes, onnxfit.estimate(file, batch=8).device_bytes)
+        self.assertEqual(raises.error, "net:raises: expected a function that returns a model, found "
+                         "ValueError: bad width (net.py:19: raise ValueError(\"bad width\"))")
+
     def test_a_batch_that_is_not_the_first_dimension(self):
         (self.folder / "net.py").write_text("import torch\ndef build(): return torch.nn.LSTM(8, 8)")
         _, file = self.exported("net:build", "lstm.pt2", "--input", "input=50,N,8")
@@ -196,11 +255,24 @@ class Export(unittest.TestCase):
             (["torchvision:resnet18", "x.txt"], "expected a file named *.pt2 or *.onnx"),
             (["torchvision:resnet18", "--dtype", "float99"], "expected a type of torch"),
             (["torchvision:resnet18", "--input", "x"], "expected NAME[:DTYPE]=DIM,DIM,…"),
-            (["net:build"], "net:build: expected --input for what forward(ids) takes, found none "
+            (["net:build"], "net:build: expected --input for what forward(ids) takes, or a function "
+                            "that returns an example of it beside the model, found neither "
                             "(try: --input ids=N,3,224,224, of tokens --input ids:int64=N,seq)"),
+            (["net:build", "--for-check"], "(try: input = \"ids=N,3,224,224\", of tokens input = "
+                                           "\"ids:int64=N,seq\")"),
+            (["net:raises"], "found ValueError: bad width (net.py:19: raise ValueError("),
+            (["net:number"], "expected a function that returns a torch.nn.Module, or one and an "
+                             "example of its inputs, found int (try: return model, "),
+            (["net:leaves"], "found SystemExit: 2 (net.py:23: raise SystemExit(2)) (try: `if "
+                             "__name__"),
+            (["net:nothing"], "found no such function in net"),
+            (["net.py:build"], "(try: net:build)"),
+            (["wrong:build"], "found ModuleNotFoundError: No module named 'not_there' "
+                              "(wrong.py:1: import not_there)"),
             (["torchvision:r3d_18"], "the inputs were x:float32=batch,3,224,224 (try: --input "),
         ]
-        (self.folder / "net.py").write_text(NET)
+        (self.folder / "net.py").write_text(PAIRS)
+        (self.folder / "wrong.py").write_text("import not_there\n")
         for words, text in rows:
             run = self.typed(*words)
             self.assertEqual((run.returncode, run.stdout), (2, ""))

@@ -1,0 +1,28 @@
+// Another program, run to its end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace onnxfit {
+
+struct ProcessResult {
+  int exit_code = 0;  // -1 where a signal ended it
+  std::string out;
+  std::string err;
+};
+
+// Where a program runs, and what its environment has beside ours.
+struct ProcessPlace {
+  std::string folder = {};                  // "" is the current one
+  std::vector<std::string> variables = {};  // "NAME=VALUE"
+};
+
+// Runs words[0], which is looked for in PATH, in the locale C, with nothing to read.  Throws Error
+// where it cannot be started.
+ProcessResult RunProcess(const std::vector<std::string>& words, const ProcessPlace& place = {});
+
+// All that a program said, in a line: what mends it often stands last.
+std::string InALine(const std::string& text);
+
+}  // namespace onnxfit
