@@ -2,6 +2,7 @@
 
     cost.py --check                  # exit 1 where a figure is 3 % or more above cost.csv
     cost.py --update [--reason WHY]  # commits the figures of today
+    cost.py --update --build         # and what it takes to compile them, which no check asks
 
 Instructions are callgrind's (valgrind), which are the same on every run; memory is the largest
 resident size that the kernel saw, the least of three runs.  Neither is a time: those are speed.py's,
@@ -28,6 +29,7 @@ ALLOWED = 1.03  # of the committed figure
 # KiB of memory beyond that: a process starts with its parent's, which differs from Python to Python.
 OF_PARENT = 8 * 1024
 BINARY = "the binary"
+BUILD = "a build"  # a time, so that it is shown and not held
 
 
 def worse(before, row):
@@ -35,7 +37,7 @@ def worse(before, row):
     is_memory = row["unit"] == "KiB" and row["what"] != BINARY
     if new <= ALLOWED * old + (OF_PARENT if is_memory else 0):
         return []
-    return [f"{new}, {100 * (new / old - 1):+.1f} %"]
+    return [f"{new}, {100 * (new / old - 1):+.1f} %"] if row["what"] != BUILD else []
 
 
 TABLE = committed.Table(HERE / "cost.csv", ["what", "unit"], ["figure"], worse, lambda row: False,
@@ -94,6 +96,24 @@ def sizes(binary):
               for room in rooms)]
 
 
+def build_seconds():
+    """Of processor time: the command compiled anew, without ccache; ONNX is not."""
+    ninja = ["ninja", "-C", str(ROOT / "build/release"), "onnxfit"]
+    subprocess.run([*ninja, "-t", "clean", "onnxfit"], check=True, stdout=subprocess.DEVNULL)
+    before = os.times()
+    subprocess.run(ninja, check=True, stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, CCACHE_DISABLE="1"))
+    after = os.times()
+    return round(after.children_user + after.children_system
+                 - before.children_user - before.children_system)
+
+
+def build_rows(anew):
+    if not anew:
+        return [row for key, row in TABLE.read().items() if key[0] == BUILD]
+    return [{"what": BUILD, "unit": "processor seconds", "figure": build_seconds()}]
+
+
 def measure(binary):
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         cases = commands(Path(folder))
@@ -113,7 +133,7 @@ def print_table(rows):
     """Commands alone."""
     by_name = {}
     for row in rows:
-        if row["unit"] == "lines" or row["what"] == BINARY:
+        if row["unit"] == "lines" or row["what"] in (BINARY, BUILD):
             continue
         by_name.setdefault(row["what"], {})[row["unit"]] = shown(int(row["figure"]), row["unit"])
     print("| command | instructions | memory |\n|---|---|---|")
@@ -126,9 +146,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
     parser.add_argument("--committed", action="store_true", help="what cost.csv says, as a table")
+    parser.add_argument("--build", action="store_true", help="compile it anew, and count that, too")
     committed.add_arguments(parser)
     args = parser.parse_args()
-    rows = list(TABLE.read().values()) if args.committed else measure(args.binary)
+    rows = (list(TABLE.read().values()) if args.committed
+            else measure(args.binary) + build_rows(args.build))
     if args.check:
         return committed.check(TABLE, rows, [TABLE.key_of(row) for row in rows])
     if args.update and committed.update(TABLE, rows, args.reason, args.drop):
