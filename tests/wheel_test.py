@@ -274,6 +274,12 @@ class Release(unittest.TestCase):
         commands = (ROOT / "project").read_text(encoding="utf-8")
         self.assertTrue(f'  "{found["project"]} "' in commands, found["project"])
 
+    def test_docs_name_this_version(self):
+        for page in ("docs/ci.md", "docs/install.md"):
+            text = (ROOT / page).read_text(encoding="utf-8")
+            named = re.findall(r"(?:onnxfit==|onnxfit-|(?i:version): )([0-9][0-9.]*[0-9])", text)
+            self.assertEqual(set(named), {VERSION}, page)
+
     def test_jobs_wait_for_each_other(self):
         self.assertEqual({name: job.get("needs") for name, job in self.JOBS.items()},
                          {"build": None, "try": "build", "publish": "try"})
