@@ -178,7 +178,7 @@ check_wheel_answers() {
 make_wheel() {
   mkdir -p .deps
   use_some_home
-  need_packages "${build_packages[@]}"
+  need_packages "${build_packages[@]}" bzip2  # zlib's source is compressed by it
   need_cmake
   need_packing
   choose_target "$1"
