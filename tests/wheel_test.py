@@ -41,8 +41,8 @@ def wheel_of(binary, folder):
     """The wheel that pip would build, of a command that is there."""
     subprocess.run([sys.executable, "-m", "pip", "wheel", str(ROOT), "--quiet", "--no-deps",
                     "--no-build-isolation", "--wheel-dir", folder,
-                    "-C", f"cmake.define.ONNXFIT_COMMAND={Path(binary).resolve()}",
-                    "-C", f"build-dir={folder}/build"], check=True)
+                    "--config-settings", f"cmake.define.ONNXFIT_COMMAND={Path(binary).resolve()}",
+                    "--config-settings", f"build-dir={folder}/build"], check=True)
     return next(Path(folder).glob("*.whl"))
 
 
@@ -156,7 +156,8 @@ class Wheel(BareFolder):
 
     def test_its_glibc_is_checked(self):
         """The check refuses a command that needs a newer one than the name of its wheel says."""
-        for glibc, code in (("9_99", 0), ("2_2", 1), ("2_28", 0 if "_2_28_" in WHEEL.name else 1)):
+        own = re.search(r"manylinux_(\d+_\d+)_", WHEEL.name)  # a wheel made in seconds has none
+        for glibc, code in (("9_99", 0), ("2_2", 1), (own[1] if own else "9_99", 0)):
             named = self.home / re.sub(r"none-.*", f"none-manylinux_{glibc}_any.whl", WHEEL.name)
             shutil.copy(WHEEL, named)
             run = self.run_in([sys.executable, str(ROOT / "tools/check_wheel.py"), str(named)])

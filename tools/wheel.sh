@@ -148,7 +148,8 @@ pack_wheel() {
   rm -rf "$new"
   mkdir -p "$dist"
   .deps/packing/bin/python -m pip wheel . --no-deps --no-build-isolation --wheel-dir "$new" \
-    -C "cmake.define.ONNXFIT_COMMAND=$root/$wheel_build/onnxfit/onnxfit" -C "build-dir=$new/build"
+    --config-settings "cmake.define.ONNXFIT_COMMAND=$root/$wheel_build/onnxfit/onnxfit" \
+    --config-settings "build-dir=$new/build"
   .deps/packing/bin/python -m wheel tags --remove --platform-tag "$platform" "$new"/*.whl
   cp "$new"/*.whl "$dist"
   cp "$wheel_build/onnxfit/onnxfit" "$dist/onnxfit-$version-linux-$WHEEL_MACHINE"
