@@ -1,6 +1,7 @@
 """Runs what ci/ offers to other repositories, in repositories made on the fly: the GitHub
 action's script with the variables that the action gives it, the GitLab job's lines, the entry of
-the pre-commit hook, and the README's comment with a `gh` that only writes down what it is asked.
+the pre-commit hook, all with a command that is there (wheel_test.py installs the wheel), and the
+comment of docs/ci.md with a `gh` that only writes down what it is asked.
 
     ci_test.py --binary build/release/onnxfit
 """
@@ -436,14 +437,19 @@ class Metadata(unittest.TestCase):
     def test_no_expression_is_shell_code(self):
         text = read("ci/github/action.yml")
         lines = re.findall(r"^ *(?:- )?run: (.*)$", text, re.MULTILINE)
-        self.assertEqual(len(lines), 3)
+        self.assertEqual(len(lines), 2)
         self.assertEqual([line for line in lines if "${{" in line or line in "|>"], [])
-        for script in ("check.sh", "source.sh"):
+        for script in ("check.sh", "install.sh"):
             self.assertNotIn("${{", read(f"ci/github/{script}"))
 
-    def test_the_script_reads_what_the_action_gives(self):
-        given = set(keys(block(action_step(), "env:")))
-        self.assertEqual(set(re.findall(r"CHECK_[A-Z]+", read("ci/github/check.sh"))), given)
+    def test_scripts_read_what_the_action_gives(self):
+        text = read("ci/github/action.yml")
+        installing = text[text.index("- name: Install"):text.index("- name: Check")]
+        rows = (("check.sh", "CHECK_", action_step()), ("install.sh", "INSTALL_", installing))
+        for script, prefix, step in rows:
+            given = set(keys(block(step, "env:")))
+            read_there = set(re.findall(prefix + "[A-Z]+", read(f"ci/github/{script}")))
+            self.assertEqual(read_there, given)
 
     def test_outputs_are_those_of_the_script(self):
         outputs = block(read("ci/github/action.yml"), "outputs:")
@@ -455,29 +461,14 @@ class Metadata(unittest.TestCase):
     def test_the_example_gives_inputs_that_there_are(self):
         inputs = set(keys(block(read("ci/github/action.yml"), "inputs:")))
         example = read("ci/github/example.yml")
-        step = example[example.index("onnxfit/ci/github@"):].replace("# against", "against")
+        step = example[example.index("actions/onnxfit"):].replace("# against", "against")
         self.assertEqual(set(keys(block(step, "with:"))), {"config", "against"})
         self.assertLessEqual(set(keys(block(step, "with:"))), inputs)
 
     def test_scripts_are_bash(self):
-        for script in ("ci/github/check.sh", "ci/github/source.sh", "project"):
+        scripts = ("ci/github/check.sh", "ci/github/install.sh", "tools/wheel.sh", "project")
+        for script in scripts:
             self.assertEqual(subprocess.run(["bash", "-n", script], cwd=ROOT).returncode, 0)
-
-
-class Source(Workplace):
-    def test_its_key_is_that_of_the_sources(self):
-        first, second = self.outputs(), self.outputs()
-        self.assertEqual(first, second)
-        self.assertEqual(first["binary"], str(ROOT / "build/release/onnxfit"))
-        self.assertRegex(first["key"], r"^onnxfit-[0-9a-f]{16}$")
-
-    def outputs(self):
-        output = self.home / "output"
-        output.write_text("", encoding="utf-8")
-        env = environment(self.home, GITHUB_OUTPUT=str(output))
-        run = Run(["bash", str(ROOT / "ci/github/source.sh")], self.home, env)
-        self.assertEqual((run.code, run.out, run.err), (0, "", ""))
-        return dict(line.split("=", 1) for line in output.read_text().splitlines())
 
 
 # --- GitLab and pre-commit ------------------------------------------------------------------
@@ -545,7 +536,8 @@ class GitLab(Workplace):
 
 class PreCommit(Workplace):
     def hook(self):
-        return keys(read(".pre-commit-hooks.yaml").replace("- id", "  id").replace("\n  ", "\n"))
+        text = read("ci/pre-commit/example.pre-commit-config.yaml")
+        return keys(block(text.replace("- id", "  id"), "hooks:"))
 
     def run_hook(self, folder):
         binaries = self.home / "binaries"
@@ -575,7 +567,7 @@ class PreCommit(Workplace):
                 self.assertEqual(bool(pattern.search(name)), runs)
 
 
-# --- The README -----------------------------------------------------------------------------
+# --- The docs -------------------------------------------------------------------------------
 
 FAKE_GH = """#!/bin/sh
 printf '%s\\n' "$*" >> asked

@@ -82,7 +82,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if args.exports is None:
             with tarfile.open(HERE / "data/models.tar.xz") as archive:
-                archive.extractall(folder, filter="data")
+                archive.extractall(folder)
         lines = lzma.open(HERE / "data/truth.jsonl.xz", "rt") if args.truths is None \
             else open(args.truths)
         with lines:

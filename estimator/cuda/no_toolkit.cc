@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kNoToolkit[] =
     "this onnxfit was built without the CUDA toolkit (try: install nvcc and cuBLAS "
-    "of CUDA 12.5 or later, then ./project build)";
+    "of CUDA 12.5 or later, then ./project build in a clone of onnxfit)";
 
 }  // namespace
 

@@ -198,7 +198,10 @@ void LowerQuantized(UnitWriter& unit, const Node& node, std::string_view aten) {
   for (const ValueId value : node.outputs) {
     outputs.push_back(value == kNoValue ? kNoName : unit.NewResult(value));
   }
-  unit.Emit(inputs.empty() ? "constant" : aten, std::move(inputs), std::move(outputs));
+  // Asked before the call below: a compiler may move the inputs before it evaluates the first
+  // argument, as g++ does.
+  const std::string_view op = inputs.empty() ? "constant" : aten;
+  unit.Emit(op, std::move(inputs), std::move(outputs));
 }
 
 }  // namespace onnxfit
