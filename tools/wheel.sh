@@ -6,8 +6,6 @@
 
 glibc=2.28
 zig_version=0.17.1
-debian_sources="deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]
-                http://deb.debian.org/debian bookworm main"
 protobuf_source=protobuf_3.21.12.orig.tar.gz
 zlib_source=zlib_1.2.13.dfsg.orig.tar.bz2
 wheel_sources_sha256="
@@ -42,13 +40,24 @@ has_wheel_sources() {
   (cd .deps && grep . <<<"$wheel_sources_sha256" | sha256sum --check --status 2>/dev/null)
 }
 
+# The machine's own list of packages, for sources, into the folder $1.
+put_source_lists() {
+  local file
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
+    case "$file" in
+      *.list) [[ ! -e $file ]] || sed -n 's/^deb /deb-src /p' "$file" >"$1/${file##*/}" ;;
+      *.sources) sed 's/^Types:.*/Types: deb-src/' "$file" >"$1/${file##*/}" ;;
+    esac
+  done
+}
+
 # By apt with lists of its own: those of the machine stay as they are.
 download_wheel_sources() {
   local lists=$root/.deps/apt
-  local options=(-o "Dir::Etc::SourceList=$lists/sources.list" -o Dir::Etc::SourceParts=-
+  local options=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$lists/parts"
                  -o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists/cache")
-  mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial"
-  echo $debian_sources >"$lists/sources.list"
+  mkdir -p "$lists/parts" "$lists/lists/partial" "$lists/cache/archives/partial"
+  put_source_lists "$lists/parts"
   apt-get "${options[@]}" update
   (cd .deps && apt-get "${options[@]}" source --download-only --tar-only protobuf zlib)
   has_wheel_sources || fail ".deps: expected the SHA-256 of tools/wheel.sh, found other sources"
