@@ -124,7 +124,9 @@ int RunInit(const Options& options, std::ostream& out) {
   const std::vector<FoundModel> models = FindModels(options.folder);
   if (models.empty()) {
     throw Error(
-        {.file = options.folder, .text = "expected .onnx or .pt2 files here or below, found none"});
+        {.file = options.folder,
+         .text = "expected .onnx or .pt2 files here or below, found none",
+         .hint = "of a model that is Python write the check by hand: model = \"MODULE:FUNCTION\""});
   }
   Options to_file = options;
   to_file.output = path;

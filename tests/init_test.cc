@@ -192,7 +192,9 @@ TEST_CASE("what init refuses") {
   };
   const Row rows[] = {
       {{"init", folder.Path("")},
-       folder.Path("") + ": expected .onnx or .pt2 files here or below, found none"},
+       folder.Path("") +
+           ": expected .onnx or .pt2 files here or below, found none (try: of a model that is "
+           "Python write the check by hand: model = \"MODULE:FUNCTION\")"},
       {{"init", file}, file + ": expected a folder, found none"},
       {{"init", "a", "b"}, "expected one folder, found 'a' and 'b'"},
       {{"init", "-b", "3"},

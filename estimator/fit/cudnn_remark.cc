@@ -97,7 +97,7 @@ std::string CudnnAssumption(const Prediction& prediction, const EstimateRequest&
     return "convolutions ask cuDNN for no workspace";
   }
   return fmt::format(
-      "cuDNN's workspaces, of {} passes of convolutions: {} (--cudnn asks the library)",
+      "cuDNN's workspaces, of {} passes of convolutions: {} (--cudnn auto asks the library)",
       convolutions.all, OthersText(convolutions, settings));
 }
 
