@@ -223,10 +223,11 @@ class CheckReader {
       for (const std::string& other : models.paths) {
         sources.push_back(SourceOf(other, settings, request));
       }
+      std::optional<PythonExport> python = ExportOf(path, settings, request);
       checks.push_back(
           {.name = parts.empty() ? name_ : fmt::format("{}[{}]", name_, fmt::join(parts, ", ")),
            .model = InFolder(folder_, path),
-           .python = ExportOf(path, settings, request),
+           .python = std::move(python),
            .models = std::move(sources),
            .request = std::move(request),
            .budgets = settings.budgets,

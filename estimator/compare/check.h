@@ -57,14 +57,14 @@ struct PythonExport {
   std::vector<std::string> inputs = {};  // what forward takes; empty: the function says
   bool is_eval = false;                  // as it answers, not as it trains
 
-  auto operator<=>(const PythonExport&) const = default;
+  auto operator<=>(const PythonExport&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct ModelSource {
   std::string path;                         // of a file; "ci/net:build" of Python
   std::optional<PythonExport> python = {};  // absent: a file
 
-  auto operator<=>(const ModelSource&) const = default;
+  auto operator<=>(const ModelSource&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // One run to be checked.
