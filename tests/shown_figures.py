@@ -137,7 +137,7 @@ def check_page(checker, page, text, runs):
         batch = option(words, "-b", default="1")
         context = CONTEXT.get(option(words, "--gpu", default="a100"))
         run = runs.get((model, int(batch), "fp32")) if batch.isdigit() else None
-        if "cuDNN's workspaces, by passes" in output:
+        if "cuDNN's workspaces, of " in output:
             continue  # the runtime that counted has no cuDNN; benchmarks/convolutions holds these
         elif words[0] == "--params":
             checker.closed_form(where, output)
