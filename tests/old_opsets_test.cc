@@ -71,6 +71,16 @@ TEST_CASE("what changed up to opset 7 is written as opset 7 has it") {
   }
 }
 
+TEST_CASE("what is no node of an old opset is refused as in a new one") {
+  const auto load = [](std::string_view nodes) { return NodesText(6, "float[2, 3, 4, 5] x", nodes); };
+  CHECK_THROWS_WITH(load("= Conv(x, w) y = Add<broadcast = 1, axis = 1>(x, b)"),
+                    "<text>: node 'Conv #0': expected an output, found none");
+  CHECK_THROWS_WITH(load("= Reshape<shape = [2, -1]>(x) y = Relu(x)"),
+                    "<text>: node 'Reshape #0': expected 2 inputs at least, input 1 is missing");
+  // An axis out of reach, which nothing is put behind.
+  CHECK_THROWS_AS(load("y = Add<broadcast = 1, axis = -4000000000000000000>(x, b)"), Error);
+}
+
 TEST_CASE("a file from before opsets were written is of the first") {
   const Graph graph = ParseGraph(
       "<ir_version: 2> g (float[2, 3] x) => (float y) { y = Reshape<shape = [3, 2]>(x) }");

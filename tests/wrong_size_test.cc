@@ -258,5 +258,19 @@ TEST_CASE("a contradiction that nobody chose is told as it is") {
          "7, as 'w' has (try: other sizes than 'N' = 3)"});
 }
 
+TEST_CASE("what is no equation, or lacks an operand, is refused") {
+  const auto graph = [](std::string_view node) {
+    return fmt::format("(float[2, 3] x) => (float y) {{ [sum] y = {} }}", node);
+  };
+  CHECK(ErrorText(graph("Einsum<equation = \"i j -> j i\">(x)"), {}) == "no error");
+  CHECK(ErrorText(graph("Einsum<equation = \"...j->j...\">(x)"), {}) == "no error");
+  Check({graph("Einsum<equation = \"ij->j2\">(x)"),
+         {},
+         "<text>: node 'sum' (Einsum): expected an equation as \"bij,bjk->bik\", found 'ij->j2'"});
+  Check({graph("Einsum<equation = \"ij,jk,kl->il\">(x, , x)"),
+         {},
+         "<text>: node 'sum' (Einsum): input 1 is left out"});
+}
+
 }  // namespace
 }  // namespace onnxfit::wrong_size_test

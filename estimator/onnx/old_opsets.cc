@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -175,7 +176,9 @@ class OldNodes {
 
   void CountPower(onnx::NodeProto& node) {
     const onnx::AttributeProto* p = FindAttribute(node, "p");
+    constexpr float kMost = 1 << 20;
     if (p == nullptr || p->type() != onnx::AttributeProto::FLOAT) return;
+    if (!(std::abs(p->f()) <= kMost)) return;
     const auto power = static_cast<int64_t>(p->f());
     SetAttribute(node, "p", onnx::AttributeProto::INT).set_i(power);
   }
@@ -192,7 +195,7 @@ class OldNodes {
     const int64_t axis = written == nullptr ? 0 : written->i();
     Remove(node, "axis");
     Remove(node, "broadcast");
-    if (written == nullptr || !first || !second) return;
+    if (written == nullptr || !first || !second || axis < -*first || axis > *first) return;
     const int64_t behind = *first - (axis < 0 ? axis + *first : axis) - *second;
     if (behind <= 0) return;
     onnx::NodeProto& unsqueeze = *graph_.add_node();
@@ -209,7 +212,8 @@ class OldNodes {
     if (node.op_type() != "Add" || node.input_size() != 2 || graph_.node_size() == 0) return false;
     onnx::NodeProto& conv = *graph_.mutable_node(graph_.node_size() - 1);
     const bool is_conv = conv.op_type() == "Conv" || conv.op_type() == "ConvTranspose";
-    if (!is_conv || conv.input_size() != 2 || conv.output(0) != node.input(0)) return false;
+    if (!is_conv || conv.input_size() != 2 || conv.output().empty()) return false;
+    if (conv.output(0) != node.input(0)) return false;
     const onnx::TensorProto* bias = ranks_.Stored(node.input(1));
     const onnx::AttributeProto* axis = FindAttribute(node, "axis");
     if (bias == nullptr || bias->dims_size() != 1 || axis == nullptr || axis->i() != 1)
@@ -252,9 +256,11 @@ const OldNodes::ChangeRow OldNodes::kChanges[] = {
 
 void OldNodes::Rewrite() {
   for (onnx::NodeProto& node : old_) {
-    if (JoinBias(node)) {
+    if (node.output().empty()) {  // which validate.cc refuses
+      *graph_.add_node() = node;
       continue;
     }
+    if (JoinBias(node)) continue;
     Remove(node, "consumed_inputs");
     for (const ChangeRow& row : kChanges) {
       if (row.op_type == node.op_type() && opset_ < row.below) (this->*row.change)(node);

@@ -8,6 +8,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/onnx/constants.h"
+#include "estimator/onnx/onnx_model.h"
 #include "estimator/onnx/wrong_size.h"
 
 namespace onnxfit {
@@ -227,6 +228,43 @@ Conflict OfGather(const Operands& operands) {
                       .by_weight = true};
 }
 
+// --- Equations -------------------------------------------------------------------
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Letters and spaces, and at most one "...".
+bool IsTerm(std::string_view term) {
+  const size_t dots = term.find("...");
+  std::string rest(term);
+  if (dots != std::string_view::npos) rest.erase(dots, 3);
+  return std::ranges::all_of(rest, [](char c) { return IsLetter(c) || c == ' '; });
+}
+
+// "bij,bjk->bik".
+bool IsEquation(std::string_view text) {
+  const size_t arrow = text.find("->");
+  if (arrow != std::string_view::npos && !IsTerm(text.substr(arrow + 2))) return false;
+  std::string_view left = text.substr(0, arrow);
+  for (size_t comma = left.find(','); comma != left.npos; comma = left.find(',')) {
+    if (!IsTerm(left.substr(0, comma))) return false;
+    left.remove_prefix(comma + 1);
+  }
+  return IsTerm(left);
+}
+
+// ONNX's inference (1.23.2) takes for granted that it reads an equation.
+Conflict OfEinsum(const Operands& operands) {
+  const auto& inputs = operands.node->input();
+  const auto left_out = std::find(inputs.begin(), inputs.end(), "");
+  if (left_out != inputs.end()) {
+    return SizeConflict{.text = fmt::format("input {} is left out", left_out - inputs.begin())};
+  }
+  const onnx::AttributeProto* equation = FindAttribute(*operands.node, "equation");
+  if (equation == nullptr || IsEquation(equation->s())) return std::nullopt;
+  return SizeConflict{.text = fmt::format("expected an equation as \"bij,bjk->bik\", found {}",
+                                          Quote(equation->s()))};
+}
+
 constexpr OperandRow kOperandRows[] = {
     // elementwise
     {"Add", OfBroadcast},
@@ -265,6 +303,7 @@ constexpr OperandRow kOperandRows[] = {
     {"Conv", OfConv, true},
     {"ConvInteger", OfConv, true},
     {"ConvTranspose", OfConvTranspose, true},
+    {"Einsum", OfEinsum, true},
     {"GRU", OfRecurrent, true},
     {"InstanceNormalization", OfChannelNorm, true},
     {"LSTM", OfRecurrent, true},

@@ -4,6 +4,7 @@
     python3 tests/fuzz/fuzz.py --binary build/fuzz/tests/fuzz/onnxfit_fuzz [flags]
       --seconds 60           of fuzzing, shared by the targets; 0 runs the seeds alone
       --target train         one target; repeatable [all]
+      --every 4              one seed in four; benchmarks/accuracy/sample.py says which [all]
       --found FOLDER         where findings go [build/fuzz/found]
       --corpus FOLDER        keeps what was reached, to go on from there [thrown away]
       --update               writes seeds.tar.xz anew, of the corpora: the fewest that reach as much
@@ -29,6 +30,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks/accuracy"))
+from sample import one_in  # noqa: E402
+
 SEEDS = Path(__file__).resolve().parent / "seeds.tar.xz"
 CRASHES = ROOT / "tests/data/crashes.tar.xz"
 TARGETS = {  # by name, as in targets.cc: the folder of its seeds
@@ -43,7 +47,15 @@ SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=0",
               "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
-def put_seeds(folder):
+def put_seeds(folder, every):
+    put_all_seeds(folder)
+    for kind in Path(folder).iterdir():
+        seeds = sorted(kind.iterdir())
+        for file in set(seeds) - set(one_in(every, seeds)):
+            file.unlink()
+
+
+def put_all_seeds(folder):
     with tarfile.open(SEEDS) as archive:
         archive.extractall(folder)
     with tempfile.TemporaryDirectory() as crashes, tarfile.open(CRASHES) as archive:
@@ -124,6 +136,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", required=True)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--every", type=int, default=1, help="one seed in so many")
     parser.add_argument("--target", action="append", choices=sorted(TARGETS))
     parser.add_argument("--seed", type=int, default=0, help="of libFuzzer; 0 is another each time")
     parser.add_argument("--timeout", type=int, default=20, help="seconds that one input may take")
@@ -132,7 +145,7 @@ def main():
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary, tempfile.TemporaryDirectory() as seeds:
-        put_seeds(seeds)
+        put_seeds(seeds, options.every)
         if options.update:
             return update(options, seeds, temporary)
         targets = options.target or TARGETS
