@@ -72,7 +72,9 @@ TEST_CASE("what changed up to opset 7 is written as opset 7 has it") {
 }
 
 TEST_CASE("what is no node of an old opset is refused as in a new one") {
-  const auto load = [](std::string_view nodes) { return NodesText(6, "float[2, 3, 4, 5] x", nodes); };
+  const auto load = [](std::string_view nodes) {
+    return NodesText(6, "float[2, 3, 4, 5] x", nodes);
+  };
   CHECK_THROWS_WITH(load("= Conv(x, w) y = Add<broadcast = 1, axis = 1>(x, b)"),
                     "<text>: node 'Conv #0': expected an output, found none");
   CHECK_THROWS_WITH(load("= Reshape<shape = [2, -1]>(x) y = Relu(x)"),
