@@ -1,0 +1,161 @@
+"""What is in a CUDA tensor's storage, held on the host: its mirror.
+
+A storage has a mirror when it is small, or when it holds integers or booleans.  A mirror has bytes,
+or one value throughout (`fill`) while nothing more is known and nobody asked.  `unknown` says that
+what it holds is a guess: computed from a large tensor, whose values nobody has."""
+
+import ctypes
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+SMALL = 64 << 10  # bytes of a storage of any type that has a mirror
+LARGEST = 64 << 20  # of one of integers or booleans
+SWEEP_EVERY = 2000  # new mirrors, or
+SWEEP_BYTES = 64 << 20  # bytes of them, until those of freed storages go
+
+WHOLE_TYPES = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32,
+                         torch.int64))
+ABOVE_ONE = {torch.float32: 1, torch.float64: 1, torch.float16: 1, torch.bfloat16: 1,
+             torch.complex64: 1, torch.complex128: 1}
+
+
+def function(names, arguments):
+    """A function of the library that answers for CUDA, by the first of its names that is there."""
+    library = ctypes.CDLL(None)
+    for name in names:
+        if hasattr(library, name):
+            found = getattr(library, name)
+            found.argtypes = arguments
+            found.restype = None
+            return found
+    return None
+
+
+peek = function(("onnxfit_peek", "standin_peek"),
+                (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t))
+poke = function(("onnxfit_poke", "standin_poke"),
+                (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t))
+
+steps = [0]  # of optimizers, so that losses fall
+
+
+def likely(dtype):
+    """What an unknown element is taken to be.  Not zero, since sums, norms and scales are divided
+    by; finite; and falling as training goes on, since loops stop when a loss does not.  Indices are
+    0, which every tensor with a row has."""
+    if dtype is torch.bool:
+        return False
+    return 1 + 1 / (1 + steps[0]) if dtype in ABOVE_ONE or dtype.is_floating_point else 0
+
+
+class Mirror:
+    __slots__ = ("storage", "nbytes", "bytes", "fill", "unknown")
+
+    def __init__(self, storage, nbytes):
+        self.storage = storage  # weak: a freed one's address is not used again while this is held
+        self.nbytes = nbytes
+        self.bytes = None
+        self.fill = None
+        self.unknown = False
+
+
+def has_mirror(tensor):
+    nbytes = tensor.untyped_storage().nbytes()
+    return nbytes <= SMALL or nbytes <= LARGEST and tensor.dtype in WHOLE_TYPES
+
+
+class Mirrors:
+    def __init__(self):
+        self.by_storage = {}
+        self.new = self.new_bytes = 0
+
+    def find(self, tensor):
+        """Of a tensor that may have one.  Of a storage not seen before: what the host has written
+        there, else unknown."""
+        storage = tensor.untyped_storage()
+        mirror = self.by_storage.get(storage._cdata)
+        if mirror is None:
+            mirror = self.add(storage)
+            self.read_device(mirror, tensor)
+        elif mirror.nbytes != storage.nbytes():
+            self.resize(mirror, storage.nbytes())
+        return mirror
+
+    def add(self, storage):
+        self.new += 1
+        self.new_bytes += storage.nbytes()
+        if self.new > SWEEP_EVERY or self.new_bytes > SWEEP_BYTES:
+            self.sweep()
+        mirror = Mirror(StorageWeakRef(storage), storage.nbytes())
+        self.by_storage[storage._cdata] = mirror
+        return mirror
+
+    def sweep(self):
+        self.by_storage = {key: mirror for key, mirror in list(self.by_storage.items())
+                           if not mirror.storage.expired()}
+        self.new = self.new_bytes = 0
+
+    def read_device(self, mirror, tensor):
+        mirror.bytes = torch.zeros(mirror.nbytes, dtype=torch.uint8)
+        if mirror.nbytes:
+            peek(mirror.bytes.data_ptr(), tensor.untyped_storage().data_ptr(), mirror.nbytes)
+            if not mirror.bytes.any():
+                self.guess(mirror, likely(tensor.dtype))
+
+    @staticmethod
+    def guess(mirror, value):
+        mirror.bytes, mirror.fill, mirror.unknown = None, value, True
+
+    @staticmethod
+    def resize(mirror, nbytes):
+        """As Tensor.resize_ does: what fits is kept."""
+        if mirror.bytes is not None:
+            grown = torch.zeros(nbytes, dtype=torch.uint8)
+            kept = min(nbytes, mirror.nbytes)
+            grown[:kept] = mirror.bytes[:kept]
+            mirror.bytes = grown
+        mirror.nbytes = nbytes
+
+    def to_read(self, tensor):
+        """A CPU tensor with what this one holds.  Not to be written to."""
+        if not has_mirror(tensor):
+            return constant(tensor, likely(tensor.dtype))
+        mirror = self.find(tensor)
+        if mirror.bytes is None:
+            return constant(tensor, mirror.fill)
+        return view(mirror, tensor)
+
+    def to_write(self, tensor):
+        """The same, of which every byte is the mirror's."""
+        mirror = self.find(tensor)
+        if mirror.bytes is None:
+            fill = torch.full((mirror.nbytes // tensor.dtype.itemsize,), mirror.fill,
+                              dtype=tensor.dtype)
+            mirror.bytes = torch.zeros(mirror.nbytes, dtype=torch.uint8)
+            typed = mirror.bytes[:fill.numel() * tensor.dtype.itemsize].view(tensor.dtype)
+            typed.copy_(fill)
+        return view(mirror, tensor)
+
+    def to_device(self, tensor):
+        """What reads without asking us (C++ below the dispatcher) finds it on the device."""
+        mirror = self.find(tensor)
+        if mirror.bytes is not None and mirror.nbytes:
+            poke(tensor.untyped_storage().data_ptr(), mirror.bytes.data_ptr(), mirror.nbytes)
+
+    def is_unknown(self, tensor):
+        return not has_mirror(tensor) or self.find(tensor).unknown
+
+    def is_constant(self, tensor):
+        """Unknown, and nobody asked for its bytes."""
+        return not has_mirror(tensor) or self.find(tensor).bytes is None
+
+
+def constant(tensor, value):
+    return torch.full((), value, dtype=tensor.dtype).expand(tensor.shape)
+
+
+def view(mirror, tensor):
+    out = torch.empty(0, dtype=tensor.dtype)
+    return out.set_(mirror.bytes.untyped_storage(), tensor.storage_offset(), tensor.size(),
+                    tensor.stride())

@@ -1,0 +1,223 @@
+"""What PyTorch says of a process's memory, and how the process ended: `<pid>.torch.json` and
+`<pid>.snapshot.pickle` in the run's folder, written when the process ends, however it does."""
+
+import _thread
+import atexit
+import ctypes
+import importlib
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+
+notes = load("notes")  # noqa: F821, sitecustomize.py has given it
+peaks = load("peaks")  # noqa: F821
+
+EVENTS = 100000  # of the allocator's that are kept with their Python lines; the newest
+MAX_STEPS = 1000  # of which the peaks are written
+GRACE = 5  # seconds that a program has to end after its time, before it is ended
+
+RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+
+class EnoughRun(SystemExit):
+    """As many steps, or as much time, as was asked for.  A SystemExit, so that `except Exception`
+    in a trainer does not hold it, `finally` clauses run, and the exit code is 0."""
+
+
+class Record:
+    def __init__(self, torch):
+        self.torch = torch
+        self.began = time.time()
+        self.pid = os.getpid()
+        self.forked = False
+        self.written = False
+        self.exit_code = None
+        self.ended_by = None
+        self.steps = 0
+        self.step_peaks = []
+        self.users_history = False  # the program records by itself
+        self.max_steps = number("ONNXFIT_RUN_STEPS")
+        self.max_seconds = number("ONNXFIT_RUN_SECONDS")
+
+    # How it begins.
+
+    def on_first_cuda(self):
+        """Called by PyTorch as soon as CUDA is there, in the thread that asked for it."""
+        guarded("history", self.start_history)
+        guarded("signals", self.catch_sigterm)
+
+    def start_history(self):
+        if not self.users_history:
+            self.record_history(enabled="all", context="alloc", stacks="python",
+                                max_entries=int(os.environ.get("ONNXFIT_RUN_EVENTS", EVENTS)))
+
+    def share_history(self):
+        """The program may record by itself.  While it does, the history is its own."""
+        memory = self.torch.cuda.memory
+        self.record_history = memory._record_memory_history
+
+        def _record_memory_history(enabled="all", *args, **kwargs):
+            self.users_history = bool(enabled)
+            self.record_history(enabled, *args, **kwargs)
+            if not enabled and self.torch.cuda.is_initialized():
+                guarded("history", self.start_history)
+
+        memory._record_memory_history = _record_memory_history
+
+    def catch_sigterm(self):
+        """Only where nothing of the program's would: the default ends a process at once."""
+        if (threading.current_thread() is threading.main_thread()
+                and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL):
+            signal.signal(signal.SIGTERM, self.on_sigterm)
+
+    def on_sigterm(self, number, _):
+        self.finish(ended_by="SIGTERM")
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    # Its steps.
+
+    def on_step(self, *_):
+        self.steps += 1
+        guarded("steps", self.note_step)
+        if self.max_steps and self.steps >= self.max_steps:
+            self.enough("steps")
+
+    def note_step(self):
+        mirrors = sys.modules.get("_onnxfit_mirrors")
+        if mirrors is not None:
+            mirrors.steps[0] = self.steps
+        if self.steps <= MAX_STEPS and self.torch.cuda.is_initialized():
+            self.step_peaks.append(peaks.since_last_step(self.torch.cuda.current_device()))
+
+    def enough(self, what):
+        self.ended_by = what
+        if threading.current_thread() is threading.main_thread():
+            raise EnoughRun(0)
+        self.finish()
+        self.real_exit(0)
+
+    def watch_time(self):
+        """Ends the main thread's Python from outside; it may be in a call that does not return."""
+        time.sleep(max(0.0, self.began + self.max_seconds - time.time()))
+        self.ended_by = "seconds"
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(threading.main_thread().ident), ctypes.py_object(EnoughRun))
+        time.sleep(GRACE)
+        self.finish()
+        self.real_exit(0)
+
+    # How it ends.
+
+    def watch_ends(self):
+        self.real_exit, exit_python = os._exit, sys.exit
+
+        def _exit(status):
+            guarded("_exit", lambda: self.finish(exit_code=status))
+            self.real_exit(status)
+
+        def exit_(status=None):
+            self.exit_code = status
+            exit_python(status)
+
+        os._exit, sys.exit = _exit, exit_
+        atexit.register(guarded, "atexit", self.finish)
+        os.register_at_fork(after_in_child=self.in_child)
+
+    def in_child(self):
+        """A forked process has no CUDA, and its record is its own."""
+        self.pid, self.forked, self.written = os.getpid(), True, False
+        self.exit_code = self.ended_by = None
+        self.steps, self.step_peaks = 0, []
+
+    def finish(self, exit_code=None, ended_by=None):
+        if self.written or (self.forked and not self.cuda_is_up()):
+            return
+        self.written = True
+        self.exit_code = exit_code if exit_code is not None else self.exit_code
+        self.ended_by = ended_by or self.ended_by
+        notes.write_json("torch.json", self.summary())
+        if self.cuda_is_up():
+            notes.write("snapshot.pickle", pickle.dumps(self.torch.cuda.memory._snapshot()))
+
+    def cuda_is_up(self):
+        return self.torch.cuda.is_initialized() and not self.torch.cuda._is_in_bad_fork()
+
+    def summary(self):
+        reads = sys.modules.get("_onnxfit_reads")
+        saves = sys.modules.get("_onnxfit_saves")
+        return {
+            "torch": self.torch.__version__, "cuda": self.torch.version.cuda,
+            "python": sys.version.split()[0], "argv": sys.argv, "pid": self.pid,
+            "parent": os.getppid(), "seconds": round(time.time() - self.began, 3),
+            "ranks": {name: os.environ[name] for name in RANKS if name in os.environ},
+            "cuda_initialized": self.cuda_is_up(),
+            "devices": guarded("devices", self.devices) or [],
+            "end": self.end(),
+            "steps": self.steps,
+            "step_peaks": [list(pair) for pair in self.step_peaks],
+            "own_history": self.users_history,
+            "values": reads is not None,
+            "unknown_reads": reads.listed() if reads else [],
+            "saved": saves.listed() if saves else [],
+            "failures": notes.failures[:notes.MAX_FAILURES],
+        }
+
+    def devices(self):
+        if not self.cuda_is_up():
+            return []
+        rows = []
+        for index in range(self.torch.cuda.device_count()):
+            row = dict(peaks.of_run(index), index=index,
+                       name=self.torch.cuda.get_device_name(index))
+            rows.append(row)
+        return rows
+
+    def end(self):
+        """sys.last_value is the exception that Python printed, whoever replaced sys.excepthook."""
+        last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        code = self.exit_code
+        if code is None:
+            code = 1 if last is not None else 0
+        elif not isinstance(code, int):
+            code = 1  # sys.exit("text")
+        out_of_memory = isinstance(last, self.torch.cuda.OutOfMemoryError)
+        text = str(last) if last is not None else ""
+        return {"exit_code": code, "by": self.ended_by, "out_of_memory": out_of_memory,
+                "exception": None if last is None else type(last).__module__ + "."
+                             + type(last).__qualname__,
+                "message": None if last is None else text if out_of_memory else text[:2000]}
+
+
+def guarded(what, call):
+    try:
+        return call()
+    except Exception:
+        notes.failure(what)
+        return None
+
+
+def number(name):
+    try:
+        return float(os.environ.get(name, "") or 0)
+    except ValueError:
+        return 0
+
+
+def start(torch):
+    record = Record(torch)
+    record.watch_ends()
+    guarded("peaks", lambda: peaks.start(torch))
+    guarded("history", record.share_history)
+    torch.cuda._lazy_call(record.on_first_cuda)
+
+    def on_step(optimizer, args, kwargs):
+        record.on_step()
+
+    on_step._torchdynamo_disable = True  # a compiled step calls it as it is
+    importlib.import_module("torch.optim.optimizer").register_optimizer_step_post_hook(on_step)
+    if record.max_seconds:
+        _thread.start_new_thread(record.watch_time, ())

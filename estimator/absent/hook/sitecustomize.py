@@ -1,0 +1,115 @@
+"""What `onnxfit run` puts into a Python program from outside.  Its folder is first on PYTHONPATH, so
+Python imports this file at its start, in the program and in each Python that it starts in turn.
+
+Nothing is imported that the program does not import itself: a finder waits for the packages of
+WATCHED and acts when one has been loaded in full.  A failure of ours is written to the run's
+folder (`<pid>.hook.txt`), and the program goes on as if we were not there."""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load(name):
+    """A file of ours as a module.  The folder leaves sys.path, so the program's own `record` or
+    `values` is never mistaken for ours, nor ours for the program's."""
+    full_name = "_onnxfit_" + name
+    if full_name in sys.modules:
+        return sys.modules[full_name]
+    path = os.path.join(HERE, name + ".py")
+    spec = importlib.util.spec_from_file_location(full_name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[full_name] = module
+    module.load = load
+    spec.loader.exec_module(module)
+    return module
+
+
+def attempt(what, call, *args):
+    """Calls, or writes down why it could not."""
+    try:
+        return call(*args)
+    except Exception:
+        try:
+            load("notes").failure(what)
+        except Exception:
+            pass
+        return None
+
+
+def after_torch(torch):
+    attempt("record", lambda: load("record").start(torch))
+    attempt("saves", lambda: load("saves").wrap_module(torch))
+    if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
+        attempt("values", lambda: load("values").start(torch))
+
+
+def after_others(module):
+    attempt("saves", lambda: load("saves").wrap_module(module))
+
+
+# What is done once a package has been loaded.
+WATCHED = {
+    "torch": after_torch,
+    "safetensors": after_others,
+    "huggingface_hub.hf_api": after_others,
+}
+
+
+class AfterImport:
+    """Finds a watched package as Python would, and has its function called behind its loading."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name not in WATCHED:
+            return None
+        then = WATCHED.pop(name)  # so that it is asked once, and not by our own search below
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            WATCHED[name] = then  # not there yet: sys.path may change
+        else:
+            attempt("import " + name, cls.call_behind, spec.loader, then)
+        return spec
+
+    @staticmethod
+    def call_behind(loader, then):
+        execute = loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            then(module)
+
+        loader.exec_module = exec_module
+
+
+def run_the_users():
+    """The sitecustomize that Python would have found without ours."""
+    del sys.modules["sitecustomize"]
+    try:
+        spec = importlib.machinery.PathFinder.find_spec("sitecustomize")
+        if spec is None:
+            return
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+    finally:
+        sys.modules.setdefault("sitecustomize", sys.modules["_onnxfit_start"])
+
+
+def leave_the_path():
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or os.curdir) != HERE]
+
+
+def main():
+    sys.modules["_onnxfit_start"] = sys.modules[__name__]
+    leave_the_path()
+    if os.environ.get("ONNXFIT_RUN"):
+        attempt("saves", lambda: load("saves").start())
+        sys.meta_path.insert(0, AfterImport)
+    run_the_users()
+
+
+main()

@@ -1,0 +1,493 @@
+"""Small CUDA tensors have values, though no kernel computes.
+
+A dispatch mode sees every operator.  Each runs as it is (that is what allocates); then, if it wrote
+to a tensor that has a mirror (mirrors.py), it runs on the CPU's mirrors, too.  What an operator
+makes of large tensors is unknown: pointwise ones are computed on one element, the others are given
+likely values, and where the program reads one, its line is noted (reads.py).
+
+Not seen: what compiled code launches by itself (torch.compile's kernels; their results are unknown
+when they are read), and a CUDA graph's replays (its tensors hold what the capture computed).
+Where a subclass wraps tensors (DTensor, and bitsandbytes' parameters do not), it unwraps first and
+its own operators come here; the compiler's fake tensors pass through."""
+
+import threading
+
+import torch
+from torch.utils import _python_dispatch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+mirrors_file = load("mirrors")  # noqa: F821, sitecustomize.py has given it
+reads = load("reads")  # noqa: F821
+has_mirror = mirrors_file.has_mirror
+
+aten = torch.ops.aten
+Tensor, Parameter = torch.Tensor, torch.nn.Parameter
+PLAIN = torch._C._disabled_torch_dispatch_impl
+
+# Read by the host, and what the report calls it.
+READS = {aten._local_scalar_dense.default: "item()", aten.is_nonzero.default: "bool()",
+         aten.equal.default: "equal()"}
+# Its result's size is a value.
+SIZED_BY_VALUES = {"aten::nonzero": "nonzero()", "aten::masked_select": "masked_select()",
+                   "aten::_unique2": "unique()", "aten::unique_dim": "unique()",
+                   "aten::unique_consecutive": "unique_consecutive()",
+                   "aten::unique_dim_consecutive": "unique_consecutive()",
+                   "aten::repeat_interleave": "repeat_interleave()",
+                   "aten::bincount": "bincount()"}
+# Booleans among its indices are turned into numbers of rows, inside, by their values.
+INDEXES = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_",
+           "aten::_unsafe_index", "aten::_unsafe_index_put"}
+# Makes a tensor without writing to it.
+UNWRITTEN = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty",
+             "aten::new_empty_strided", "aten::resize_", "aten::set_", "aten::detach",
+             "aten::record_stream", "aten::_resize_output_"}
+# Gradients are taken to be finite: GradScaler's flag stays what it was, and optimizers step.
+FINITE = {"aten::_amp_foreach_non_finite_check_and_unscale_"}
+# Of one value throughout, any and all are that value.
+SAME_OF_ONE = {"aten::any", "aten::all"}
+# In-place operators that write without reading what was there.
+OVERWRITES = {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
+              "aten::random_", "aten::bernoulli_", "aten::exponential_", "aten::_foreach_copy_",
+              "aten::_foreach_zero_"}
+VALUES_TO_FILL = 64 << 20  # bytes of a copy to the host that are given likely values
+
+
+def is_cuda(value):
+    return isinstance(value, Tensor) and value.is_cuda
+
+
+class Facts:
+    """What is asked of an operator each time."""
+
+    def __init__(self, func):
+        schema = func._schema
+        self.name = schema.name
+        self.collective = schema.name.startswith(("c10d", "_c10d"))
+        self.view = func.is_view or schema.name in ("aten::_unsafe_view")
+        self.from_host = schema.name == "aten::lift_fresh"  # torch.tensor(…): seen from here on
+        self.unwritten = schema.name in UNWRITTEN
+        self.pointwise = torch.Tag.pointwise in func.tags
+        self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.sized = SIZED_BY_VALUES.get(schema.name)
+        self.indexes = schema.name in INDEXES
+        self.read = READS.get(func)
+        self.on_cpu = True  # until it is seen that there is no kernel
+        self.written = [(i, a.name, a.is_out) for i, a in enumerate(schema.arguments)
+                        if a.alias_info is not None and a.alias_info.is_write]
+
+
+class Values(_python_dispatch.TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # True imports torch._dynamo, seconds
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True
+
+    def __init__(self):
+        super().__init__()
+        self.mirrors = mirrors_file.Mirrors()
+        self.facts = {}
+        self.capturing = 0
+        self.random_state = torch.Generator().get_state()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        facts = self.facts.get(func)
+        if facts is None:
+            if not isinstance(func, torch._ops.OpOverload):
+                return func(*args, **kwargs)
+            facts = self.facts[func] = Facts(func)
+        leaves, spec = tree_flatten((args, kwargs))
+        device = None
+        for x in leaves:
+            if isinstance(x, Tensor):
+                kind = type(x)
+                if kind is not Tensor and kind is not Parameter and not is_plain(kind):
+                    return func(*args, **kwargs) if of_compiler(kind) else NotImplemented
+                if x.is_cuda:
+                    if x.layout is not torch.strided:
+                        return func(*args, **kwargs)
+                    device = x.device
+        if facts.view or device is None and not on_cuda(kwargs.get("device")):
+            return func(*args, **kwargs)
+        return Call(self, func, facts, args, kwargs, leaves, spec).run()
+
+
+class Call:
+    """One operator's call, with a CUDA tensor among what it takes or makes."""
+
+    def __init__(self, mode, func, facts, args, kwargs, leaves, spec):
+        self.mode, self.mirrors, self.func, self.facts = mode, mode.mirrors, func, facts
+        self.args, self.kwargs, self.leaves, self.spec = args, kwargs, leaves, spec
+
+    def run(self):
+        facts = self.facts
+        if not self.mode.capturing and (facts.read or facts.sized or facts.indexes):
+            try:
+                if facts.read:
+                    return self.read()
+                if facts.sized:
+                    return self.sized_by_values()
+                self.rows_of_booleans()
+            except Exception:
+                load("notes").failure(str(self.func))  # noqa: F821
+        self.look_at_inputs()
+        result = self.func(*self.args, **self.kwargs)
+        if not facts.unwritten:
+            try:
+                result = self.follow(result)
+                self.put_back()
+            except Exception:
+                load("notes").failure(str(self.func))  # noqa: F821
+        return result
+
+    def look_at_inputs(self):
+        """Before kernels get their addresses: behind that the device forgets what was there."""
+        for x in self.leaves:
+            if is_cuda(x) and has_mirror(x):
+                mirror = self.mirrors.find(x)
+                if self.facts.from_host and mirror.fill is not None:
+                    mirror.fill, mirror.unknown = 0, False  # zeros that the host has written
+
+    def put_back(self):
+        """What kernels were given is forgotten on the device.  What is read by a host that does not
+        ask us (print(tensor)) is small."""
+        for x in self.leaves:
+            if is_cuda(x) and x.untyped_storage().nbytes() <= READ_WITHOUT_US:
+                self.mirrors.to_device(x)
+
+    def inputs(self):
+        return [x for x in self.leaves if is_cuda(x)]
+
+    def unknown(self):
+        return any(self.mirrors.is_unknown(x) for x in self.inputs())
+
+    def on_mirrors(self, written=()):
+        """The arguments on the CPU."""
+        ids = {id(x) for x in written}
+        new = [(self.mirrors.to_write(x) if id(x) in ids else self.mirrors.to_read(x))
+               if is_cuda(x) else CPU if on_cuda(x) else x for x in self.leaves]
+        args, kwargs = tree_unflatten(new, self.spec)
+        if is_cuda_generator(kwargs.get("generator")):
+            kwargs["generator"] = None
+        if "device" in kwargs:
+            kwargs["device"] = CPU
+            kwargs.pop("pin_memory", None)
+        return args, kwargs
+
+    def compute(self, written=()):
+        args, kwargs = self.on_mirrors(written)
+        if not self.facts.random:
+            return self.func(*args, **kwargs)
+        users = torch.random.get_rng_state()  # the program's own draws stay what they are
+        torch.random.set_rng_state(self.mode.random_state)
+        try:
+            return self.func(*args, **kwargs)
+        finally:
+            self.mode.random_state = torch.random.get_rng_state()
+            torch.random.set_rng_state(users)
+
+    def read(self):
+        if self.unknown():
+            reads.note(self.facts.read)
+        if self.facts.name == "aten::equal" and self.leaves[0].numel() > LARGE_READ:
+            return True
+        return self.compute()
+
+    def sized_by_values(self):
+        if self.unknown():
+            reads.note(self.facts.sized)
+        if self.facts.name == "aten::masked_select":
+            return self.masked_select()
+        result = self.compute()
+        return map_tensors(result, self.placed)
+
+    def masked_select(self):
+        source, mask = self.args[:2]
+        shape = torch.broadcast_shapes(source.shape, mask.shape)
+        count = int(self.mirrors.to_read(mask).expand(shape).sum())
+        out = torch.empty(count, dtype=source.dtype, device=source.device)
+        if has_mirror(out):
+            self.settle(out, self.compute(), self.unknown())
+        return out
+
+    def placed(self, value):
+        """A CUDA tensor as this one of the CPU, with its values."""
+        out = torch.empty_like(value, device=self.inputs()[0].device)
+        if has_mirror(out):
+            self.settle(out, value, self.unknown())
+        return out
+
+    def settle(self, out, value, unknown):
+        """Gives a tensor the values, and says whether they are known."""
+        own = self.mirrors.find(out) if self.mirrors.by_storage.get(
+            out.untyped_storage()._cdata) else self.mirrors.add(out.untyped_storage())
+        if own.bytes is None and own.fill is None:
+            own.fill = 0
+        target = self.mirrors.to_write(out)
+        if target.data_ptr() != value.data_ptr() or value.device.type != "cpu":
+            target.copy_(value)
+        own.unknown = unknown
+        self.mirrors.to_device(out)
+
+    def rows_of_booleans(self):
+        """x[mask] as x[mask.nonzero()], which is what PyTorch does inside, where nobody sees it."""
+        indices = self.args[1]
+        if not any(is_cuda(i) and i.dtype in MASKS and has_mirror(i) for i in indices):
+            return
+        new = []
+        for index in indices:
+            if is_cuda(index) and index.dtype in MASKS and has_mirror(index):
+                new.extend(self.rows_of(index))
+            else:
+                new.append(index)
+        self.args = (self.args[0], new) + tuple(self.args[2:])
+        self.leaves, self.spec = tree_flatten((self.args, self.kwargs))
+
+    def rows_of(self, mask):
+        unknown = self.mirrors.is_unknown(mask)
+        if unknown:
+            reads.note("a boolean index")
+        rows = self.mirrors.to_read(mask).nonzero()
+        out = torch.empty(rows.shape, dtype=rows.dtype, device=mask.device)
+        if has_mirror(out):
+            self.settle(out, rows, unknown)
+        return [out.select(1, i) for i in range(out.shape[1])]
+
+    def follow(self, result):
+        """Has the mirrors of what was written to say what is there now."""
+        written = self.written()
+        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        if any(type(x) is not Tensor and not is_plain(type(x)) for x in made):
+            return result
+        if self.facts.collective:
+            self.from_device(written + [x for x in made if x.is_cuda])
+            return result
+        to_host = [x for x in made if not x.is_cuda]
+        if not to_host and not any(has_mirror(x) for x in written) and not any(
+                has_mirror(x) for x in made):
+            return result
+        if to_host and self.inputs():
+            self.copied_to_host(to_host)
+            return result
+        if self.facts.name in FINITE:
+            return result
+        return self.follow_mirrored(result, written, made)
+
+    def written(self):
+        found = []
+        for index, name, _ in self.facts.written:
+            value = self.args[index] if index < len(self.args) else self.kwargs.get(name)
+            found.extend(x for x in (value if isinstance(value, (list, tuple)) else (value,))
+                         if is_cuda(x))
+        return found
+
+    def follow_mirrored(self, result, written, made):
+        if any(self.mirrors.is_constant(x) for x in self.read_inputs(written)):
+            self.follow_constants(written, made)
+            return result
+        if not self.facts.on_cpu or any(not has_mirror(x) for x in written):
+            self.lose(written, made)
+            return result
+        unknown = self.unknown_after(written)
+        try:
+            value = self.compute(written)
+        except NotImplementedError:
+            self.facts.on_cpu = False
+            self.lose(written, made)
+            return result
+        except Exception:
+            self.lose(written, made)
+            return result
+        return self.take_over(result, value, written, unknown)
+
+    def read_inputs(self, written):
+        if self.facts.name not in OVERWRITES and not self.has_out():
+            return self.inputs()
+        ids = {id(x) for x in written}
+        return [x for x in self.inputs() if id(x) not in ids]
+
+    def has_out(self):
+        return any(is_out for _, _, is_out in self.facts.written)
+
+    def unknown_after(self, written):
+        inputs = self.read_inputs(written)
+        parts = [x for x in written if covers_part(x)]
+        return self.mode.capturing > 0 or any(self.mirrors.is_unknown(x) for x in inputs + parts)
+
+    def take_over(self, result, value, written, unknown):
+        ids = {id(x) for x in written}
+        flat, spec = tree_flatten(result)
+        values = tree_leaves(value)
+        for i, (out, now) in enumerate(zip(flat, values)):
+            if not is_cuda(out) or not isinstance(now, Tensor) or id(out) in ids:
+                continue
+            if out.shape != now.shape:  # sized by values, though no table says so
+                out = flat[i] = torch.empty_like(now, device=out.device)
+            if has_mirror(out):
+                self.settle(out, now, unknown)
+        for x in written:
+            self.mirrors.find(x).unknown = unknown
+            self.mirrors.to_device(x)
+        return tree_unflatten(flat, spec)
+
+    def follow_constants(self, written, made):
+        """With a tensor of which one value is all that is known.  Of pointwise operators one
+        element is computed, so that isfinite(x).all() is true and isnan(x).any() is not."""
+        value = None
+        if not written and made and (self.facts.pointwise or self.facts.name in SAME_OF_ONE):
+            value = self.of_one_element()
+        if value is None:
+            return self.lose(written, made)
+        for x in made:
+            if has_mirror(x):
+                self.mirrors.guess(self.new_mirror(x), value)
+                self.make_small(x)
+
+    def of_one_element(self):
+        inputs = self.inputs()
+        if any(x.numel() > 1 and not self.mirrors.is_constant(x) for x in inputs):
+            return None
+        new = [self.mirrors.to_read(x).reshape(-1)[:1].reshape(()) if is_cuda(x) else x
+               for x in self.leaves]
+        try:
+            args, kwargs = tree_unflatten(new, self.spec)
+            if self.facts.name in SAME_OF_ONE:
+                return bool(args[0])
+            return self.func(*args, **kwargs).item()
+        except Exception:
+            return None
+
+    def lose(self, written, made):
+        """Nothing is known of what was written.  What was there is the likeliest guess."""
+        ids = {id(x) for x in written}
+        for x in written:
+            if has_mirror(x):
+                self.mirrors.find(x).unknown = True
+                self.mirrors.to_device(x)
+        for x in made:
+            if id(x) not in ids and x.is_cuda and has_mirror(x):
+                self.mirrors.guess(self.new_mirror(x), mirrors_file.likely(x.dtype))
+                self.make_small(x)
+
+    def new_mirror(self, tensor):
+        storage = tensor.untyped_storage()
+        return self.mirrors.by_storage.get(storage._cdata) or self.mirrors.add(storage)
+
+    def make_small(self, tensor):
+        """A small one's guess is written out; a large one's when somebody asks."""
+        if tensor.untyped_storage().nbytes() <= mirrors_file.SMALL:
+            self.mirrors.to_write(tensor)
+            self.mirrors.to_device(tensor)
+
+    def copied_to_host(self, to_host):
+        """x.cpu() and host.copy_(x)."""
+        source = self.inputs()[-1]
+        if has_mirror(source) and self.mirrors.is_unknown(source):
+            reads.note("a copy to the host")
+        for x in to_host:
+            if x.device.type != "cpu" or x.shape != source.shape:
+                continue
+            if x.untyped_storage().nbytes() <= VALUES_TO_FILL:
+                x.copy_(self.mirrors.to_read(source))
+
+    def from_device(self, tensors):
+        """What a collective has exchanged."""
+        for x in tensors:
+            if has_mirror(x):
+                own = self.new_mirror(x)
+                unknown = self.unknown() if own.bytes is not None else own.unknown
+                self.mirrors.read_device(own, x)
+                own.unknown = own.unknown or unknown
+
+
+CPU = torch.device("cpu")
+MASKS = (torch.bool, torch.uint8)
+READ_WITHOUT_US = 4 << 10  # bytes
+LARGE_READ = 1 << 24  # elements that two tensors are compared of
+
+
+def on_cuda(device):
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, str) and device.startswith("cuda")
+
+
+def is_cuda_generator(value):
+    return isinstance(value, torch.Generator) and value.device.type == "cuda"
+
+
+def is_plain(kind):
+    """A subclass that only has another name: operators see a tensor."""
+    return kind.__torch_dispatch__ is PLAIN or kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+
+
+def of_compiler(kind):
+    return kind.__name__ in ("FakeTensor", "FunctionalTensor")
+
+
+def covers_part(tensor):
+    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
+def map_tensors(value, change):
+    flat, spec = tree_flatten(value)
+    return tree_unflatten([change(x) if isinstance(x, Tensor) else x for x in flat], spec)
+
+
+def in_threads(mode):
+    """Modes are a thread's own.  Autograd's threads get that of the thread that called backward;
+    the program's own threads get it here."""
+    bootstrap = threading.Thread._bootstrap_inner
+
+    def with_mode(thread):
+        _python_dispatch._push_mode(mode)
+        bootstrap(thread)
+
+    threading.Thread._bootstrap_inner = with_mode
+
+
+def around_captures(mode):
+    graph = torch.cuda.CUDAGraph
+    begin, end = graph.capture_begin, graph.capture_end
+
+    def capture_begin(self, *args, **kwargs):
+        mode.capturing += 1
+        return begin(self, *args, **kwargs)
+
+    def capture_end(self, *args, **kwargs):
+        mode.capturing = max(0, mode.capturing - 1)
+        return end(self, *args, **kwargs)
+
+    graph.capture_begin, graph.capture_end = capture_begin, capture_end
+
+
+def in_prints(mode):
+    """print(tensor) switches all modes off, and would show zeros."""
+    strings = torch._tensor_str
+    as_text = strings._str_intern
+
+    def with_mode(*args, **kwargs):
+        _python_dispatch._push_mode(mode)
+        try:
+            return as_text(*args, **kwargs)
+        finally:
+            _python_dispatch._pop_mode()
+
+    strings._str_intern = with_mode
+
+
+def start(torch_module):
+    """Pushed without TorchDispatchMode.__enter__, which tells torch.compile of a mode that it would
+    have to step aside for: compiled code must be compiled here as it is without us."""
+    if mirrors_file.peek is None or mirrors_file.poke is None:
+        return
+    mode = Values()
+    _python_dispatch._push_mode(mode)
+    in_threads(mode)
+    in_prints(mode)
+    around_captures(mode)
