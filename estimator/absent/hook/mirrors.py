@@ -70,14 +70,14 @@ class Mirrors:
         self.by_storage = {}
         self.new = self.new_bytes = 0
 
-    def find(self, tensor):
+    def find(self, tensor, from_host=False):
         """Of a tensor that may have one.  Of a storage not seen before: what the host has written
-        there, else unknown."""
+        there, else unknown.  A host's zeros look as nothing does, unless we know of the host."""
         storage = tensor.untyped_storage()
         mirror = self.by_storage.get(storage._cdata)
         if mirror is None:
             mirror = self.add(storage)
-            self.read_device(mirror, tensor)
+            self.read_device(mirror, tensor, from_host)
         elif mirror.nbytes != storage.nbytes():
             self.resize(mirror, storage.nbytes())
         return mirror
@@ -96,11 +96,13 @@ class Mirrors:
                            if not mirror.storage.expired()}
         self.new = self.new_bytes = 0
 
-    def read_device(self, mirror, tensor):
-        mirror.bytes = torch.zeros(mirror.nbytes, dtype=torch.uint8)
+    def read_device(self, mirror, tensor, from_host):
+        if mirror.nbytes > SMALL and not from_host:
+            return self.guess(mirror, likely(tensor.dtype))
+        mirror.bytes, mirror.fill = torch.zeros(mirror.nbytes, dtype=torch.uint8), None
         if mirror.nbytes:
             peek(mirror.bytes.data_ptr(), tensor.untyped_storage().data_ptr(), mirror.nbytes)
-            if not mirror.bytes.any():
+            if not from_host and not mirror.bytes.any():
                 self.guess(mirror, likely(tensor.dtype))
 
     @staticmethod
@@ -135,6 +137,7 @@ class Mirrors:
             mirror.bytes = torch.zeros(mirror.nbytes, dtype=torch.uint8)
             typed = mirror.bytes[:fill.numel() * tensor.dtype.itemsize].view(tensor.dtype)
             typed.copy_(fill)
+            mirror.fill = None
         return view(mirror, tensor)
 
     def to_device(self, tensor):

@@ -10,11 +10,8 @@ when they are read), and a CUDA graph's replays (its tensors hold what the captu
 Where a subclass wraps tensors (DTensor, and bitsandbytes' parameters do not), it unwraps first and
 its own operators come here; the compiler's fake tensors pass through."""
 
-import threading
-
 import torch
 from torch.utils import _python_dispatch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 mirrors_file = load("mirrors")  # noqa: F821, sitecustomize.py has given it
 reads = load("reads")  # noqa: F821
@@ -101,7 +98,7 @@ class Values(_python_dispatch.TorchDispatchMode):
             if not isinstance(func, torch._ops.OpOverload):
                 return func(*args, **kwargs)
             facts = self.facts[func] = Facts(func)
-        leaves, spec = tree_flatten((args, kwargs))
+        leaves = leaves_of((args, tuple(kwargs.values())) if kwargs else args)
         device = None
         for x in leaves:
             if isinstance(x, Tensor):
@@ -114,15 +111,15 @@ class Values(_python_dispatch.TorchDispatchMode):
                     device = x.device
         if facts.view or device is None and not on_cuda(kwargs.get("device")):
             return func(*args, **kwargs)
-        return Call(self, func, facts, args, kwargs, leaves, spec).run()
+        return Call(self, func, facts, args, kwargs, leaves).run()
 
 
 class Call:
     """One operator's call, with a CUDA tensor among what it takes or makes."""
 
-    def __init__(self, mode, func, facts, args, kwargs, leaves, spec):
+    def __init__(self, mode, func, facts, args, kwargs, leaves):
         self.mode, self.mirrors, self.func, self.facts = mode, mode.mirrors, func, facts
-        self.args, self.kwargs, self.leaves, self.spec = args, kwargs, leaves, spec
+        self.args, self.kwargs, self.leaves = args, kwargs, leaves
 
     def run(self):
         facts = self.facts
@@ -149,9 +146,7 @@ class Call:
         """Before kernels get their addresses: behind that the device forgets what was there."""
         for x in self.leaves:
             if is_cuda(x) and has_mirror(x):
-                mirror = self.mirrors.find(x)
-                if self.facts.from_host and mirror.fill is not None:
-                    mirror.fill, mirror.unknown = 0, False  # zeros that the host has written
+                self.mirrors.find(x, self.facts.from_host)
 
     def put_back(self):
         """What kernels were given is forgotten on the device.  What is read by a host that does not
@@ -169,15 +164,24 @@ class Call:
     def on_mirrors(self, written=()):
         """The arguments on the CPU."""
         ids = {id(x) for x in written}
-        new = [(self.mirrors.to_write(x) if id(x) in ids else self.mirrors.to_read(x))
-               if is_cuda(x) else CPU if on_cuda(x) else x for x in self.leaves]
-        args, kwargs = tree_unflatten(new, self.spec)
+
+        def mirrored(x):
+            if is_cuda(x):
+                return self.mirrors.to_write(x) if id(x) in ids else self.mirrors.to_read(x)
+            return CPU if on_cuda(x) else x
+
+        args, kwargs = self.changed(mirrored)
         if is_cuda_generator(kwargs.get("generator")):
             kwargs["generator"] = None
         if "device" in kwargs:
             kwargs["device"] = CPU
             kwargs.pop("pin_memory", None)
         return args, kwargs
+
+    def changed(self, change):
+        """The arguments with each leaf changed."""
+        return (tuple(mapped(x, change) for x in self.args),
+                {name: mapped(x, change) for name, x in self.kwargs.items()})
 
     def compute(self, written=()):
         args, kwargs = self.on_mirrors(written)
@@ -204,7 +208,7 @@ class Call:
         if self.facts.name == "aten::masked_select":
             return self.masked_select()
         result = self.compute()
-        return map_tensors(result, self.placed)
+        return mapped(result, lambda x: self.placed(x) if isinstance(x, Tensor) else x)
 
     def masked_select(self):
         source, mask = self.args[:2]
@@ -237,16 +241,10 @@ class Call:
     def rows_of_booleans(self):
         """x[mask] as x[mask.nonzero()], which is what PyTorch does inside, where nobody sees it."""
         indices = self.args[1]
-        if not any(is_cuda(i) and i.dtype in MASKS and has_mirror(i) for i in indices):
-            return
-        new = []
-        for index in indices:
-            if is_cuda(index) and index.dtype in MASKS and has_mirror(index):
-                new.extend(self.rows_of(index))
-            else:
-                new.append(index)
-        self.args = (self.args[0], new) + tuple(self.args[2:])
-        self.leaves, self.spec = tree_flatten((self.args, self.kwargs))
+        if any(is_mask(i) for i in indices):
+            new = leaves_of([self.rows_of(i) if is_mask(i) else i for i in indices])
+            self.args = (self.args[0], new) + tuple(self.args[2:])
+            self.leaves = leaves_of((self.args, tuple(self.kwargs.values())))
 
     def rows_of(self, mask):
         unknown = self.mirrors.is_unknown(mask)
@@ -261,7 +259,7 @@ class Call:
     def follow(self, result):
         """Has the mirrors of what was written to say what is there now."""
         written = self.written()
-        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        made = [x for x in leaves_of((result,)) if isinstance(x, Tensor)]
         if any(type(x) is not Tensor and not is_plain(type(x)) for x in made):
             return result
         if self.facts.collective:
@@ -321,19 +319,23 @@ class Call:
 
     def take_over(self, result, value, written, unknown):
         ids = {id(x) for x in written}
-        flat, spec = tree_flatten(result)
-        values = tree_leaves(value)
-        for i, (out, now) in enumerate(zip(flat, values)):
+        values = iter(leaves_of((value,)))
+
+        def with_values(out):
+            now = next(values, None)
             if not is_cuda(out) or not isinstance(now, Tensor) or id(out) in ids:
-                continue
+                return out
             if out.shape != now.shape:  # sized by values, though no table says so
-                out = flat[i] = torch.empty_like(now, device=out.device)
+                out = torch.empty_like(now, device=out.device)
             if has_mirror(out):
                 self.settle(out, now, unknown)
+            return out
+
+        result = mapped(result, with_values)
         for x in written:
             self.mirrors.find(x).unknown = unknown
             self.mirrors.to_device(x)
-        return tree_unflatten(flat, spec)
+        return result
 
     def follow_constants(self, written, made):
         """With a tensor of which one value is all that is known.  Of pointwise operators one
@@ -352,10 +354,11 @@ class Call:
         inputs = self.inputs()
         if any(x.numel() > 1 and not self.mirrors.is_constant(x) for x in inputs):
             return None
-        new = [self.mirrors.to_read(x).reshape(-1)[:1].reshape(()) if is_cuda(x) else x
-               for x in self.leaves]
+        def element(x):
+            return self.mirrors.to_read(x).reshape(-1)[:1].reshape(()) if is_cuda(x) else x
+
         try:
-            args, kwargs = tree_unflatten(new, self.spec)
+            args, kwargs = self.changed(element)
             if self.facts.name in SAME_OF_ONE:
                 return bool(args[0])
             return self.func(*args, **kwargs).item()
@@ -392,23 +395,34 @@ class Call:
         for x in to_host:
             if x.device.type != "cpu" or x.shape != source.shape:
                 continue
-            if x.untyped_storage().nbytes() <= VALUES_TO_FILL:
+            if x.untyped_storage().nbytes() <= VALUES_TO_FILL and self.is_not_zero(source):
                 x.copy_(self.mirrors.to_read(source))
+
+    def is_not_zero(self, tensor):
+        """A copy is zeros as it is."""
+        if not has_mirror(tensor):
+            return True
+        mirror = self.mirrors.find(tensor)
+        return mirror.bytes is not None or mirror.fill != 0
 
     def from_device(self, tensors):
         """What a collective has exchanged."""
         for x in tensors:
             if has_mirror(x):
                 own = self.new_mirror(x)
-                unknown = self.unknown() if own.bytes is not None else own.unknown
-                self.mirrors.read_device(own, x)
-                own.unknown = own.unknown or unknown
+                unknown = self.unknown()
+                self.mirrors.read_device(own, x, True)
+                own.unknown = unknown
 
 
 CPU = torch.device("cpu")
 MASKS = (torch.bool, torch.uint8)
 READ_WITHOUT_US = 4 << 10  # bytes
 LARGE_READ = 1 << 24  # elements that two tensors are compared of
+
+
+def is_mask(index):
+    return is_cuda(index) and index.dtype in MASKS and has_mirror(index)
 
 
 def on_cuda(device):
@@ -434,60 +448,24 @@ def covers_part(tensor):
     return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
 
 
-def map_tensors(value, change):
-    flat, spec = tree_flatten(value)
-    return tree_unflatten([change(x) if isinstance(x, Tensor) else x for x in flat], spec)
+def leaves_of(values):
+    """Of lists in lists."""
+    found = []
+    for x in values:
+        if isinstance(x, (list, tuple)):
+            found.extend(leaves_of(x))
+        else:
+            found.append(x)
+    return found
 
 
-def in_threads(mode):
-    """Modes are a thread's own.  Autograd's threads get that of the thread that called backward;
-    the program's own threads get it here."""
-    bootstrap = threading.Thread._bootstrap_inner
-
-    def with_mode(thread):
-        _python_dispatch._push_mode(mode)
-        bootstrap(thread)
-
-    threading.Thread._bootstrap_inner = with_mode
-
-
-def around_captures(mode):
-    graph = torch.cuda.CUDAGraph
-    begin, end = graph.capture_begin, graph.capture_end
-
-    def capture_begin(self, *args, **kwargs):
-        mode.capturing += 1
-        return begin(self, *args, **kwargs)
-
-    def capture_end(self, *args, **kwargs):
-        mode.capturing = max(0, mode.capturing - 1)
-        return end(self, *args, **kwargs)
-
-    graph.capture_begin, graph.capture_end = capture_begin, capture_end
-
-
-def in_prints(mode):
-    """print(tensor) switches all modes off, and would show zeros."""
-    strings = torch._tensor_str
-    as_text = strings._str_intern
-
-    def with_mode(*args, **kwargs):
-        _python_dispatch._push_mode(mode)
-        try:
-            return as_text(*args, **kwargs)
-        finally:
-            _python_dispatch._pop_mode()
-
-    strings._str_intern = with_mode
+def mapped(value, change):
+    if isinstance(value, (list, tuple)):
+        same_kind = list if isinstance(value, list) else tuple
+        return same_kind([mapped(x, change) for x in value])
+    return change(value)
 
 
 def start(torch_module):
-    """Pushed without TorchDispatchMode.__enter__, which tells torch.compile of a mode that it would
-    have to step aside for: compiled code must be compiled here as it is without us."""
-    if mirrors_file.peek is None or mirrors_file.poke is None:
-        return
-    mode = Values()
-    _python_dispatch._push_mode(mode)
-    in_threads(mode)
-    in_prints(mode)
-    around_captures(mode)
+    if mirrors_file.peek is not None and mirrors_file.poke is not None:
+        load("where_on").start(Values())  # noqa: F821

@@ -1,0 +1,144 @@
+"""Where the mode of values.py is on: in every thread, in prints, and in what Python does inside a
+backward pass, but not in autograd's own work.
+
+While any mode is on, autograd does not add gradients in place (can_accumulate_inplace in
+torch/csrc/autograd/input_buffer.cpp asks isTensorSubclassLike, which a mode makes true), and a
+ResNet-50's reserved memory was 4 % off.  So backward() is called without it, and Python that runs
+inside switches it on again: custom functions, checkpoints' recomputation, hooks of tensors."""
+
+import functools
+import threading
+
+import torch
+from torch.utils import _python_dispatch
+
+values = load("values")  # noqa: F821, sitecustomize.py has given it
+
+stack = _python_dispatch._get_current_dispatch_mode_stack
+
+
+def switched_on(mode, call):
+    """The function with the mode on."""
+    if call is None:
+        return None
+
+    @functools.wraps(call)
+    def with_mode(*args, **kwargs):
+        if mode in stack():
+            return call(*args, **kwargs)
+        _python_dispatch._push_mode(mode)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            _python_dispatch._pop_mode()
+    return with_mode
+
+
+class EngineWithoutMode:
+    """Stands for autograd's engine."""
+
+    def __init__(self, engine, mode):
+        self.engine, self.mode = engine, mode
+
+    def __getattr__(self, name):
+        return getattr(self.engine, name)
+
+    def run_backward(self, *args, **kwargs):
+        modes = stack()
+        if not modes or modes[-1] is not self.mode or len(modes) > 1:
+            return self.engine.run_backward(*args, **kwargs)
+        _python_dispatch._pop_mode()
+        try:
+            return self.engine.run_backward(*args, **kwargs)
+        finally:
+            _python_dispatch._push_mode(self.mode)
+
+
+def around_backward(mode):
+    variable = torch.autograd.Variable
+    variable._execution_engine = EngineWithoutMode(variable._execution_engine, mode)
+    function = torch.autograd.function.BackwardCFunction
+    function.apply = switched_on(mode, function.apply)
+    for name in ("register_hook", "register_post_accumulate_grad_hook"):
+        if hasattr(torch.Tensor, name):
+            setattr(torch.Tensor, name, with_hook_on(mode, getattr(torch.Tensor, name)))
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    begin = hooks.__init__
+
+    def __init__(self, pack_hook, unpack_hook, *args, **kwargs):
+        begin(self, pack_hook, switched_on(mode, unpack_hook), *args, **kwargs)
+
+    hooks.__init__ = __init__
+
+
+def with_hook_on(mode, register):
+    @functools.wraps(register)
+    def registered(tensor, hook):
+        return register(tensor, switched_on(mode, hook))
+    return registered
+
+
+def in_threads(mode):
+    """Modes are a thread's own."""
+    bootstrap = threading.Thread._bootstrap_inner
+
+    def with_mode(thread):
+        _python_dispatch._push_mode(mode)
+        bootstrap(thread)
+
+    threading.Thread._bootstrap_inner = with_mode
+
+
+def in_prints(mode):
+    """print(tensor) switches all modes off, and would show zeros."""
+    strings = torch._tensor_str
+    strings._str_intern = switched_on(mode, strings._str_intern)
+
+
+def around_captures(mode):
+    graph = torch.cuda.CUDAGraph
+    begin, end = graph.capture_begin, graph.capture_end
+
+    def capture_begin(self, *args, **kwargs):
+        mode.capturing += 1
+        return begin(self, *args, **kwargs)
+
+    def capture_end(self, *args, **kwargs):
+        mode.capturing = max(0, mode.capturing - 1)
+        return end(self, *args, **kwargs)
+
+    graph.capture_begin, graph.capture_end = capture_begin, capture_end
+
+
+def rows_of_masks(mode):
+    """x[mask]'s gradient is put by the mask, in the engine, where the mode is not."""
+    library = torch.library.Library("aten", "IMPL")
+    key = torch._C.DispatchKey.BackendSelect
+    below = torch._C._dispatch_keyset_full_after(key)
+    put = torch.ops.aten._index_put_impl_.default
+    facts = values.Facts(put)
+
+    def by_rows(keyset, tensor, indices, source, accumulate=False, unsafe=False):
+        args = (tensor, indices, source, accumulate, unsafe)
+        if not mode.capturing and any(values.is_mask(i) for i in indices):
+            call = values.Call(mode, put, facts, args, {}, values.leaves_of(args))
+            call.rows_of_booleans()
+            args = call.args
+        return put.redispatch(keyset & below, *args)
+
+    library.impl("_index_put_impl_", by_rows, "BackendSelect", with_keyset=True)
+    mode.library = library  # as long as the mode
+
+
+PLACES = (around_backward, in_threads, in_prints, around_captures, rows_of_masks)
+
+
+def start(mode):
+    """Pushed without TorchDispatchMode.__enter__, which tells torch.compile of a mode that it would
+    have to step aside for: compiled code must be compiled here as it is without us."""
+    for place in PLACES:
+        try:
+            place(mode)
+        except Exception:
+            load("notes").failure(place.__name__)  # noqa: F821
+    _python_dispatch._push_mode(mode)
