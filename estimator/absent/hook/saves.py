@@ -166,8 +166,13 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def os_open(path, flags, mode=0o777, *, dir_fd=None):
-    if dir_fd is None and not is_folder(path):
-        path = to_write(path, not flags & os.O_TRUNC) if flags & WRITING else to_read(path)
+    if dir_fd is None and is_held(absolute(path)) and not is_folder(path):
+        if flags & WRITING:
+            if there(path) and not flags & os.O_EXCL:
+                flags |= os.O_CREAT  # it is there for the program, though not yet in `saved/`
+            path = to_write(path, not flags & os.O_TRUNC)
+        else:
+            path = to_read(path)
     return real["open"](path, flags, mode, dir_fd=dir_fd)
 
 

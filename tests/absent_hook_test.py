@@ -1,0 +1,424 @@
+"""What `onnxfit run` puts into Python programs (estimator/absent/hook), with a torch that is a few
+lines: what acts when, what is written where, and that nothing of the user's is written over."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+HOOK = Path(__file__).resolve().parent.parent / "estimator/absent/hook"
+
+# As much of torch as the hook asks for.  Peaks behave as PyTorch's: one figure, set back by a reset.
+TORCH = {
+    "__init__.py": """
+        import os, sys
+        __version__ = "0.0"
+        loads = globals().get("loads", 0) + 1
+        class version: cuda = "13.0"
+        from torch import _C, cuda, serialization, jit, optim
+        def save(value, f):
+            _C.write(f, value)
+        def load(f):
+            return _C.read(f)
+        finished = True
+        """,
+    "_C.py": """
+        import _io
+        current, peak = 0, 0
+        def allocate(n):
+            global current, peak
+            current += n
+            peak = max(peak, current)
+        def free(n):
+            global current
+            current -= n
+        def _figures():
+            return {"all": {"current": current, "peak": peak}}
+        def _cuda_memoryStats(device):
+            return {"requested_bytes": _figures(), "allocated_bytes": _figures(),
+                    "reserved_bytes": _figures(), "num_alloc_retries": 0, "num_ooms": 0}
+        def _cuda_resetPeakMemoryStats(device):
+            global peak
+            peak = current
+        def write(path, text):  # as C++ does, without Python's open
+            with _io.FileIO(path, "w") as file:
+                file.write(text.encode())
+        def read(path):
+            with _io.FileIO(path) as file:
+                return file.readall().decode()
+        """,
+    "cuda/__init__.py": """
+        from torch import _C
+        from torch.cuda import memory
+        class OutOfMemoryError(RuntimeError): pass
+        initialized, queued = False, []
+        def _lazy_call(call):
+            call() if initialized else queued.append(call)
+        def init():
+            global initialized
+            initialized = True
+            for call in queued: call()
+        def is_initialized(): return initialized
+        def _is_in_bad_fork(): return False
+        def device_count(): return 1
+        def current_device(): return 0
+        def get_device_name(index): return "a card"
+        def max_memory_allocated():
+            return _C._cuda_memoryStats(0)["allocated_bytes"]["all"]["peak"]
+        def reset_peak_memory_stats():
+            _C._cuda_resetPeakMemoryStats(0)
+        """,
+    "cuda/memory.py": """
+        history = []
+        def _record_memory_history(enabled="all", *args, **kwargs):
+            history.append((enabled, kwargs.get("max_entries")))
+        def _snapshot():
+            return {"history": history}
+        """,
+    "serialization.py": "",
+    "jit.py": "",
+    "optim/__init__.py": "from torch.optim import optimizer",
+    "optim/optimizer.py": """
+        hooks = []
+        def register_optimizer_step_post_hook(hook): hooks.append(hook)
+        def step():
+            for hook in hooks: hook(None, (), {})
+        """,
+}
+
+
+class Hook(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name).resolve()
+        self.run_folder, self.user = self.folder / "run", self.folder / "user"
+        self.packages = self.folder / "packages"
+        for path in (self.run_folder, self.user, self.packages):
+            path.mkdir()
+        for name, text in TORCH.items():
+            self.package("torch/" + name, text)
+
+    def package(self, name, text):
+        path = self.packages / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+    def start(self, program, **variables):
+        script = self.user / "train.py"
+        script.write_text(textwrap.dedent(program))
+        environment = dict(os.environ, ONNXFIT_RUN=str(self.run_folder), ONNXFIT_RUN_VALUES="0",
+                           TMPDIR=str(self.folder / "tmp"), HOME=str(self.folder / "home"),
+                           PYTHONPATH=os.pathsep.join([str(HOOK), str(self.packages)]),
+                           PYTHONDONTWRITEBYTECODE="1", **variables)
+        return subprocess.Popen([sys.executable, script.name], cwd=self.user, env=environment,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def program(self, program, code=0, **variables):
+        process = self.start(program, **variables)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, err)
+        self.pid = process.pid
+        return out
+
+    def record(self):
+        return json.loads((self.run_folder / ("%d.torch.json" % self.pid)).read_text())
+
+    def failures(self):
+        return [path.read_text() for path in self.run_folder.glob("*.hook.txt")]
+
+
+class Imports(Hook):
+    def test_acts_once_behind_the_whole_import(self):
+        self.package("torch/cuda/memory.py", TORCH["cuda/memory.py"] + """
+        import sys
+        assert "_onnxfit_record" not in sys.modules, "too early"
+        """)
+        out = self.program("""
+            import torch, sys, torch.optim.optimizer
+            import importlib
+            importlib.import_module("torch")
+            print(torch.finished, "_onnxfit_record" in sys.modules, len(torch.optim.optimizer.hooks))
+            """)
+        self.assertEqual(out, "True True 1\n")
+        self.assertEqual(self.failures(), [])
+
+    def test_nothing_of_ours_without_torch(self):
+        out = self.program("""
+            import sys
+            print([name for name in sys.modules if name == "torch" or name == "_onnxfit_record"])
+            """)
+        self.assertEqual(out, "[]\n")
+        self.assertEqual(list(self.run_folder.glob("*.json")), [])
+
+    def test_torch_that_is_not_there_yet(self):
+        (self.packages / "torch").rename(self.packages / "later")
+        out = self.program("""
+            import os, sys
+            try:
+                import torch
+            except ImportError:
+                print("none")
+            os.mkdir(os.environ["TMPDIR"])
+            os.symlink(sys.path[1] + "/later", os.environ["TMPDIR"] + "/torch")
+            sys.path.insert(0, os.environ["TMPDIR"])
+            sys.path_importer_cache.clear()
+            import torch
+            print("_onnxfit_record" in sys.modules)
+            """)
+        self.assertEqual(out, "none\nTrue\n")
+
+    def test_users_sitecustomize_runs_and_has_the_name(self):
+        self.package("sitecustomize.py", "users = 'theirs'")
+        out = self.program("import sitecustomize; print(sitecustomize.users)")
+        self.assertEqual(out, "theirs\n")
+
+    def test_users_sitecustomize_that_fails_is_reported_by_python(self):
+        self.package("sitecustomize.py", "raise ValueError('theirs')")
+        process = self.start("print('goes on')")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(out, "goes on\n")
+        self.assertIn("ValueError: theirs", err)
+
+    def test_names_of_ours_are_the_users(self):
+        (self.user / "values.py").write_text("mine = 1")
+        (self.packages / "record.py").write_text("mine = 2")
+        out = self.program("import torch, values, record, sys; print(values.mine, record.mine)")
+        self.assertEqual(out, "1 2\n")
+
+    def test_a_failure_of_ours_is_written_down_and_the_program_goes_on(self):
+        self.package("torch/optim/optimizer.py", "")
+        out = self.program("import torch; print(torch.finished)")
+        self.assertEqual(out, "True\n")
+        self.assertIn("register_optimizer_step_post_hook", self.failures()[0])
+
+    def test_children_have_it(self):
+        out = self.program("""
+            import subprocess, sys
+            code = "import torch, sys; print('_onnxfit_record' in sys.modules)"
+            print(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                                 text=True).stdout)
+            """)
+        self.assertEqual(out.strip(), "True")
+
+
+class Records(Hook):
+    def test_peaks_of_the_run_and_of_steps(self):
+        out = self.program("""
+            import torch
+            torch.cuda.init()
+            torch._C.allocate(100); torch._C.free(60)
+            torch.optim.optimizer.step()
+            torch._C.allocate(20)
+            print(torch.cuda.max_memory_allocated())
+            torch.cuda.reset_peak_memory_stats()
+            torch._C.allocate(10)
+            torch.optim.optimizer.step()
+            torch._C.free(30)
+            print(torch.cuda.max_memory_allocated())
+            """)
+        self.assertEqual(out, "100\n70\n")  # the program's own readings, whatever we reset
+        record = self.record()
+        self.assertEqual(record["devices"][0]["allocated_bytes"], 100)
+        self.assertEqual(record["steps"], 2)
+        self.assertEqual(record["step_peaks"], [[100, 100], [70, 70]])
+        with open(self.run_folder / ("%d.snapshot.pickle" % self.pid), "rb") as file:
+            self.assertEqual(pickle.load(file)["history"], [("all", 100000)])
+
+    def test_programs_own_history(self):
+        self.program("""
+            import torch
+            torch.cuda.init()
+            torch.cuda.memory._record_memory_history(max_entries=7)
+            torch.cuda.memory._record_memory_history(enabled=None)
+            """)
+        with open(self.run_folder / ("%d.snapshot.pickle" % self.pid), "rb") as file:
+            self.assertEqual(pickle.load(file)["history"],
+                             [("all", 100000), ("all", 7), (None, None), ("all", 100000)])
+
+    def test_ends(self):
+        oom = "Tried to allocate 2.00 GiB. " + "x" * 3000
+        rows = [
+            ("pass", 0, None, None),
+            ("import sys; sys.exit(3)", 3, None, None),
+            ("raise ValueError('bad')", 1, "builtins.ValueError", "bad"),
+            ("raise torch.cuda.OutOfMemoryError(%r)" % oom, 1, "torch.cuda.OutOfMemoryError", oom),
+            ("import os; os._exit(4)", 4, None, None),
+            ("import sys; sys.excepthook = lambda *a: None; raise KeyError('k')", 1,
+             "builtins.KeyError", "'k'"),
+        ]
+        for text, code, exception, message in rows:
+            with self.subTest(text):
+                self.program("import torch\ntorch.cuda.init()\n" + text, code)
+                end = self.record()["end"]
+                self.assertEqual((end["exit_code"], end["exception"], end["message"]),
+                                 (code, exception, message))
+                self.assertEqual(end["out_of_memory"], message == oom)
+
+    def test_signals(self):
+        process = self.start("""
+            import torch, time
+            torch.cuda.init()
+            print("ready", flush=True)
+            time.sleep(60)
+            """)
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.pid = process.pid
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertEqual(self.record()["end"]["by"], "SIGTERM")
+
+    def test_enough_steps(self):
+        out = self.program("""
+            import torch
+            torch.cuda.init()
+            try:
+                while True:
+                    try:
+                        torch.optim.optimizer.step()
+                    except Exception:
+                        pass
+            finally:
+                print("tidied")
+            """, ONNXFIT_RUN_STEPS="3")
+        self.assertEqual(out, "tidied\n")
+        self.assertEqual((self.record()["steps"], self.record()["end"]["by"]), (3, "steps"))
+
+    def test_enough_time(self):
+        out = self.program("""
+            import torch
+            torch.cuda.init()
+            try:
+                while True:
+                    pass
+            finally:
+                print("tidied")
+            """, ONNXFIT_RUN_SECONDS="1")
+        self.assertEqual(out, "tidied\n")
+        self.assertEqual(self.record()["end"]["by"], "seconds")
+
+    def test_forked_children_write_only_with_cuda(self):
+        self.program("""
+            import os, torch
+            if os.fork() == 0:
+                os._exit(0)
+            os.wait()
+            """)
+        self.assertEqual([path.name for path in self.run_folder.glob("*.json")],
+                         ["%d.torch.json" % self.pid])
+
+
+class Saves(Hook):
+    """The user's folder is below a temporary one here, so the rule's exceptions are set aside."""
+
+    def setUp(self):
+        super().setUp()
+        for name, text in {"model.pt": "real", "log.txt": "first\n", "old/kept": "kept"}.items():
+            path = self.user / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+    def program(self, program, code=0, **variables):
+        before = self.files()
+        out = super().program("import sys\nsys.modules['_onnxfit_saves'].scratch = (%r,)\n"
+                              % (str(self.run_folder) + os.sep) + textwrap.dedent(program), code,
+                              **variables)
+        self.assertEqual(self.files(), before)
+        return out
+
+    def files(self):
+        return {path.relative_to(self.user): path.read_text() for path in self.user.rglob("*")
+                if path.is_file() and path.name != "train.py"}
+
+    def saved(self, name):
+        return Path(str(self.run_folder / "saved") + str(self.user / name)).read_text()
+
+    def test_rule(self):
+        rows = [
+            # what the program does and prints, what is saved instead
+            ("open('model.pt', 'w').write('0'); print(open('model.pt').read())", "0",
+             {"model.pt": "0"}),
+            ("open('log.txt', 'a').write('more'); print(open('log.txt').read())", "first\nmore",
+             {"log.txt": "first\nmore"}),
+            ("import pathlib; pathlib.Path('model.pt').write_text('0')", "", {"model.pt": "0"}),
+            ("import torch; torch.save('0', 'model.pt'); print(torch.load('model.pt'))", "0",
+             {"model.pt": "0"}),
+            ("import torch; torch.save('0', f='new.pt'); print(torch.load(f='new.pt'))", "0",
+             {"new.pt": "0"}),
+            ("import os; os.remove('model.pt'); print(os.path.exists('model.pt'))", "False", {}),
+            ("import os; os.remove('model.pt'); print(sorted(os.listdir()))",
+             "['log.txt', 'old', 'train.py']", {}),
+            ("import shutil; shutil.rmtree('old'); import os; print(os.path.isdir('old/kept'))",
+             "False", {}),
+            ("import os; os.replace('model.pt', 'best.pt'); print(open('best.pt').read(), "
+             "os.path.exists('model.pt'))", "real False", {"best.pt": "real"}),
+            ("import os; open('part', 'w').write('0'); os.replace('part', 'model.pt'); "
+             "print(open('model.pt').read())", "0", {"model.pt": "0"}),
+            ("import os; os.rename('old', 'new'); print(open('new/kept').read())", "kept",
+             {"new/kept": "kept"}),
+            ("import os; os.makedirs('out/a'); open('out/a/f', 'w').write('0'); "
+             "print(os.listdir('out/a'), [e.path for e in os.scandir('out/a')])",
+             "['f'] ['out/a/f']", {"out/a/f": "0"}),
+            ("import shutil; shutil.copytree('old', 'copied'); print(open('copied/kept').read())",
+             "kept", {"copied/kept": "kept"}),
+            ("import os; os.close(os.open('model.pt', os.O_WRONLY | os.O_TRUNC)); "
+             "print(os.path.getsize('model.pt'))", "0", {"model.pt": ""}),
+            ("import os; os.chmod('model.pt', 0o600); os.utime('model.pt', (1, 1)); "
+             "print(int(os.path.getmtime('model.pt')))", "1", {"model.pt": "real"}),
+        ]
+        for text, printed, kept in rows:
+            with self.subTest(text):
+                self.assertEqual(self.program(text).strip(), printed)
+                for name, content in kept.items():
+                    self.assertEqual(self.saved(name), content)
+                self.tidy()
+
+    def tidy(self):
+        subprocess.run(["rm", "-rf", str(self.run_folder / "saved")], check=True)
+
+    def test_errors_are_pythons_own(self):
+        rows = [("open('none')", "FileNotFoundError"), ("open('none/f', 'w')", "FileNotFoundError"),
+                ("import os; os.remove('none')", "FileNotFoundError"),
+                ("import os; os.mkdir('old')", "FileExistsError"),
+                ("import os; os.rmdir('old')", "OSError"),
+                ("open('model.pt', 'x')", "FileExistsError")]
+        for text, error in rows:
+            with self.subTest(text):
+                self.assertEqual(self.program(
+                    "try:\n  %s\nexcept OSError as e:\n  print(type(e).__name__)" % text).strip(),
+                    error)
+
+    def test_empty_folders_go(self):
+        self.program("import os; os.makedirs('runs/one')")
+        self.assertFalse((self.user / "runs").exists())
+
+    def test_trackers_are_off(self):
+        out = self.program("import os; print(os.environ['WANDB_MODE'])", WANDB_MODE="online")
+        self.assertEqual(out, "disabled\n")
+
+    def test_uploads_are_refused(self):
+        self.package("huggingface_hub/__init__.py", "")
+        self.package("huggingface_hub/hf_api.py", """
+            class HfApi:
+                def create_commit(self): print("sent")
+                def create_repo(self): print("made")
+            """)
+        out = self.program("""
+            from huggingface_hub import hf_api
+            try:
+                hf_api.HfApi().create_commit()
+            except RuntimeError as error:
+                print(error)
+            """)
+        self.assertIn("nothing was sent", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
