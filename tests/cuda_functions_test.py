@@ -105,14 +105,14 @@ class PlacesTest(unittest.TestCase):
         self.assertEqual(row(*[DOUBLE] * 7, *[INT] * 7, COMPLEX16, self.OUT), "11z4")
 
     def test_a_struct_in_memory_takes_the_first(self):
-        self.assertEqual(row(self.OUT, returns=LARGE), "rm64 2z4")
+        self.assertEqual(row(self.OUT, returns=LARGE), "rm 1z64 2z4")
 
 
 class ReturnedTest(unittest.TestCase):
     def test_kinds(self):
         for type_, text in ((STATUS, ""), (to(const(CHAR)), "rt"), (to(VOID), "rp"), (VOID, "rv"),
                             (NO_STATUS, "rn"), (FLOAT, "rf"), (COMPLEX, "rf"), (MIXED, "rf"),
-                            (LARGE, "rm64"), (DIM3, "")):
+                            (LARGE, "rm 1z64"), (DIM3, "")):
             with self.subTest(type_=type_):
                 self.assertEqual(row(returns=type_), text)
 

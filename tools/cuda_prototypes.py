@@ -9,7 +9,8 @@ A row says what a function writes, in the order of its arguments: a place and a 
   z1 z2 z4 …  so many bytes of zeros: integers, enums, floating point, complex, texts (no text)
   s4 s8       the same for the size of scratch or of a buffer that the caller allocates
   rt rp rn    what comes back is a text, another pointer, an integer that is no status,
-  rf rv rm20  floating point, nothing, 20 bytes in memory; else a status, where 0 is success
+  rf rv rm    floating point, nothing, a struct in memory (place 1 has its address, which comes
+              back too); else it is a status, where 0 is success
   ?           exported, but in no header
 
 Of an array it is the first element that is written. Whether a pointer leads to the host at all,
@@ -21,8 +22,7 @@ rsi, rdx, rcx, r8 and r9, 7 is the first eight bytes on the stack, 8 the next. F
 registers of its own, so it has no place (beyond the eighth it has one on the stack). A struct by
 value of 16 bytes or less takes a register for each of its eight bytes, one for integers where
 these hold any integer (dim3: two), else one for floating point (cuComplex: one, no place); where
-not all of them fit into registers, and where it is larger, it lies on the stack. Where a struct
-comes back in memory, place 1 has its address.
+not all of them fit into registers, and where it is larger, it lies on the stack.
 """
 
 import collections
@@ -128,7 +128,7 @@ def returned(type_):
     if type_.kind == "pointer":
         return "rt" if type_.of and type_.of.kind == "char" else "rp"
     if in_memory(type_):
-        return f"rm{type_.size}"
+        return f"rm 1z{type_.size}"
     if type_.kind == "struct":
         return "" if registers(type_)[0] == "integer" else "rf"
     return {"integer": "rn", "char": "rn", "float": "rf", "void": "rv"}.get(type_.kind, "")
