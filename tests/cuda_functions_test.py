@@ -131,6 +131,10 @@ class TableTest(unittest.TestCase):
         texts = {"ncclD": "1h", "ncclD_ptsz": "2h"}
         self.assertEqual(rows_of("nccl", sources, [texts]), texts)
 
+    def test_what_the_compiler_calls(self):
+        sources = [Source([], [], {"libcudart.so.13": {"__cudaRegisterFunction"}})]
+        self.assertEqual(rows_of("cudart", sources, []), {"__cudaRegisterFunction": "rv"})
+
     def test_of_the_driver_headers_count(self):
         texts = [{"cuInit": "", "cuMemAlloc": "1z8"}]
         self.assertEqual(list(rows_of("cuda", self.SOURCES[:1], texts)), ["cuInit", "cuMemAlloc"])

@@ -3,7 +3,7 @@ the table of `onnxfit run` (estimator/absent/functions.inc), made again for each
 
     python3 -m venv clang && clang/bin/pip install libclang
     clang/bin/python tools/cuda_functions.py --torch 2.6.0 --torch 2.9.0 \\
-        --package nvidia-nvml-dev==13.2.86 --installed VENV/lib/python3.11/site-packages \\
+        --installed VENV/lib/python3.11/site-packages --package nvidia-nvml-dev==13.5.37 \\
         --output estimator/absent/functions.inc
 
 Sources are given oldest first; where two disagree about a function, the last one counts, and the
@@ -28,7 +28,7 @@ import textwrap
 import zipfile
 from pathlib import Path
 
-from cuda_prototypes import Prototype, Type, described
+from cuda_prototypes import BY_COMPILER, Prototype, Type, described
 
 # --- Of which library a name is, and the headers that have it -------------------------------
 
@@ -311,9 +311,8 @@ def bare(name):
 
 def rows_of(library, sources, texts):
     """name → text for all functions of `library`; texts: a name → text for each source."""
-    newest = {key: text for known in texts for name, text in known.items()
-              for key in (bare(name), name)}
-    for known in texts:
+    newest = {bare(name): text for known in texts for name, text in known.items()}
+    for known in [BY_COMPILER] + texts:
         newest.update(known)
     names = exported_by(library, sources)
     if library in DRIVER:

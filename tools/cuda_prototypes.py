@@ -46,6 +46,7 @@ INPUTS = [
     (r"cu\w+EGLStream(Producer(Present|Return)|ConsumerRelease)Frame", ".*"),
     (r"cu(blasXt|solverMg)DeviceSelect", ".*"),
     (r"cusparseLtMatmul\w*", "streams"),
+    (r"cusolver(Mg|Rf)\w+", r"array_d_\w+|csrValA_array|XF_array"),
     (r"cufft\w+", "n|inembed|onembed|idata|desc_handles"),
     (r"cuFile(Read|Write)Async", "(size|file_offset|bufPtr_offset)_p"),
     (r"p?ncclCommShrink", "excludeRanksList"),
@@ -57,6 +58,12 @@ SCRATCH = {"cublas", "cublaslt", "cudnn", "cufft", "cusolver", "cusparse", "cusp
 SIZE = {4: re.compile("buffer|lwork|bytes|worksize", re.IGNORECASE),
         8: re.compile("size(?!written)|bytes|lwork|workarea|^ret$", re.IGNORECASE)}
 NO_SCRATCH = re.compile("(VecGet|EllGet|Descriptor)(_v\\d+)?$")  # these tell what a tensor has
+# What nvcc puts calls of into programs, and declares for them alone (in nvidia-cuda-crt).
+BY_COMPILER = {
+    "__cudaGetKernel": "1h", "__cudaLaunchKernel": "", "__cudaLaunchKernel_ptsz": "",
+    "__cudaInitModule": "rn", "__cudaPopCallConfiguration": "3z8", "__cudaRegisterFatBinary": "rp",
+    "__cudaRegisterFatBinaryEnd": "rv", "__cudaRegisterFunction": "rv", "__cudaRegisterVar": "rv",
+    "__cudaRegisterManagedVar": "rv", "__cudaUnregisterFatBinary": "rv"}
 
 
 def registers(type_):
