@@ -97,7 +97,9 @@ class Mirrors:
         self.new = self.new_bytes = 0
 
     def read_device(self, mirror, tensor, from_host):
-        if mirror.nbytes > SMALL and not from_host:
+        """Floats not seen before are autograd's or a compiled kernel's, never the host's; and what was
+        there before them may still be read."""
+        if not from_host and (mirror.nbytes > SMALL or tensor.dtype not in WHOLE_TYPES):
             return self.guess(mirror, likely(tensor.dtype))
         mirror.bytes, mirror.fill = torch.zeros(mirror.nbytes, dtype=torch.uint8), None
         if mirror.nbytes:

@@ -63,6 +63,7 @@ class Facts:
         self.view = func.is_view or schema.name in ("aten::_unsafe_view")
         self.from_host = schema.name == "aten::lift_fresh"  # torch.tensor(…): seen from here on
         self.unwritten = schema.name in UNWRITTEN
+        self.new = "empty" in schema.name
         self.pointwise = torch.Tag.pointwise in func.tags
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.sized = SIZED_BY_VALUES.get(schema.name)
@@ -134,13 +135,20 @@ class Call:
                 load("notes").failure(str(self.func))  # noqa: F821
         self.look_at_inputs()
         result = self.func(*self.args, **self.kwargs)
-        if not facts.unwritten:
-            try:
+        try:
+            if facts.unwritten:
+                self.nothing_yet(result)
+            else:
                 result = self.follow(result)
                 self.put_back()
-            except Exception:
-                load("notes").failure(str(self.func))  # noqa: F821
+        except Exception:
+            load("notes").failure(str(self.func))  # noqa: F821
         return result
+
+    def nothing_yet(self, result):
+        """The address may have been another tensor's, of which the device still knows."""
+        if self.facts.new and type(result) is Tensor and result.is_cuda and has_mirror(result):
+            self.mirrors.guess(self.new_mirror(result), mirrors_file.likely(result.dtype))
 
     def look_at_inputs(self):
         """Before kernels get their addresses: behind that the device forgets what was there."""
@@ -149,11 +157,13 @@ class Call:
                 self.mirrors.find(x, self.facts.from_host)
 
     def put_back(self):
-        """What kernels were given is forgotten on the device.  What is read by a host that does not
-        ask us (print(tensor)) is small."""
+        """What kernels were given is forgotten on the device.  What is known and read by a host that
+        does not ask us is small."""
         for x in self.leaves:
             if is_cuda(x) and x.untyped_storage().nbytes() <= READ_WITHOUT_US:
-                self.mirrors.to_device(x)
+                mirror = self.mirrors.find(x)
+                if not mirror.unknown and mirror.bytes is not None:
+                    self.mirrors.to_device(x)
 
     def inputs(self):
         return [x for x in self.leaves if is_cuda(x)]
@@ -232,6 +242,8 @@ class Call:
             out.untyped_storage()._cdata) else self.mirrors.add(out.untyped_storage())
         if own.bytes is None and own.fill is None:
             own.fill = 0
+        if unknown:
+            value = finite(value)
         target = self.mirrors.to_write(out)
         if target.data_ptr() != value.data_ptr() or value.device.type != "cpu":
             target.copy_(value)
@@ -292,6 +304,9 @@ class Call:
             self.lose(written, made)
             return result
         unknown = self.unknown_after(written)
+        if unknown and not any(is_whole(x) for x in written + made):
+            self.lose(written, made)  # a number from a guess is a guess; only counts and flags count
+            return result
         try:
             value = self.compute(written)
         except NotImplementedError:
@@ -348,7 +363,6 @@ class Call:
         for x in made:
             if has_mirror(x):
                 self.mirrors.guess(self.new_mirror(x), value)
-                self.make_small(x)
 
     def of_one_element(self):
         inputs = self.inputs()
@@ -371,21 +385,13 @@ class Call:
         for x in written:
             if has_mirror(x):
                 self.mirrors.find(x).unknown = True
-                self.mirrors.to_device(x)
         for x in made:
             if id(x) not in ids and x.is_cuda and has_mirror(x):
                 self.mirrors.guess(self.new_mirror(x), mirrors_file.likely(x.dtype))
-                self.make_small(x)
 
     def new_mirror(self, tensor):
         storage = tensor.untyped_storage()
         return self.mirrors.by_storage.get(storage._cdata) or self.mirrors.add(storage)
-
-    def make_small(self, tensor):
-        """A small one's guess is written out; a large one's when somebody asks."""
-        if tensor.untyped_storage().nbytes() <= mirrors_file.SMALL:
-            self.mirrors.to_write(tensor)
-            self.mirrors.to_device(tensor)
 
     def copied_to_host(self, to_host):
         """x.cpu() and host.copy_(x)."""
@@ -421,6 +427,10 @@ READ_WITHOUT_US = 4 << 10  # bytes
 LARGE_READ = 1 << 24  # elements that two tensors are compared of
 
 
+def is_whole(value):
+    return value.dtype in mirrors_file.WHOLE_TYPES
+
+
 def is_mask(index):
     return is_cuda(index) and index.dtype in MASKS and has_mirror(index)
 
@@ -446,6 +456,13 @@ def of_compiler(kind):
 
 def covers_part(tensor):
     return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
+def finite(value):
+    """What is computed from guesses may be 0 / 0, of which no program is guilty."""
+    if not value.is_floating_point() or bool(value.isfinite().all()):
+        return value
+    return torch.where(value.isfinite(), value, mirrors_file.likely(value.dtype)).to(value.dtype)
 
 
 def leaves_of(values):
