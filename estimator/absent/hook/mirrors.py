@@ -70,6 +70,14 @@ class Mirrors:
         self.by_storage = {}
         self.new = self.new_bytes = 0
 
+    def of(self, tensor, from_host=False):
+        """The tensor's mirror, or None of one that has none."""
+        storage = tensor.untyped_storage()
+        mirror = self.by_storage.get(storage._cdata)
+        if mirror is not None and mirror.nbytes == storage.nbytes():
+            return mirror
+        return self.find(tensor, from_host) if has_mirror(tensor) else None
+
     def find(self, tensor, from_host=False):
         """Of a tensor that may have one.  Of a storage not seen before: what the host has written
         there, else unknown.  A host's zeros look as nothing does, unless we know of the host."""
@@ -123,9 +131,9 @@ class Mirrors:
 
     def to_read(self, tensor):
         """A CPU tensor with what this one holds.  Not to be written to."""
-        if not has_mirror(tensor):
+        mirror = self.of(tensor)
+        if mirror is None:
             return constant(tensor, likely(tensor.dtype))
-        mirror = self.find(tensor)
         if mirror.bytes is None:
             return constant(tensor, mirror.fill)
         return view(mirror, tensor)
@@ -149,11 +157,13 @@ class Mirrors:
             poke(tensor.untyped_storage().data_ptr(), mirror.bytes.data_ptr(), mirror.nbytes)
 
     def is_unknown(self, tensor):
-        return not has_mirror(tensor) or self.find(tensor).unknown
+        mirror = self.of(tensor)
+        return mirror is None or mirror.unknown
 
     def is_constant(self, tensor):
         """Unknown, and nobody asked for its bytes."""
-        return not has_mirror(tensor) or self.find(tensor).bytes is None
+        mirror = self.of(tensor)
+        return mirror is None or mirror.bytes is None
 
 
 def constant(tensor, value):

@@ -152,18 +152,16 @@ class Call:
 
     def look_at_inputs(self):
         """Before kernels get their addresses: behind that the device forgets what was there."""
-        for x in self.leaves:
-            if is_cuda(x) and has_mirror(x):
-                self.mirrors.find(x, self.facts.from_host)
+        of = self.mirrors.of
+        self.seen = [(x, of(x, self.facts.from_host)) for x in self.leaves if is_cuda(x)]
 
     def put_back(self):
         """What kernels were given is forgotten on the device.  What is known and read by a host that
         does not ask us is small."""
-        for x in self.leaves:
-            if is_cuda(x) and x.untyped_storage().nbytes() <= READ_WITHOUT_US:
-                mirror = self.mirrors.find(x)
-                if not mirror.unknown and mirror.bytes is not None:
-                    self.mirrors.to_device(x)
+        for x, mirror in self.seen:
+            if (mirror is not None and mirror.nbytes <= READ_WITHOUT_US and not mirror.unknown
+                    and mirror.bytes is not None):
+                self.mirrors.to_device(x)
 
     def inputs(self):
         return [x for x in self.leaves if is_cuda(x)]
@@ -278,8 +276,7 @@ class Call:
             self.from_device(written + [x for x in made if x.is_cuda])
             return result
         to_host = [x for x in made if not x.is_cuda]
-        if not to_host and not any(has_mirror(x) for x in written) and not any(
-                has_mirror(x) for x in made):
+        if not to_host and not any(has_mirror(x) for x in written + made):
             return result
         if to_host and self.inputs():
             self.copied_to_host(to_host)
@@ -297,13 +294,14 @@ class Call:
         return found
 
     def follow_mirrored(self, result, written, made):
-        if any(self.mirrors.is_constant(x) for x in self.read_inputs(written)):
+        read = self.read_inputs(written)
+        if any(mirror is None or mirror.bytes is None for _, mirror in read):
             self.follow_constants(written, made)
             return result
         if not self.facts.on_cpu or any(not has_mirror(x) for x in written):
             self.lose(written, made)
             return result
-        unknown = self.unknown_after(written)
+        unknown = self.unknown_after(read, written)
         if unknown and not any(is_whole(x) for x in written + made):
             self.lose(written, made)  # a number from a guess is a guess; only counts and flags count
             return result
@@ -319,18 +317,18 @@ class Call:
         return self.take_over(result, value, written, unknown)
 
     def read_inputs(self, written):
-        if self.facts.name not in OVERWRITES and not self.has_out():
-            return self.inputs()
+        """With their mirrors."""
+        if not written or self.facts.name not in OVERWRITES and not self.has_out():
+            return self.seen
         ids = {id(x) for x in written}
-        return [x for x in self.inputs() if id(x) not in ids]
+        return [pair for pair in self.seen if id(pair[0]) not in ids]
 
     def has_out(self):
         return any(is_out for _, _, is_out in self.facts.written)
 
-    def unknown_after(self, written):
-        inputs = self.read_inputs(written)
-        parts = [x for x in written if covers_part(x)]
-        return self.mode.capturing > 0 or any(self.mirrors.is_unknown(x) for x in inputs + parts)
+    def unknown_after(self, read, written):
+        return (self.mode.capturing > 0 or any(mirror.unknown for _, mirror in read)
+                or any(covers_part(x) and self.mirrors.is_unknown(x) for x in written))
 
     def take_over(self, result, value, written, unknown):
         ids = {id(x) for x in written}
@@ -356,7 +354,7 @@ class Call:
         """With a tensor of which one value is all that is known.  Of pointwise operators one
         element is computed, so that isfinite(x).all() is true and isnan(x).any() is not."""
         value = None
-        if not written and made and (self.facts.pointwise or self.facts.name in SAME_OF_ONE):
+        if not written and any(is_whole(x) for x in made) and (self.facts.pointwise or self.facts.name in SAME_OF_ONE):
             value = self.of_one_element()
         if value is None:
             return self.lose(written, made)
