@@ -74,7 +74,7 @@ class Record:
             signal.signal(signal.SIGTERM, self.on_sigterm)
 
     def on_sigterm(self, number, _):
-        self.finish(ended_by="SIGTERM")
+        guarded("SIGTERM", lambda: self.finish(ended_by="SIGTERM"))
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -97,7 +97,7 @@ class Record:
         self.ended_by = what
         if threading.current_thread() is threading.main_thread():
             raise EnoughRun(0)
-        self.finish()
+        guarded("enough", self.finish)
         self.real_exit(0)
 
     def watch_time(self):
@@ -107,7 +107,7 @@ class Record:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(threading.main_thread().ident), ctypes.py_object(EnoughRun))
         time.sleep(GRACE)
-        self.finish()
+        guarded("seconds", self.finish)
         self.real_exit(0)
 
     # How it ends.

@@ -89,7 +89,8 @@ class Values(_python_dispatch.TorchDispatchMode):
         super().__init__()
         self.mirrors = mirrors_file.Mirrors()
         self.facts = {}
-        self.capturing = 0
+        self.capturing = 0  # CUDA graphs
+        self.in_child = False
         self.random_state = torch.Generator().get_state()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -7,6 +7,7 @@ ResNet-50's reserved memory was 4 % off.  So backward() is called without it, an
 inside switches it on again: custom functions, checkpoints' recomputation, hooks of tensors."""
 
 import functools
+import os
 import threading
 
 import torch
@@ -24,7 +25,7 @@ def switched_on(mode, call):
 
     @functools.wraps(call)
     def with_mode(*args, **kwargs):
-        if mode in stack():
+        if mode.in_child or mode in stack():
             return call(*args, **kwargs)
         _python_dispatch._push_mode(mode)
         try:
@@ -83,10 +84,22 @@ def in_threads(mode):
     bootstrap = threading.Thread._bootstrap_inner
 
     def with_mode(thread):
-        _python_dispatch._push_mode(mode)
+        if not mode.in_child:
+            _python_dispatch._push_mode(mode)
         bootstrap(thread)
 
     threading.Thread._bootstrap_inner = with_mode
+
+
+def not_in_children(mode):
+    """A forked process (a DataLoader's worker) has no CUDA, and needs no mode."""
+    def child():
+        mode.in_child = True
+        modes = stack()
+        if modes and modes[-1] is mode:
+            _python_dispatch._pop_mode()
+
+    os.register_at_fork(after_in_child=child)
 
 
 def in_prints(mode):
@@ -130,7 +143,7 @@ def rows_of_masks(mode):
     mode.library = library  # as long as the mode
 
 
-PLACES = (around_backward, in_threads, in_prints, around_captures, rows_of_masks)
+PLACES = (around_backward, in_threads, not_in_children, in_prints, around_captures, rows_of_masks)
 
 
 def start(mode):

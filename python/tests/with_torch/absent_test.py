@@ -1,0 +1,81 @@
+"""PyTorch on a card that is not there: what `onnxfit run` puts into it from outside.  Skipped where
+the command has no `run`."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+from onnxfit import _command
+
+
+def has_run():
+    return subprocess.run([_command.binary(), "run", "--help"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+@unittest.skipUnless(has_run(), "no `onnxfit run` here")
+class Absent(unittest.TestCase):
+    def lines(self, program):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "train.py").write_text(textwrap.dedent(program))
+            run = subprocess.run([_command.binary(), "run", "-g", "a100-80gb", "--", sys.executable,
+                                  "train.py"], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8",
+                                 check=True)
+        return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("[")]
+
+    def test_small_tensors_have_values(self):
+        rows = [
+            ("torch.tensor([True, False, True], device='cuda').sum().item()", 2),
+            ("torch.tensor([0, 3, 0, 1], device='cuda').nonzero().tolist()", [[1], [3]]),
+            ("(torch.arange(100000, device='cuda') % 3 == 0).sum().item()", 33334),
+            ("torch.arange(9, device='cuda')[torch.arange(9, device='cuda') > 6].tolist()", [7, 8]),
+            ("torch.unique(torch.tensor([3, 1, 3], device='cuda')).tolist()", [1, 3]),
+            ("torch.tensor([1, 2], device='cuda').repeat_interleave("
+             "torch.tensor([2, 1], device='cuda')).tolist()", [1, 1, 2]),
+            ("torch.zeros(3, device='cuda').add_(1).cumsum(0).tolist()", [1.0, 2.0, 3.0]),
+            ("str(torch.tensor([1, 2], device='cuda'))", "tensor([1, 2], device='cuda:0')"),
+            # of large ones nothing is known, but that they are finite
+            ("torch.isfinite(torch.randn(1000, 1000, device='cuda')).all().item()", True),
+            ("torch.isnan(torch.randn(1000, 1000, device='cuda')).any().item()", False),
+            ("0 < torch.randn(1000, 1000, device='cuda').mean().item() < 100", True),
+        ]
+        program = "import json, torch\n" + "".join(
+            "print(json.dumps([%s]))\n" % call for call, _ in rows)
+        for (call, expected), found in zip(rows, self.lines(program)):
+            with self.subTest(call):
+                self.assertEqual(found, [expected])
+
+    def test_gradient_scaler_steps(self):
+        (steps, scale), = self.lines("""
+            import json, torch
+            net = torch.nn.Linear(1000, 1000).cuda()
+            optimizer = torch.optim.AdamW(net.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for _ in range(3):
+                loss = net(torch.randn(8, 1000, device="cuda")).pow(2).mean()
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0, error_if_nonfinite=True)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            print(json.dumps([optimizer.state[net.weight]["step"].item(), scaler.get_scale()]))
+            """)
+        self.assertEqual((steps, scale), (3, 65536))
+
+    def test_mask_of_which_the_gradient_is_put_back(self):
+        (shape,), = self.lines("""
+            import json, torch
+            weight = torch.randn(1000, 8, device="cuda", requires_grad=True)
+            weight[torch.arange(1000, device="cuda") % 2 == 0].sum().backward()
+            print(json.dumps([list(weight.grad.shape)]))
+            """)
+        self.assertEqual(shape, [1000, 8])
+
+
+if __name__ == "__main__":
+    unittest.main()
