@@ -45,17 +45,35 @@ def after_torch(torch):
     attempt("saves", lambda: load("saves").wrap_module(torch))
     if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
         attempt("values", lambda: load("values").start(torch))
+        torch_is_there.append(True)
+        after_values()
 
 
 def after_others(module):
     attempt("saves", lambda: load("saves").wrap_module(module))
 
 
+def after_triton(module):
+    if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
+        then_with_torch.append(lambda: load("where_on").around_triton(module))
+        if torch_is_there:
+            after_values()
+
+
+def after_values():
+    while then_with_torch:
+        attempt("triton", then_with_torch.pop())
+
+
+then_with_torch = []  # what needs our mode, and so torch
+torch_is_there = []
+
 # What is done once a package has been loaded.
 WATCHED = {
     "torch": after_torch,
     "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
+    "triton.runtime.jit": after_triton,
 }
 
 

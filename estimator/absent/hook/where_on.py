@@ -143,6 +143,32 @@ def rows_of_masks(mode):
     mode.library = library  # as long as the mode
 
 
+def forget_written(mode, values_given):
+    """What a kernel of the program's own may have written, floats that were made as zeros too.
+    Whole numbers stay: kernels are given indices far more often than they make them."""
+    for x in values.leaves_of(values_given):
+        if values.is_cuda(x) and x.dtype.is_floating_point:
+            mirror = mode.mirrors.of(x)
+            if mirror is not None:
+                mode.mirrors.guess(mirror, values.mirrors_file.likely(x.dtype))
+
+
+def around_triton(jit):
+    """Of triton.runtime.jit, whenever it is imported."""
+    run = jit.JITFunction.run
+
+    def run_and_forget(self, *args, **kwargs):
+        result = run(self, *args, **kwargs)
+        try:
+            forget_written(on[0], (args, tuple(kwargs.values())))
+        except Exception:
+            load("notes").failure("triton")  # noqa: F821
+        return result
+
+    jit.JITFunction.run = run_and_forget
+
+
+on = []  # the mode
 PLACES = (around_backward, in_threads, not_in_children, in_prints, around_captures, rows_of_masks)
 
 
@@ -154,4 +180,5 @@ def start(mode):
             place(mode)
         except Exception:
             load("notes").failure(place.__name__)  # noqa: F821
+    on.append(mode)
     _python_dispatch._push_mode(mode)
