@@ -114,7 +114,7 @@ std::vector<Flag> TargetFlags() {
   return {
       {"--gpu", "-g", "NAME", kGroup,
        "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
-       SetCard, true, false, kOfAnswers | Only(Command::kExplainOom)},
+       SetCard, true, false, kOfCards | Only(Command::kExplainOom)},
       {"--devices", "", "LIST", kGroup,
        "the cards of all ranks, in the place of --world: 4xa100-40gb,4xt4, or machines of clouds, "
        "2xp3.8xlarge; it has to fit each",
@@ -124,12 +124,12 @@ std::vector<Flag> TargetFlags() {
        Only(Command::kMaxBatch)},
       {"--memory", "", "SIZE", kGroup,
        "a card of this size, such as 8GiB (8GB counts in thousands); repeatable", "", SetMemory,
-       true, false, kOfAnswers},
+       true, false, kOfCards},
       {"--reserve", "", "SIZE", kGroup, "left free for others, such as a desktop", "0", SetReserve,
-       false, false, kOfAnswers},
+       false, false, kOfCards},
       {"--strict", "", "", kGroup, "TIGHT counts as not fitting", "",
        [](const Typed& t, Options& o) { o.is_strict = ParseSwitch(t); }, false, false,
-       kOfAnswers | Only(Command::kCheck)},
+       kOfCards | Only(Command::kCheck)},
       {"--cudnn", "", "FOLDER", kGroup,
        "ask the cuDNN there for its convolutions' workspaces; auto: PyTorch's, the toolkit's; "
        "none: they have none. Takes no GPU",
@@ -145,6 +145,15 @@ std::vector<Flag> TargetFlags() {
        [](const Typed& t, Options& o) { o.limits.most = ParseWhole(t, 1); }, false, false,
        Only(Command::kMaxBatch)},
   };
+}
+
+std::vector<Flag> ProgramFlags() {
+  constexpr Commands kOf = Only(Command::kRun);
+  return {{"--steps", "", "N", kProgramGroup, "end it after so many steps of an optimizer", "",
+           [](const Typed& t, Options& o) { o.most_steps = ParseWhole(t, 1); }, false, false, kOf},
+          {"--seconds", "", "N", kProgramGroup, "end it after so many seconds", "",
+           [](const Typed& t, Options& o) { o.most_seconds = ParseWhole(t, 1); }, false, false,
+           kOf}};
 }
 
 std::vector<Flag> MessageFlags() {
@@ -312,6 +321,7 @@ std::vector<Flag> ReportFlags() {
 
 std::vector<Flag> AllFlags() {
   std::vector<Flag> flags = MessageFlags();
+  for (Flag& flag : ProgramFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : RunFlags()) {
     if (flag.of == kAllCommands) flag.of = kOfRuns;
     flags.push_back(std::move(flag));

@@ -27,6 +27,8 @@ inline constexpr Commands kOfText = ~(Only(Command::kReport) | Only(Command::kAn
                                       Only(Command::kExplain) | Only(Command::kCompletion));
 // That may exit with 1.
 inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kVerify) | Only(Command::kCheck);
+// That judge a run on cards of the table.
+inline constexpr Commands kOfCards = kOfAnswers | Only(Command::kRun);
 
 // Several rows may have one name where each is of other commands.
 struct Flag {
@@ -51,6 +53,7 @@ inline constexpr std::string_view kLibrariesGroup = "PyTorch and its libraries";
 // Of those that say which cards the answer is for.
 inline constexpr std::string_view kCardGroup = "The card";
 // Of those that give a model by its numbers.
+inline constexpr std::string_view kProgramGroup = "The program";
 inline constexpr std::string_view kNumbersGroup = "A model given by numbers (a closed form)";
 inline constexpr std::string_view kReportGroup = "The report";
 

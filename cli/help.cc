@@ -29,6 +29,7 @@ constexpr Frame kFrames[] = {
 usage: onnxfit [estimate] MODEL [flags]             (.pt2, .onnx or - for stdin)
        onnxfit max-batch MODEL [flags]              (what fits a card)
        onnxfit verify MODEL [flags]                 (carry it out on this GPU)
+       onnxfit run --gpu NAME -- PROGRAM            (your script, on no GPU)
        onnxfit check [CONFIG] [flags]               (memory regressions, in CI)
        onnxfit diff OLD NEW [flags]                 (what grew)
        onnxfit explain-oom [LOG|SNAPSHOT] [flags]   (what an error means; leaks)
@@ -227,6 +228,23 @@ in its metadata as onnxfit.at_peak and onnxfit.allocated, where Netron shows
 them; the run and its verdicts in the model's own.  Nothing else is changed.
 exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
       FILE exists), 3 no usable GPU here (--gpu auto)
+)"},
+    {R"(onnxfit run: your own program, on a card that is not there
+
+usage: onnxfit run --gpu NAME [--gpu NAME] [flags] -- PROGRAM [ITS FLAGS]
+)",
+     R"(
+examples
+  onnxfit run -g rtx3060 -- python train.py --batch-size 32
+  onnxfit run -g a100-40gb -g a100-40gb -- torchrun --nproc-per-node 2 train.py
+  onnxfit run -g t4 --steps 20 -- python finetune.py
+
+The program runs as it is: its PyTorch allocates as it would on the card, but
+kernels do nothing, so that it takes seconds and no GPU.  Small tensors have
+values; where it reads one that nobody knows, the answer says so.  What it would
+save goes nowhere: weights are zeros here.  Linux on x86-64.
+exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, the program failed,
+      or never used CUDA)
 )"},
 };
 

@@ -417,20 +417,36 @@ void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options&
     case Command::kInit:
       options.folder = FolderOf(words);
       break;
+    case Command::kRun:
+      if (!words.empty()) {
+        throw Error({.text = fmt::format("expected -- in front of the program, found {}", Quote(words[0])),
+                     .hint = fmt::format("onnxfit run -g rtx3060 -- {}", fmt::join(words, " "))});
+      }
+      break;
   }
+}
+
+// "run -g t4 -- python train.py": what stands behind -- is the program's.
+std::vector<std::string> TakeProgram(std::span<const std::string> args, Options& options) {
+  const auto end = !args.empty() && args[0] == ToString(Command::kRun)
+                       ? std::ranges::find(args, "--")
+                       : args.end();
+  if (end != args.end()) options.program.assign(end + 1, args.end());
+  return {args.begin(), end};
 }
 
 }  // namespace
 
-Options ParseOptions(std::span<const std::string> args) {
+Options ParseOptions(std::span<const std::string> typed) {
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
   std::vector<const CLI::Option*> declared;
   for (const Flag& flag : Flags()) declared.push_back(Declare(app, flag));
+  Options options;
+  const std::vector<std::string> args = TakeProgram(typed, options);
   Parse(app, args);
 
-  Options options;
   for (size_t i = 0; i < declared.size(); ++i) {
     if (!Flags()[i].about || declared[i]->count() == 0) continue;
     Flags()[i].set({}, options);

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "estimator/base/error.h"
 
@@ -47,10 +49,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Ours, with messages that do not depend on the user's language, and `more`, which come first.
-std::vector<std::string> Environment(const std::vector<std::string>& more) {
-  std::vector<std::string> variables = more;
-  variables.emplace_back("LC_ALL=C");
+// Ours, and `more`, which come first.
+std::vector<std::string> Environment(std::vector<std::string> variables) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::string_view name = text.substr(0, text.find('=') + 1);
@@ -71,7 +71,9 @@ pid_t Start(const std::vector<std::string>& words, const ProcessPlace& place, co
   if (!place.folder.empty()) {
     posix_spawn_file_actions_addchdir_np(&actions, place.folder.c_str());
   }
-  const std::vector<std::string> variables = Environment(place.variables);
+  std::vector<std::string> more = place.variables;
+  more.emplace_back("LC_ALL=C");  // messages that do not depend on the user's language
+  const std::vector<std::string> variables = Environment(std::move(more));
   pid_t child = -1;
   const int error = posix_spawnp(&child, words[0].c_str(), &actions, nullptr,
                                  Pointers(words).data(), Pointers(variables).data());
@@ -116,6 +118,54 @@ ProcessResult RunProcess(const std::vector<std::string>& words, const ProcessPla
   }
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return result;
+}
+
+namespace {
+
+// Signals that the terminal sends to the program, too, which decides.
+class Deaf {
+ public:
+  Deaf() {
+    for (size_t i = 0; i < kSignals.size(); ++i) before_[i] = std::signal(kSignals[i], SIG_IGN);
+  }
+  ~Deaf() {
+    for (size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before_[i]);
+  }
+  Deaf(const Deaf&) = delete;
+  Deaf& operator=(const Deaf&) = delete;
+
+ private:
+  static constexpr std::array<int, 2> kSignals = {SIGINT, SIGQUIT};
+  std::array<void (*)(int), 2> before_ = {};
+};
+
+}  // namespace
+
+ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
+                         const std::vector<std::string>& variables) {
+  const std::vector<std::string> environment = Environment(variables);
+  posix_spawnattr_t attributes;  // which gives the program its signals back
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGINT);
+  sigaddset(&defaults, SIGQUIT);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const Deaf deaf;
+  pid_t child = -1;
+  const int error = posix_spawnp(&child, words[0].c_str(), nullptr, &attributes,
+                                 Pointers(words).data(), Pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    throw Error(
+        {.text = fmt::format("{} could not be started: {}", words[0], std::strerror(error))});
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) return {.exit_code = WEXITSTATUS(status)};
+  return {.exit_code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
 }
 
 std::string InALine(const std::string& text) {

@@ -22,6 +22,18 @@ struct ProcessPlace {
 // where it cannot be started.
 ProcessResult RunProcess(const std::vector<std::string>& words, const ProcessPlace& place = {});
 
+// How a program ended.
+struct ProgramEnd {
+  int exit_code = 0;  // as shells count it: 128 and the signal where one ended it
+  int signal = 0;     // 0 where none did
+};
+
+// Runs words[0] as a shell would: with our terminal, our input and all of our environment, and
+// `variables` in it.  Ctrl-C goes to it; we wait for what it makes of that.  Throws Error where it
+// cannot be started.
+ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
+                         const std::vector<std::string>& variables);
+
 // All that a program said, in a line: what mends it often stands last.
 std::string InALine(const std::string& text);
 

@@ -1,0 +1,30 @@
+// What the host wrote to cards: kept until a kernel gets the address, which may then have written
+// anything.  What was never kept is read as zeros.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace onnxfit::absent {
+
+// Of one copy.  Larger ones are data, which nobody decides by.
+inline constexpr size_t kMostKept = size_t{1} << 20;
+
+// Copies between host and card, card and card, host and host: either end may be either.
+void CopyBytes(void* to, const void* from, size_t bytes);
+
+// Fills bytes with repetitions of a pattern of 1, 2 or 4 bytes.
+void FillBytes(void* to, const void* pattern, size_t pattern_bytes, size_t bytes);
+
+// Everything that was written into that range; or into whatever an address of which lies there.
+void ForgetContents(uint64_t address, uint64_t bytes);
+void ForgetAround(uint64_t address);
+
+// Whether nothing is kept, which spares kernels' arguments a look.
+bool IsNothingKept();
+
+}  // namespace onnxfit::absent
+
+// For who computes small values beside the program: writes, or reads, what the card holds.
+extern "C" void onnxfit_poke(uint64_t device, const void* host, size_t bytes);
+extern "C" void onnxfit_peek(void* host, uint64_t device, size_t bytes);

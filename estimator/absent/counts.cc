@@ -1,0 +1,129 @@
+#include "estimator/absent/counts.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "estimator/absent/card.h"
+#include "estimator/absent/events.h"
+
+namespace onnxfit::absent {
+namespace {
+
+// Zeros of its own where there is no folder, so that nobody has to ask.
+SharedCounts* MapCounts() {
+  const std::string path = Machine().folder + "/" + kCountsFile;
+  const int file = Machine().folder.empty() ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const bool is_file = file >= 0 && ftruncate(file, sizeof(SharedCounts)) == 0;
+  const int flags = is_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+  void* const at = mmap(nullptr, sizeof(SharedCounts), PROT_READ | PROT_WRITE, flags, is_file ? file : -1, 0);
+  if (file >= 0) close(file);
+  return at == MAP_FAILED ? nullptr : static_cast<SharedCounts*>(at);
+}
+
+SharedCounts& Shared() {
+  static SharedCounts* const counts = MapCounts();
+  return *counts;
+}
+
+void Raise(std::atomic<int64_t>& peak, int64_t bytes) {
+  int64_t before = peak.load();
+  while (before < bytes && !peak.compare_exchange_weak(before, bytes)) {
+  }
+}
+
+void GiveBackAll(SharedProcess& process) {
+  for (int place = 0; place < kMostCards; ++place) {
+    Shared().bytes[place] -= process.bytes[place].exchange(0);
+  }
+}
+
+// The place of this process, found anew in a child that was forked.
+SharedProcess& Own() {
+  static thread_local SharedProcess* own = nullptr;
+  const int32_t pid = getpid();
+  if (own != nullptr && own->pid == pid) return *own;
+  for (SharedProcess& process : Shared().processes) {
+    if (process.pid == pid) return *(own = &process);
+  }
+  for (SharedProcess& process : Shared().processes) {
+    int32_t none = 0;
+    if (process.pid.compare_exchange_strong(none, pid)) return *(own = &process);
+  }
+  return *(own = &Shared().processes[kMostProcesses - 1]);  // more than there are places share one
+}
+
+// Of processes that were killed.
+void GiveBackOfEnded() {
+  for (SharedProcess& process : Shared().processes) {
+    if (process.pid != 0 && !IsRunning(process)) GiveBackAll(process);
+  }
+}
+
+bool TryTake(int place, int64_t bytes, int64_t total) {
+  int64_t before = Shared().bytes[place].load();
+  do {
+    if (bytes > total - before) return false;
+  } while (!Shared().bytes[place].compare_exchange_weak(before, before + bytes));
+  Raise(Shared().peak_bytes[place], before + bytes);
+  SharedProcess& own = Own();
+  Raise(own.peak_bytes[place], own.bytes[place] += bytes);
+  return true;
+}
+
+}  // namespace
+
+bool TakeBytes(int place, int64_t bytes) {
+  const int64_t total = Machine().all[static_cast<size_t>(place)].total_bytes;
+  if (TryTake(place, bytes, total)) return true;
+  GiveBackOfEnded();
+  return TryTake(place, bytes, total);
+}
+
+void GiveBytes(int place, int64_t bytes) {
+  Shared().bytes[place] -= bytes;
+  Own().bytes[place] -= bytes;
+}
+
+int64_t FreeBytes(int place) {
+  const int64_t total = Machine().all[static_cast<size_t>(place)].total_bytes;
+  return total - Shared().bytes[place].load();
+}
+
+const SharedCounts& Counts() { return Shared(); }
+
+bool IsRunning(const SharedProcess& process) {
+  const int32_t pid = process.pid;
+  return pid != 0 && (kill(pid, 0) == 0 || errno != ESRCH);
+}
+
+bool EnsureContext(int device) {
+  static std::mutex mutex;
+  static int32_t owner = 0;
+  static bool has_context[kMostCards] = {};
+  const std::lock_guard lock(mutex);
+  if (owner != getpid()) {  // a child has none of its parent's
+    owner = getpid();
+    for (bool& has : has_context) has = false;
+  }
+  if (!HasCard(device)) return false;
+  const AbsentCard& card = Machine().cards[static_cast<size_t>(device)];
+  if (has_context[card.place]) return true;
+  if (!TakeBytes(card.place, card.context_bytes)) return false;
+  has_context[card.place] = true;
+  WriteEvent({"context", card.place, 0, card.context_bytes});
+  return true;
+}
+
+namespace {
+// A process that ends gives back what it holds; one that is killed is found by the next that asks.
+[[gnu::destructor]] void GiveBackOwn() {
+  if (!Machine().folder.empty()) GiveBackAll(Own());
+}
+}  // namespace
+
+}  // namespace onnxfit::absent

@@ -1,0 +1,27 @@
+// How much of each card is taken: one count for all processes of a run.
+#pragma once
+
+#include <cstdint>
+
+#include "estimator/absent/run_folder.h"
+
+namespace onnxfit::absent {
+
+// Takes bytes of the card at `place` for this process, or nothing where they are not left.  What
+// processes held that have ended is given back first.
+bool TakeBytes(int place, int64_t bytes);
+void GiveBytes(int place, int64_t bytes);
+
+int64_t FreeBytes(int place);
+
+// All places, and the cards' counts, as NVML tells them.
+const SharedCounts& Counts();
+
+// Whether the process of that place still runs.
+bool IsRunning(const SharedProcess& process);
+
+// The context of this process on a card, which what CUDA does first there makes.  False where the
+// card has no room for it.
+bool EnsureContext(int device);
+
+}  // namespace onnxfit::absent

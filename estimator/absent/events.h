@@ -1,0 +1,27 @@
+// What a process asks the card for, written down as it happens: "PID.events" in the run's folder,
+// a line each, "take 0 17592186044416 2097152": what, the card's place, an address or 0, bytes.
+#pragma once
+
+#include <cstdint>
+
+namespace onnxfit::absent {
+
+struct DeviceEvent {
+  const char* what = "";  // "context", "take", "give", "full": no room for so many bytes
+  int place = 0;
+  uint64_t address = 0;
+  int64_t bytes = 0;
+};
+
+void WriteEvent(const DeviceEvent& event);
+
+// "unknown NAME": the program called a function that this card does not have.  Once for each name.
+void WriteUnknown(const char* function);
+
+// "missing NAME": the same, where the program has only asked for its address.
+void WriteMissing(const char* function);
+
+// "size NAME": somebody asked how much scratch a function takes, and was told none.
+void WriteUnknownSize(const char* function);
+
+}  // namespace onnxfit::absent

@@ -1,0 +1,69 @@
+#include "estimator/absent/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace onnxfit::absent {
+namespace {
+
+constexpr size_t kHostPage = 4096;
+
+class Mappings {
+ public:
+  void* Map(size_t bytes) {
+    const size_t rounded = (bytes + kHostPage - (bytes > 0)) / kHostPage * kHostPage;
+    void* const at = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    const std::lock_guard lock(mutex_);
+    mapped_[reinterpret_cast<uint64_t>(at)] = rounded;
+    return at;
+  }
+
+  bool Unmap(void* pointer) {
+    const std::lock_guard lock(mutex_);
+    const auto found = mapped_.find(reinterpret_cast<uint64_t>(pointer));
+    if (found == mapped_.end()) return false;
+    munmap(pointer, found->second);
+    mapped_.erase(found);
+    return true;
+  }
+
+  bool Has(const void* pointer) {
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    const std::lock_guard lock(mutex_);
+    const auto after = mapped_.upper_bound(address);
+    if (after == mapped_.begin()) return false;
+    const auto before = std::prev(after);
+    return address < before->first + before->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, size_t> mapped_;
+};
+
+Mappings& Pinned() {
+  static auto* const mappings = new Mappings;  // outlives destructors
+  return *mappings;
+}
+
+Mappings& Managed() {
+  static auto* const mappings = new Mappings;
+  return *mappings;
+}
+
+}  // namespace
+
+void* AllocatePinned(size_t bytes) { return Pinned().Map(bytes); }
+void FreePinned(void* pointer) { Pinned().Unmap(pointer); }
+bool IsPinned(const void* pointer) { return Pinned().Has(pointer); }
+
+void* AllocateManaged(size_t bytes) { return Managed().Map(bytes); }
+bool FreeManaged(void* pointer) { return Managed().Unmap(pointer); }
+bool IsManaged(const void* pointer) { return Managed().Has(pointer); }
+
+}  // namespace onnxfit::absent

@@ -1,0 +1,42 @@
+// What `onnxfit run` and the card that is not there tell one another: files in the run's folder.
+// Both sides include this; it needs libc alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace onnxfit::absent {
+
+// The variable that names the folder, for the program and all that it starts.
+inline constexpr const char* kFolderVariable = "ONNXFIT_RUN";
+
+// A line for each card: name, compute capability times ten, multiprocessors, threads of each,
+// bytes that CUDA shows of it, bytes of a process's context; with tabs between.
+inline constexpr const char* kCardsFile = "cards";
+
+// SharedCounts, mapped by every process.
+inline constexpr const char* kCountsFile = "counts";
+
+// "PID.events": what the process asked the card for, a line each (events.h).
+inline constexpr const char* kEventsEnding = ".events";
+
+inline constexpr int kMostCards = 16;
+inline constexpr int kMostProcesses = 512;
+
+// One process on all cards.  A free place has no pid.
+struct SharedProcess {
+  std::atomic<int32_t> pid;
+  std::atomic<int64_t> bytes[kMostCards];       // held now, its contexts included
+  std::atomic<int64_t> peak_bytes[kMostCards];  // the most of them at once
+};
+
+// Zeros are a run that has not begun.
+struct SharedCounts {
+  std::atomic<int64_t> bytes[kMostCards];  // of all processes
+  std::atomic<int64_t> peak_bytes[kMostCards];
+  SharedProcess processes[kMostProcesses];
+};
+
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+}  // namespace onnxfit::absent

@@ -1,0 +1,161 @@
+// The CUDA runtime: memory of the card and of the host, and copies between them.
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "estimator/absent/contents.h"
+#include "estimator/absent/counts.h"
+#include "estimator/absent/current.h"
+#include "estimator/absent/host_memory.h"
+#include "estimator/absent/memory.h"
+#include "estimator/absent/status.h"
+
+namespace onnxfit::absent {
+
+ABSENT_API Status cudaMalloc(void** pointer, size_t bytes) {
+  return Said(Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer));
+}
+
+ABSENT_API Status cudaFree(void* pointer) {
+  if (pointer == nullptr) return Said(EnsureContext(CurrentDevice()) ? kSuccess : kOutOfMemory);
+  if (FreeManaged(pointer) || Free(pointer)) return kSuccess;
+  return Said(kInvalidValue);
+}
+
+// A pool gives back what nobody uses when a stream is waited for: at once, here, where kernels
+// take no time.
+ABSENT_API Status cudaMallocAsync(void** pointer, size_t bytes, void*) { return cudaMalloc(pointer, bytes); }
+ABSENT_API Status cudaMallocFromPoolAsync(void** pointer, size_t bytes, void*, void*) {
+  return cudaMalloc(pointer, bytes);
+}
+ABSENT_API Status cudaFreeAsync(void* pointer, void*) { return cudaFree(pointer); }
+
+ABSENT_API Status cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+  *pitch = (width + 511) / 512 * 512;
+  return cudaMalloc(pointer, *pitch * height);
+}
+
+ABSENT_API Status cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
+  *pointer = AllocateManaged(bytes);
+  return Said(*pointer == nullptr ? kOutOfMemory : kSuccess);
+}
+
+ABSENT_API Status cudaMemGetInfo(size_t* free, size_t* total) {
+  if (!EnsureContext(CurrentDevice())) return Said(HasCard(CurrentDevice()) ? kOutOfMemory : kNoDevice);
+  *free = static_cast<size_t>(FreeBytes(CurrentCard().place));
+  *total = static_cast<size_t>(CurrentCard().total_bytes);
+  return kSuccess;
+}
+
+ABSENT_API Status cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
+  *pointer = AllocatePinned(bytes);
+  return Said(*pointer == nullptr ? kOutOfMemory : kSuccess);
+}
+ABSENT_API Status cudaMallocHost(void** pointer, size_t bytes) { return cudaHostAlloc(pointer, bytes, 0); }
+ABSENT_API Status cudaFreeHost(void* pointer) {
+  FreePinned(pointer);
+  return kSuccess;
+}
+ABSENT_API Status cudaHostRegister(void*, size_t, unsigned) { return kSuccess; }
+ABSENT_API Status cudaHostUnregister(void*) { return kSuccess; }
+ABSENT_API Status cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  *device = host;
+  return kSuccess;
+}
+
+namespace {
+
+// cudaPointerAttributes of CUDA 11 and later (driver_types.h).
+struct PointerAttributes {
+  int type;
+  int device;
+  void* device_pointer;
+  void* host_pointer;
+};
+enum PointerType { kUnregistered = 0, kHost = 1, kDevice = 2, kManaged = 3 };
+
+int TypeOf(const void* pointer) {
+  return IsDevice(pointer)    ? kDevice
+         : IsManaged(pointer) ? kManaged
+         : IsPinned(pointer)  ? kHost
+                              : kUnregistered;
+}
+
+}  // namespace
+
+ABSENT_API Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+  const int type = TypeOf(pointer);
+  const auto block = BlockOf(pointer);
+  auto* const address = const_cast<void*>(pointer);
+  const bool is_on_host = type == kHost || type == kManaged;
+  *attributes = {type, block ? block->device : CurrentDevice(),
+                 type == kUnregistered ? nullptr : address, is_on_host ? address : nullptr};
+  return kSuccess;
+}
+
+ABSENT_API Status cudaMemcpy(void* to, const void* from, size_t bytes, int) {
+  CopyBytes(to, from, bytes);
+  return kSuccess;
+}
+ABSENT_API Status cudaMemcpyAsync(void* to, const void* from, size_t bytes, int, void*) {
+  CopyBytes(to, from, bytes);
+  return kSuccess;
+}
+ABSENT_API Status cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
+  CopyBytes(to, from, bytes);
+  return kSuccess;
+}
+ABSENT_API Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, void*) {
+  CopyBytes(to, from, bytes);
+  return kSuccess;
+}
+
+ABSENT_API Status cudaMemcpy2DAsync(char* to, size_t to_pitch, const char* from, size_t from_pitch,
+                                    size_t width, size_t height, int, void*) {
+  for (size_t row = 0; row < height; ++row) {
+    CopyBytes(to + row * to_pitch, from + row * from_pitch, width);
+  }
+  return kSuccess;
+}
+ABSENT_API Status cudaMemcpy2D(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t width,
+                               size_t height, int kind) {
+  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
+}
+
+ABSENT_API Status cudaMemset(void* to, int value, size_t bytes) {
+  const char byte = static_cast<char>(value);
+  FillBytes(to, &byte, 1, bytes);
+  return kSuccess;
+}
+ABSENT_API Status cudaMemsetAsync(void* to, int value, size_t bytes, void*) {
+  return cudaMemset(to, value, bytes);
+}
+
+// A variable of the program on the card.
+ABSENT_API Status cudaGetSymbolAddress(void** pointer, const void*) {
+  static void* variables = nullptr;
+  if (variables == nullptr && cudaMalloc(&variables, 1 << 16) != kSuccess) return kOutOfMemory;
+  *pointer = variables;
+  return kSuccess;
+}
+ABSENT_API Status cudaGetSymbolSize(size_t* bytes, const void*) {
+  *bytes = 8;
+  return kSuccess;
+}
+
+ABSENT_API Status cudaDeviceGetDefaultMemPool(void** pool, int) {
+  *pool = OneHandle();
+  return kSuccess;
+}
+ABSENT_API Status cudaDeviceGetMemPool(void** pool, int) {
+  *pool = OneHandle();
+  return kSuccess;
+}
+ABSENT_API Status cudaMemPoolCreate(void** pool, const void*) {
+  *pool = NewHandle();
+  return kSuccess;
+}
+
+}  // namespace onnxfit::absent

@@ -1,0 +1,134 @@
+// The CUDA runtime: streams, events and graphs.  Everything is done at once, so nothing has to be
+// waited for; host functions really run, in the thread that asks.
+#include <map>
+#include <mutex>
+
+#include "estimator/absent/captures.h"
+#include "estimator/absent/current.h"
+#include "estimator/absent/status.h"
+
+extern "C" int cudaRuntimeGetVersion(int* version);  // runtime_device.cc
+
+namespace onnxfit::absent {
+namespace {
+
+struct Captures {
+  std::mutex mutex;
+  std::map<void*, unsigned long long> numbers;
+  unsigned long long last = 0;
+};
+
+Captures& All() {
+  static auto* const captures = new Captures;  // outlives destructors
+  return *captures;
+}
+
+Status Fresh(void** handle) {
+  *handle = NewHandle();
+  return kSuccess;
+}
+
+}  // namespace
+
+void BeginCapture(void* stream) {
+  const std::lock_guard lock(All().mutex);
+  All().numbers[stream] = ++All().last;
+}
+
+void EndCapture(void* stream) {
+  const std::lock_guard lock(All().mutex);
+  All().numbers.erase(stream);
+}
+
+unsigned long long CaptureOf(void* stream) {
+  const std::lock_guard lock(All().mutex);
+  const auto found = All().numbers.find(stream);
+  return found == All().numbers.end() ? 0 : found->second;
+}
+
+ABSENT_API Status cudaStreamCreate(void** stream) { return Fresh(stream); }
+ABSENT_API Status cudaStreamCreateWithFlags(void** stream, unsigned) { return Fresh(stream); }
+ABSENT_API Status cudaStreamCreateWithPriority(void** stream, unsigned, int) { return Fresh(stream); }
+ABSENT_API Status cudaEventCreate(void** event) { return Fresh(event); }
+ABSENT_API Status cudaEventCreateWithFlags(void** event, unsigned) { return Fresh(event); }
+
+// Nothing takes time; but what divides by it is not to divide by nothing.
+ABSENT_API Status cudaEventElapsedTime(float* milliseconds, void*, void*) {
+  *milliseconds = 1;
+  return kSuccess;
+}
+ABSENT_API Status cudaEventElapsedTime_v2(float* milliseconds, void*, void*) {
+  *milliseconds = 1;
+  return kSuccess;
+}
+
+ABSENT_API Status cudaLaunchHostFunc(void*, void (*function)(void*), void* data) {
+  function(data);
+  return kSuccess;
+}
+ABSENT_API Status cudaStreamAddCallback(void* stream, void (*function)(void*, Status, void*), void* data,
+                                        unsigned) {
+  function(stream, kSuccess, data);
+  return kSuccess;
+}
+
+ABSENT_API Status cudaStreamBeginCapture(void* stream, int) {
+  BeginCapture(stream);
+  return kSuccess;
+}
+ABSENT_API Status cudaStreamEndCapture(void* stream, void** graph) {
+  EndCapture(stream);
+  return Fresh(graph);
+}
+ABSENT_API Status cudaStreamIsCapturing(void* stream, int* status) {
+  *status = CaptureOf(stream) != 0 ? 1 : 0;
+  return kSuccess;
+}
+
+namespace {
+
+// The arguments that every version has.
+Status TellCapture(void* stream, int* status, unsigned long long* number, void** graph) {
+  const unsigned long long capture = CaptureOf(stream);
+  *status = capture != 0 ? 1 : 0;
+  if (number != nullptr) *number = capture;
+  if (graph != nullptr) *graph = OneHandle();
+  return kSuccess;
+}
+
+}  // namespace
+
+// CUDA 13; in 12 the symbol had three arguments, of which none is written beyond.
+ABSENT_API Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number, void** graph,
+                                              void** dependencies, size_t* count) {
+  if (dependencies != nullptr) *dependencies = nullptr;
+  if (count != nullptr) *count = 0;
+  return TellCapture(stream, status, number, graph);
+}
+ABSENT_API Status cudaStreamGetCaptureInfo_v3(void* stream, int* status, unsigned long long* number, void** graph,
+                                              void** dependencies, void** edges, size_t* count) {
+  if (edges != nullptr) *edges = nullptr;
+  return cudaStreamGetCaptureInfo_v2(stream, status, number, graph, dependencies, count);
+}
+ABSENT_API Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* number, void** graph,
+                                           void** dependencies, void** edges, size_t* count) {
+  int version = 0;
+  cudaRuntimeGetVersion(&version);
+  if (version < 13000) return TellCapture(stream, status, number, nullptr);
+  return cudaStreamGetCaptureInfo_v3(stream, status, number, graph, dependencies, edges, count);
+}
+
+ABSENT_API Status cudaGraphCreate(void** graph, unsigned) { return Fresh(graph); }
+ABSENT_API Status cudaGraphInstantiate(void** runnable, void*, unsigned long long) { return Fresh(runnable); }
+ABSENT_API Status cudaGraphInstantiateWithFlags(void** runnable, void*, unsigned long long) {
+  return Fresh(runnable);
+}
+
+// One node: PyTorch takes a graph without any for a mistake.
+ABSENT_API Status cudaGraphGetNodes(void*, void** nodes, size_t* count) {
+  if (nodes != nullptr && count != nullptr && *count > 0) *nodes = OneHandle();
+  if (count != nullptr) *count = 1;
+  return kSuccess;
+}
+
+}  // namespace onnxfit::absent
