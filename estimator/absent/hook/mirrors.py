@@ -105,14 +105,14 @@ class Mirrors:
         self.new = self.new_bytes = 0
 
     def read_device(self, mirror, tensor, from_host):
-        """Floats not seen before are autograd's or a compiled kernel's, never the host's; and what was
-        there before them may still be read."""
-        if not from_host and (mirror.nbytes > SMALL or tensor.dtype not in WHOLE_TYPES):
+        """torch.tensor(…, device="cuda") is copied where no mode is asked, so the device is.  It may
+        still know of an earlier tensor at that address, mostly of another type."""
+        if mirror.nbytes > SMALL and not from_host:
             return self.guess(mirror, likely(tensor.dtype))
         mirror.bytes, mirror.fill = torch.zeros(mirror.nbytes, dtype=torch.uint8), None
         if mirror.nbytes:
             peek(mirror.bytes.data_ptr(), tensor.untyped_storage().data_ptr(), mirror.nbytes)
-            if not from_host and not mirror.bytes.any():
+            if not from_host and not (mirror.bytes.any() and view(mirror, tensor).isfinite().all()):
                 self.guess(mirror, likely(tensor.dtype))
 
     @staticmethod
