@@ -42,6 +42,11 @@ UNWRITTEN = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::ne
 FINITE = {"aten::_amp_foreach_non_finite_check_and_unscale_"}
 # Of one value throughout, any and all are that value.
 SAME_OF_ONE = {"aten::any", "aten::all"}
+# Indices of what is highest, and which argument says along what.
+CHOICES = {"aten::topk": 2, "aten::sort": 1, "aten::argsort": 1, "aten::argmax": 1,
+           "aten::argmin": 1, "aten::max": 1, "aten::min": 1, "aten::multinomial": 3}
+LAST_BY_DEFAULT = {"aten::topk", "aten::sort", "aten::argsort", "aten::multinomial"}
+FEW = 256
 # In-place operators that write without reading what was there.
 OVERWRITES = {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
               "aten::random_", "aten::bernoulli_", "aten::exponential_", "aten::_foreach_copy_",
@@ -296,14 +301,16 @@ class Call:
 
     def follow_mirrored(self, result, written, made):
         read = self.read_inputs(written)
-        if any(mirror is None or mirror.bytes is None for _, mirror in read):
+        if any(mirror is None or mirror.bytes is None and mirror.nbytes > mirrors_file.SMALL
+               for _, mirror in read):
             self.follow_constants(written, made)
             return result
         if not self.facts.on_cpu or any(not has_mirror(x) for x in written):
             self.lose(written, made)
             return result
         unknown = self.unknown_after(read, written)
-        if unknown and not any(is_whole(x) for x in written + made):
+        if unknown and (self.facts.name in CHOICES or not any(
+                is_whole(x) for x in written + made)):
             self.lose(written, made)  # a number from a guess is a guess; only counts and flags count
             return result
         try:
@@ -387,6 +394,22 @@ class Call:
         for x in made:
             if id(x) not in ids and x.is_cuda and has_mirror(x):
                 self.mirrors.guess(self.new_mirror(x), mirrors_file.likely(x.dtype))
+                self.spread(x)
+
+    def spread(self, out):
+        """Which expert, which class: of few, a model that is trained chooses each about as often."""
+        dim = CHOICES.get(self.facts.name)
+        if dim is None or not is_whole(out) or not self.leaves[0].dim():
+            return
+        if dim < len(self.args):
+            dim = self.args[dim]
+        elif self.facts.name in LAST_BY_DEFAULT:
+            dim = self.kwargs.get("dim", -1)
+        else:
+            return
+        size = self.leaves[0].shape[dim] if isinstance(dim, int) else 0
+        if 0 < size <= FEW:
+            self.settle(out, (torch.arange(out.numel()) % size).view(out.shape), True)
 
     def new_mirror(self, tensor):
         storage = tensor.untyped_storage()

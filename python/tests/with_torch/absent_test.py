@@ -42,6 +42,9 @@ class Absent(unittest.TestCase):
             ("torch.isfinite(torch.randn(1000, 1000, device='cuda')).all().item()", True),
             ("torch.isnan(torch.randn(1000, 1000, device='cuda')).any().item()", False),
             ("0 < torch.randn(1000, 1000, device='cuda').mean().item() < 100", True),
+            # and that experts are chosen about as often
+            ("len(set(torch.randn(4096, 64, device='cuda').topk(2).indices.flatten().tolist()))", 64),
+            ("torch.randn(4096, 64, device='cuda').argmax(1).bincount().tolist()[:2]", [64, 64]),
         ]
         program = "import json, torch\n" + "".join(
             "print(json.dumps([%s]))\n" % call for call, _ in rows)
