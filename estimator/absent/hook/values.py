@@ -309,8 +309,7 @@ class Call:
             self.lose(written, made)
             return result
         unknown = self.unknown_after(read, written)
-        if unknown and (self.facts.name in CHOICES or not any(
-                is_whole(x) for x in written + made)):
+        if unknown and (self.chooses() or not any(is_whole(x) for x in written + made)):
             self.lose(written, made)  # a number from a guess is a guess; only counts and flags count
             return result
         try:
@@ -398,9 +397,9 @@ class Call:
 
     def spread(self, out):
         """Which expert, which class: of few, a model that is trained chooses each about as often."""
-        dim = CHOICES.get(self.facts.name)
-        if dim is None or not is_whole(out) or not self.leaves[0].dim():
+        if not self.chooses() or not is_whole(out) or not self.leaves[0].dim():
             return
+        dim = CHOICES[self.facts.name]
         if dim < len(self.args):
             dim = self.args[dim]
         elif self.facts.name in LAST_BY_DEFAULT:
@@ -410,6 +409,10 @@ class Call:
         size = self.leaves[0].shape[dim] if isinstance(dim, int) else 0
         if 0 < size <= FEW:
             self.settle(out, (torch.arange(out.numel()) % size).view(out.shape), True)
+
+    def chooses(self):
+        """By numbers that are guesses; the highest of counts is computed."""
+        return self.facts.name in CHOICES and self.leaves[0].dtype.is_floating_point
 
     def new_mirror(self, tensor):
         storage = tensor.untyped_storage()

@@ -45,6 +45,10 @@ class Absent(unittest.TestCase):
             # and that experts are chosen about as often
             ("len(set(torch.randn(4096, 64, device='cuda').topk(2).indices.flatten().tolist()))", 64),
             ("torch.randn(4096, 64, device='cuda').argmax(1).bincount().tolist()[:2]", [64, 64]),
+            # while a flag for each sentence stays one, as generate() has it
+            ("(torch.ones(4, dtype=torch.long, device='cuda') & ~torch.isin(torch.randn("
+             "4, 32000, device='cuda').argmax(1), torch.tensor([2], device='cuda')))"
+             ".max().item()", 1),
         ]
         program = "import json, torch\n" + "".join(
             "print(json.dumps([%s]))\n" % call for call, _ in rows)
