@@ -149,11 +149,11 @@ std::vector<Flag> TargetFlags() {
 
 std::vector<Flag> ProgramFlags() {
   constexpr Commands kOf = Only(Command::kRun);
-  return {{"--steps", "", "N", kProgramGroup, "end it after so many steps of an optimizer", "",
-           [](const Typed& t, Options& o) { o.most_steps = ParseWhole(t, 1); }, false, false, kOf},
-          {"--seconds", "", "N", kProgramGroup, "end it after so many seconds", "",
-           [](const Typed& t, Options& o) { o.most_seconds = ParseWhole(t, 1); }, false, false,
-           kOf}};
+  return {
+      {"--steps", "", "N", kProgramGroup, "end it after so many steps of an optimizer", "",
+       [](const Typed& t, Options& o) { o.most_steps = ParseWhole(t, 1); }, false, false, kOf},
+      {"--seconds", "", "N", kProgramGroup, "end it after so many seconds", "",
+       [](const Typed& t, Options& o) { o.most_seconds = ParseWhole(t, 1); }, false, false, kOf}};
 }
 
 std::vector<Flag> MessageFlags() {

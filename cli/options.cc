@@ -419,8 +419,9 @@ void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options&
       break;
     case Command::kRun:
       if (!words.empty()) {
-        throw Error({.text = fmt::format("expected -- in front of the program, found {}", Quote(words[0])),
-                     .hint = fmt::format("onnxfit run -g rtx3060 -- {}", fmt::join(words, " "))});
+        throw Error(
+            {.text = fmt::format("expected -- in front of the program, found {}", Quote(words[0])),
+             .hint = fmt::format("onnxfit run -g rtx3060 -- {}", fmt::join(words, " "))});
       }
       break;
   }

@@ -39,14 +39,19 @@ enum class Action : uint8_t { kRun, kHelp, kVersion };
 enum class Format : uint8_t { kText, kJson, kMarkdown, kCsv };
 enum class ColorMode : uint8_t { kAuto, kAlways, kNever };
 
-inline constexpr Spelling<Command> kCommands[] = {
-    {"estimate", Command::kEstimate}, {"max-batch", Command::kMaxBatch},
-    {"verify", Command::kVerify},     {"check", Command::kCheck},
-    {"diff", Command::kDiff},         {"explain-oom", Command::kExplainOom},
-    {"gpus", Command::kGpus},         {"init", Command::kInit},
-    {"report", Command::kReport},     {"annotate", Command::kAnnotate},
-    {"explain", Command::kExplain},   {"completion", Command::kCompletion},
-    {"run", Command::kRun}};
+inline constexpr Spelling<Command> kCommands[] = {{"estimate", Command::kEstimate},
+                                                  {"max-batch", Command::kMaxBatch},
+                                                  {"verify", Command::kVerify},
+                                                  {"check", Command::kCheck},
+                                                  {"diff", Command::kDiff},
+                                                  {"explain-oom", Command::kExplainOom},
+                                                  {"gpus", Command::kGpus},
+                                                  {"init", Command::kInit},
+                                                  {"report", Command::kReport},
+                                                  {"annotate", Command::kAnnotate},
+                                                  {"explain", Command::kExplain},
+                                                  {"completion", Command::kCompletion},
+                                                  {"run", Command::kRun}};
 constexpr std::string_view ToString(Command v) { return NameOf<Command>(kCommands, v); }
 
 // Of estimate alone: a run as a file for another tool.
@@ -144,8 +149,8 @@ struct Options {
   bool detect = false;               // of gpus: the cards of this machine
   VerifyOptions verify;
   CheckOptions check;
-  std::vector<std::string> program;     // of run: what stands behind --
-  int64_t most_steps = 0;               // of run: the program ends then; 0 is as it wants
+  std::vector<std::string> program;  // of run: what stands behind --
+  int64_t most_steps = 0;            // of run: the program ends then; 0 is as it wants
   int64_t most_seconds = 0;
   std::string folder;                   // of init: a path, "" is the current one
   std::string old_model;                // of diff and report, whose other side is `model`

@@ -23,7 +23,8 @@ Verdict VerdictOf(const JudgedTarget& judged, const std::vector<int64_t>& refuse
   return is_tight ? Verdict::kTight : Verdict::kFits;
 }
 
-JudgedTarget Judged(const Target& target, int64_t peak, const std::vector<int64_t>& refused, int exit_code) {
+JudgedTarget Judged(const Target& target, int64_t peak, const std::vector<int64_t>& refused,
+                    int exit_code) {
   JudgedTarget judged = {.target = target, .judgement = {}};
   Judgement& judgement = judged.judgement;
   const ContextBytes& context = target.device.context;
@@ -34,8 +35,9 @@ JudgedTarget Judged(const Target& target, int64_t peak, const std::vector<int64_
   judgement.retries = static_cast<int64_t>(refused.size());
   judgement.verdict = VerdictOf(judged, refused, exit_code);
   if (!refused.empty()) {
-    judgement.reasons.push_back(fmt::format("the card was full {} time{}; {} were asked for at most", refused.size(),
-                                            refused.size() == 1 ? "" : "s", FormatBytes(refused.front())));
+    judgement.reasons.push_back(
+        fmt::format("the card was full {} time{}; {} were asked for at most", refused.size(),
+                    refused.size() == 1 ? "" : "s", FormatBytes(refused.front())));
   } else if (judgement.verdict == Verdict::kTight) {
     judgement.reasons.push_back("a context at the high end of what was seen would not fit");
   }
@@ -45,9 +47,11 @@ JudgedTarget Judged(const Target& target, int64_t peak, const std::vector<int64_
 // What keeps a run from an answer.
 void CheckProgram(const DeviceRecords& records, const ProgramEnd& end, const std::string& program) {
   if (!records.touched) {
-    throw Error({.where = program,
-                 .text = fmt::format("it ended with {} and never used CUDA", end.exit_code),
-                 .hint = "a build of PyTorch for CUDA; python -c 'import torch; print(torch.version.cuda)'"});
+    throw Error(
+        {.where = program,
+         .text = fmt::format("it ended with {} and never used CUDA", end.exit_code),
+         .hint =
+             "a build of PyTorch for CUDA; python -c 'import torch; print(torch.version.cuda)'"});
   }
 }
 
@@ -78,16 +82,21 @@ int RunProgram(const Options& options, std::ostream& out) {
   const ProgramEnd end = RunAtTerminal(command, VariablesOf(folder, options));
   const DeviceRecords records = ReadDeviceRecords(folder.path(), cards.size());
   CheckProgram(records, end, command.front());
-  ProgramRun run = {.command = command, .exit_code = end.exit_code, .cards = {},
-                    .processes = ReadProcesses(folder.path()), .unknown_functions = records.unknown_functions,
+  ProgramRun run = {.command = command,
+                    .exit_code = end.exit_code,
+                    .cards = {},
+                    .processes = ReadProcesses(folder.path()),
+                    .unknown_functions = records.unknown_functions,
                     .unknown_sizes = records.unknown_sizes};
   std::vector<Judgement> judgements;
   for (size_t i = 0; i < cards.size(); ++i) {
-    run.cards.push_back(Judged(cards[i], PeakBytes(folder.path(), i), records.refused[i], end.exit_code));
+    run.cards.push_back(
+        Judged(cards[i], PeakBytes(folder.path(), i), records.refused[i], end.exit_code));
     judgements.push_back(run.cards.back().judgement);
   }
   const bool is_json = options.format == Format::kJson;
-  WriteReport(is_json ? ToJson(run, {.version = ONNXFIT_VERSION}) + "\n" : ToText(run, WithColor(options, out)),
+  WriteReport(is_json ? ToJson(run, {.version = ONNXFIT_VERSION}) + "\n"
+                      : ToText(run, WithColor(options, out)),
               options, out);
   const int code = ExitCodeOf(judgements, options);
   return code == kExitDone && end.exit_code != 0 ? kExitNoAnswer : code;

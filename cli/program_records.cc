@@ -84,7 +84,8 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder) {
     ProgramProcess process = ReadProgramProcess(TextOf(file));
     if (!process.peaks.empty()) processes.push_back(std::move(process));
   }
-  std::ranges::stable_sort(processes, {}, [](const ProgramProcess& process) { return process.rank; });
+  std::ranges::stable_sort(processes, {},
+                           [](const ProgramProcess& process) { return process.rank; });
   return processes;
 }
 

@@ -7,7 +7,7 @@
 //     launch         a kernel that gets the address on top
 //     free           what cudaMemGetInfo says is free, printed
 //     name           the card's, and its capability, printed
-//     unknown        calls a function that only real cards have
+//     unknown        calls a function of which no header says anything
 //     nvml           the bytes of this process as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
 //     exit N
@@ -109,7 +109,7 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "free") PrintFree();
   if (word == "name") PrintName();
   if (word == "nvml") PrintNvml();
-  if (word == "unknown") std::printf("%d\n", Find<int (*)()>("cuGLInit")());
+  if (word == "unknown") std::printf("%d\n", Find<int (*)()>("__cudaRegisterUnifiedTable")());
   if (word == "write") {
     value = static_cast<int>(number());
     Copy(stack.back(), &value, kToCard);

@@ -25,7 +25,9 @@ struct UniqueId {
 constexpr size_t kTypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 size_t BytesOf(size_t count, int type) {
-  return type >= 0 && static_cast<size_t>(type) < sizeof kTypeBytes / sizeof *kTypeBytes ? count * kTypeBytes[type] : count;
+  return type >= 0 && static_cast<size_t>(type) < sizeof kTypeBytes / sizeof *kTypeBytes
+             ? count * kTypeBytes[type]
+             : count;
 }
 
 Status New(void** communicator, int ranks, int rank) {
@@ -47,10 +49,12 @@ ABSENT_API Status ncclGetUniqueId(UniqueId* id) {
 ABSENT_API Status ncclCommInitRank(void** communicator, int ranks, UniqueId, int rank) {
   return New(communicator, ranks, rank);
 }
-ABSENT_API Status ncclCommInitRankConfig(void** communicator, int ranks, UniqueId, int rank, void*) {
+ABSENT_API Status ncclCommInitRankConfig(void** communicator, int ranks, UniqueId, int rank,
+                                         void*) {
   return New(communicator, ranks, rank);
 }
-ABSENT_API Status ncclCommInitRankScalable(void** communicator, int ranks, int rank, int, void*, void*) {
+ABSENT_API Status ncclCommInitRankScalable(void** communicator, int ranks, int rank, int, void*,
+                                           void*) {
   return New(communicator, ranks, rank);
 }
 ABSENT_API Status ncclCommInitAll(void** communicators, int ranks, const int*) {
@@ -87,13 +91,16 @@ ABSENT_API Status ncclMemFree(void* pointer) {
   return kSuccess;
 }
 
-ABSENT_API Status ncclAllReduce(const void* from, void* to, size_t count, int type, int, void*, void*) {
+ABSENT_API Status ncclAllReduce(const void* from, void* to, size_t count, int type, int, void*,
+                                void*) {
   return Move(from, to, BytesOf(count, type));
 }
-ABSENT_API Status ncclReduce(const void* from, void* to, size_t count, int type, int, int, void*, void*) {
+ABSENT_API Status ncclReduce(const void* from, void* to, size_t count, int type, int, int, void*,
+                             void*) {
   return Move(from, to, BytesOf(count, type));
 }
-ABSENT_API Status ncclBroadcast(const void* from, void* to, size_t count, int type, int, void*, void*) {
+ABSENT_API Status ncclBroadcast(const void* from, void* to, size_t count, int type, int, void*,
+                                void*) {
   return Move(from, to, BytesOf(count, type));
 }
 ABSENT_API Status ncclAllGather(const void* from, char* to, size_t count, int type,

@@ -135,13 +135,16 @@ bool IsNothingKept() {
 
 }  // namespace onnxfit::absent
 
-extern "C" __attribute__((visibility("default"))) void onnxfit_poke(uint64_t device, const void* host, size_t bytes) {
+extern "C" __attribute__((visibility("default"))) void onnxfit_poke(uint64_t device,
+                                                                    const void* host,
+                                                                    size_t bytes) {
   using namespace onnxfit::absent;
   const std::lock_guard lock(Mutex());
   Kept().Write(device, {static_cast<const char*>(host), bytes});
 }
 
-extern "C" __attribute__((visibility("default"))) void onnxfit_peek(void* host, uint64_t device, size_t bytes) {
+extern "C" __attribute__((visibility("default"))) void onnxfit_peek(void* host, uint64_t device,
+                                                                    size_t bytes) {
   using namespace onnxfit::absent;
   const std::lock_guard lock(Mutex());
   Kept().Read(device, static_cast<char*>(host), bytes);

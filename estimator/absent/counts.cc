@@ -17,10 +17,12 @@ namespace {
 // Zeros of its own where there is no folder, so that nobody has to ask.
 SharedCounts* MapCounts() {
   const std::string path = Machine().folder + "/" + kCountsFile;
-  const int file = Machine().folder.empty() ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int file =
+      Machine().folder.empty() ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const bool is_file = file >= 0 && ftruncate(file, sizeof(SharedCounts)) == 0;
   const int flags = is_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-  void* const at = mmap(nullptr, sizeof(SharedCounts), PROT_READ | PROT_WRITE, flags, is_file ? file : -1, 0);
+  void* const at =
+      mmap(nullptr, sizeof(SharedCounts), PROT_READ | PROT_WRITE, flags, is_file ? file : -1, 0);
   if (file >= 0) close(file);
   return at == MAP_FAILED ? nullptr : static_cast<SharedCounts*>(at);
 }

@@ -73,8 +73,9 @@ Backend FindBackend() {
   Find("cudnnBackendFinalize", backend.finalize);
   Find("cudnnBackendSetAttribute", backend.set);
   Find("cudnnBackendGetAttribute", backend.get);
-  const bool is_all = backend.create != nullptr && backend.destroy != nullptr && backend.finalize != nullptr &&
-                      backend.set != nullptr && backend.get != nullptr;
+  const bool is_all = backend.create != nullptr && backend.destroy != nullptr &&
+                      backend.finalize != nullptr && backend.set != nullptr &&
+                      backend.get != nullptr;
   const bool plans = is_all && backend.version != nullptr && backend.version() >= kFirstVersion;
   return plans ? backend : Backend();
 }
@@ -94,7 +95,8 @@ Descriptor Describe(const AbsentCard& card) {
   Descriptor described = nullptr;
   const std::string json = CudnnPropertiesOf(card, Real().cuda_version());
   const bool is_good = Real().create(kCardDescriptor, &described) == kSuccess &&
-                       Real().set(described, kCardAsJson, kChars, static_cast<int64_t>(json.size()), json.data()) == kSuccess &&
+                       Real().set(described, kCardAsJson, kChars, static_cast<int64_t>(json.size()),
+                                  json.data()) == kSuccess &&
                        Real().finalize(described) == kSuccess;
   if (!is_good) WriteUnknownSize("cuDNN's plans");
   return is_good ? described : nullptr;
@@ -110,7 +112,9 @@ Descriptor CardDescriptor() {
   return (*known)[place] = Describe(CurrentCard());
 }
 
-bool Plans() { return Real().create != nullptr && HasCard(CurrentDevice()) && CardDescriptor() != nullptr; }
+bool Plans() {
+  return Real().create != nullptr && HasCard(CurrentDevice()) && CardDescriptor() != nullptr;
+}
 
 // --- Windows of one element ----------------------------------------------------------
 // These run on cublasLt, which makes no plan without a card; what cuDNN names instead is another
@@ -150,15 +154,19 @@ void FollowPoint(Descriptor descriptor, int attribute, int64_t count, const void
     case kHeuristicsGraph:
     case kPlanConfig:
     case kEngineGraph:
-    case kConfigEngine: Mark(descriptor, IsPoint(*static_cast<const Descriptor*>(values))); break;
-    default: break;
+    case kConfigEngine:
+      Mark(descriptor, IsPoint(*static_cast<const Descriptor*>(values)));
+      break;
+    default:
+      break;
   }
 }
 
 // --- Without a library that plans ------------------------------------------------------
 
 Status AnswerWithout(int attribute, int type, int64_t asked, int64_t* count, void* values) {
-  const bool is_notes = attribute == kNumericalNotes || attribute == kBehaviorNotes || attribute == kEngineCard;
+  const bool is_notes =
+      attribute == kNumericalNotes || attribute == kBehaviorNotes || attribute == kEngineCard;
   if (count != nullptr) *count = is_notes ? 0 : 1;
   if (values == nullptr || asked <= 0 || is_notes || type == kDescriptors) return kSuccess;
   std::memset(values, 0, type == kInt64 || type == kDouble ? 8 : 4);
@@ -187,12 +195,14 @@ ABSENT_API Status cudnnBackendFinalize(Descriptor descriptor) {
   return Plans() ? Real().finalize(descriptor) : kSuccess;
 }
 
-ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute, int type, int64_t count,
-                                           const void* values) {
+ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute, int type,
+                                           int64_t count, const void* values) {
   if (!Plans()) return kSuccess;
   FollowPoint(descriptor, attribute, count, values);
   Descriptor card = CardDescriptor();
-  const auto set_card = [&](int where) { return Real().set(descriptor, where, kDescriptors, 1, &card); };
+  const auto set_card = [&](int where) {
+    return Real().set(descriptor, where, kDescriptors, 1, &card);
+  };
   if (attribute == kGraphHandle) return kSuccess;
   if (attribute == kPlanHandle) return set_card(kPlanCard);
   if (attribute == kHeuristicsGraph) set_card(kHeuristicsCard);
@@ -200,8 +210,8 @@ ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute,
   return Real().set(descriptor, attribute, type, count, values);
 }
 
-ABSENT_API Status cudnnBackendGetAttribute(Descriptor descriptor, int attribute, int type, int64_t asked,
-                                           int64_t* count, void* values) {
+ABSENT_API Status cudnnBackendGetAttribute(Descriptor descriptor, int attribute, int type,
+                                           int64_t asked, int64_t* count, void* values) {
   if (!Plans()) return AnswerWithout(attribute, type, asked, count, values);
   int64_t own_count = 0;
   int64_t* const found = count == nullptr ? &own_count : count;
@@ -209,7 +219,8 @@ ABSENT_API Status cudnnBackendGetAttribute(Descriptor descriptor, int attribute,
   if (status != kSuccess || values == nullptr) return status;
   if (attribute == kHeuristicsResults) {
     const int64_t filled = *found < asked ? *found : asked;
-    for (int64_t i = 0; i < filled; ++i) Mark(static_cast<Descriptor*>(values)[i], IsPoint(descriptor));
+    for (int64_t i = 0; i < filled; ++i)
+      Mark(static_cast<Descriptor*>(values)[i], IsPoint(descriptor));
   }
   if (attribute == kPlanWorkspace && IsPoint(descriptor)) *static_cast<int64_t*>(values) = 0;
   return status;

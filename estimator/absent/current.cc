@@ -31,9 +31,9 @@ void* RealFunction(const char* name) {
   if (void* const next = dlsym(RTLD_NEXT, name)) return next;
   for (const char* file :
        {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcublas.so.13",
-        "libcublas.so.12", "libcublasLt.so.13", "libcublasLt.so.12", "libcudnn.so.9", "libcudnn.so.8",
-        "libcufft.so.12", "libcufft.so.11", "libcusolver.so.12", "libcusolver.so.11",
-        "libcusparse.so.12", "libnccl.so.2"}) {
+        "libcublas.so.12", "libcublasLt.so.13", "libcublasLt.so.12", "libcudnn.so.9",
+        "libcudnn.so.8", "libcufft.so.12", "libcufft.so.11", "libcusolver.so.12",
+        "libcusolver.so.11", "libcusparse.so.12", "libnccl.so.2"}) {
     void* const library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
     void* const found = library == nullptr ? nullptr : dlsym(library, name);
     if (found != nullptr) return found;

@@ -42,7 +42,8 @@ ABSENT_API Status cuDeviceGet(int* device, int ordinal) {
 
 ABSENT_API Status cuDeviceGetName(char* text, int size, int device) {
   if (!HasCard(device)) return kInvalidDevice;
-  std::snprintf(text, static_cast<size_t>(size), "%s", Machine().cards[static_cast<size_t>(device)].name.c_str());
+  std::snprintf(text, static_cast<size_t>(size), "%s",
+                Machine().cards[static_cast<size_t>(device)].name.c_str());
   return kSuccess;
 }
 
@@ -114,8 +115,8 @@ ABSENT_API Status cuStreamIsCapturing(void* stream, int* status) {
   *status = CaptureOf(stream) != 0 ? 1 : 0;
   return kSuccess;
 }
-ABSENT_API Status cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number, void** graph,
-                                            void** dependencies, size_t* count) {
+ABSENT_API Status cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number,
+                                            void** graph, void** dependencies, size_t* count) {
   *status = CaptureOf(stream) != 0 ? 1 : 0;
   if (number != nullptr) *number = CaptureOf(stream);
   if (graph != nullptr) *graph = OneHandle();
@@ -127,7 +128,8 @@ ABSENT_API Status cuLaunchHostFunc(void*, void (*function)(void*), void* data) {
   function(data);
   return kSuccess;
 }
-ABSENT_API Status cuStreamAddCallback(void* stream, void (*function)(void*, Status, void*), void* data, unsigned) {
+ABSENT_API Status cuStreamAddCallback(void* stream, void (*function)(void*, Status, void*),
+                                      void* data, unsigned) {
   function(stream, kSuccess, data);
   return kSuccess;
 }
@@ -155,7 +157,8 @@ Status Text(const char* text, const char** answer) {
 }  // namespace
 
 ABSENT_API Status cuGetErrorString(Status status, const char** text) {
-  return Text(status == kOutOfMemory ? "out of memory" : "an error of the card that is not there", text);
+  return Text(status == kOutOfMemory ? "out of memory" : "an error of the card that is not there",
+              text);
 }
 ABSENT_API Status cuGetErrorName(Status status, const char** text) {
   return Text(status == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN", text);

@@ -32,7 +32,9 @@ Status Fill(DevicePointer to, Unit unit, size_t count) {
 ABSENT_API Status cuMemAlloc_v2(void** pointer, size_t bytes) {
   return Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer);
 }
-ABSENT_API Status cuMemAllocAsync(void** pointer, size_t bytes, void*) { return cuMemAlloc_v2(pointer, bytes); }
+ABSENT_API Status cuMemAllocAsync(void** pointer, size_t bytes, void*) {
+  return cuMemAlloc_v2(pointer, bytes);
+}
 ABSENT_API Status cuMemAllocFromPoolAsync(void** pointer, size_t bytes, void*, void*) {
   return cuMemAlloc_v2(pointer, bytes);
 }
@@ -56,7 +58,9 @@ ABSENT_API Status cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
   *pointer = AllocatePinned(bytes);
   return *pointer == nullptr ? kOutOfMemory : kSuccess;
 }
-ABSENT_API Status cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHostAlloc(pointer, bytes, 0); }
+ABSENT_API Status cuMemAllocHost_v2(void** pointer, size_t bytes) {
+  return cuMemHostAlloc(pointer, bytes, 0);
+}
 ABSENT_API Status cuMemFreeHost(void* pointer) {
   FreePinned(pointer);
   return kSuccess;
@@ -66,11 +70,15 @@ ABSENT_API Status cuMemHostGetDevicePointer_v2(void** device, void* host, unsign
   return kSuccess;
 }
 
-ABSENT_API Status cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t n) { return Copy(At(to), from, n); }
+ABSENT_API Status cuMemcpyHtoD_v2(DevicePointer to, const void* from, size_t n) {
+  return Copy(At(to), from, n);
+}
 ABSENT_API Status cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t n, void*) {
   return Copy(At(to), from, n);
 }
-ABSENT_API Status cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t n) { return Copy(to, At(from), n); }
+ABSENT_API Status cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t n) {
+  return Copy(to, At(from), n);
+}
 ABSENT_API Status cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t n, void*) {
   return Copy(to, At(from), n);
 }
@@ -80,20 +88,28 @@ ABSENT_API Status cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, size_t n
 ABSENT_API Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t n, void*) {
   return Copy(At(to), At(from), n);
 }
-ABSENT_API Status cuMemcpy(DevicePointer to, DevicePointer from, size_t n) { return Copy(At(to), At(from), n); }
+ABSENT_API Status cuMemcpy(DevicePointer to, DevicePointer from, size_t n) {
+  return Copy(At(to), At(from), n);
+}
 ABSENT_API Status cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t n, void*) {
   return Copy(At(to), At(from), n);
 }
 
-ABSENT_API Status cuMemsetD8_v2(DevicePointer to, unsigned char value, size_t n) { return Fill(to, value, n); }
+ABSENT_API Status cuMemsetD8_v2(DevicePointer to, unsigned char value, size_t n) {
+  return Fill(to, value, n);
+}
 ABSENT_API Status cuMemsetD8Async(DevicePointer to, unsigned char value, size_t n, void*) {
   return Fill(to, value, n);
 }
-ABSENT_API Status cuMemsetD16_v2(DevicePointer to, unsigned short value, size_t n) { return Fill(to, value, n); }
+ABSENT_API Status cuMemsetD16_v2(DevicePointer to, unsigned short value, size_t n) {
+  return Fill(to, value, n);
+}
 ABSENT_API Status cuMemsetD16Async(DevicePointer to, unsigned short value, size_t n, void*) {
   return Fill(to, value, n);
 }
-ABSENT_API Status cuMemsetD32_v2(DevicePointer to, unsigned value, size_t n) { return Fill(to, value, n); }
+ABSENT_API Status cuMemsetD32_v2(DevicePointer to, unsigned value, size_t n) {
+  return Fill(to, value, n);
+}
 ABSENT_API Status cuMemsetD32Async(DevicePointer to, unsigned value, size_t n, void*) {
   return Fill(to, value, n);
 }
@@ -129,15 +145,16 @@ ABSENT_API Status cuMemAddressReserve(DevicePointer* pointer, size_t bytes, size
   return kSuccess;
 }
 
-ABSENT_API Status cuMemCreate(Physical** handle, size_t bytes, const AllocationProperties* properties,
-                              unsigned long long) {
+ABSENT_API Status cuMemCreate(Physical** handle, size_t bytes,
+                              const AllocationProperties* properties, unsigned long long) {
   const int device = properties == nullptr ? CurrentDevice() : properties->location;
   if (!HasCard(device)) return kInvalidDevice;
   const int place = Machine().cards[static_cast<size_t>(device)].place;
   const auto taken = static_cast<int64_t>(bytes);
   const bool has_room = EnsureContext(device) && TakeBytes(place, taken);
   if (has_room) *handle = new Physical{taken, place};
-  WriteEvent({has_room ? "take" : "full", place, has_room ? reinterpret_cast<uint64_t>(*handle) : 0, taken});
+  WriteEvent({has_room ? "take" : "full", place, has_room ? reinterpret_cast<uint64_t>(*handle) : 0,
+              taken});
   return has_room ? kSuccess : kOutOfMemory;
 }
 
@@ -158,7 +175,14 @@ ABSENT_API Status cuMemUnmap(DevicePointer pointer, size_t bytes) {
 
 namespace {
 // CUpointer_attribute (cuda.h, CUDA 13.0).
-enum PointerAttribute { kContext = 1, kMemoryType = 2, kDevicePointer = 3, kHostPointer = 4, kBufferId = 7, kOrdinal = 9 };
+enum PointerAttribute {
+  kContext = 1,
+  kMemoryType = 2,
+  kDevicePointer = 3,
+  kHostPointer = 4,
+  kBufferId = 7,
+  kOrdinal = 9
+};
 constexpr unsigned kTypeHost = 1;
 constexpr unsigned kTypeDevice = 2;
 }  // namespace
@@ -173,13 +197,24 @@ ABSENT_API Status cuPointerGetAttribute(void* value, int attribute, DevicePointe
   const unsigned type = is_device ? kTypeDevice : kTypeHost;
   void* const context = OneHandle();
   switch (attribute) {
-    case kContext: std::memcpy(value, &context, sizeof context); break;
-    case kMemoryType: std::memcpy(value, &type, sizeof type); break;
+    case kContext:
+      std::memcpy(value, &context, sizeof context);
+      break;
+    case kMemoryType:
+      std::memcpy(value, &type, sizeof type);
+      break;
     case kDevicePointer:
-    case kHostPointer: std::memcpy(value, &pointer, sizeof pointer); break;
-    case kBufferId: std::memcpy(value, &one, sizeof one); break;
-    case kOrdinal: std::memcpy(value, &device, sizeof device); break;
-    default: std::memset(value, 0, sizeof(int));
+    case kHostPointer:
+      std::memcpy(value, &pointer, sizeof pointer);
+      break;
+    case kBufferId:
+      std::memcpy(value, &one, sizeof one);
+      break;
+    case kOrdinal:
+      std::memcpy(value, &device, sizeof device);
+      break;
+    default:
+      std::memset(value, 0, sizeof(int));
   }
   return kSuccess;
 }

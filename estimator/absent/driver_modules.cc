@@ -14,11 +14,15 @@ Status Fresh(void** handle) {
 // CUfunction_attribute (cuda.h).
 int FunctionAttribute(int attribute) {
   switch (attribute) {
-    case 0: return kThreadsPerBlock;
-    case 4: return 32;  // registers
+    case 0:
+      return kThreadsPerBlock;
+    case 4:
+      return 32;  // registers
     case 5:
-    case 6: return CurrentCard().capability;
-    default: return 0;
+    case 6:
+      return CurrentCard().capability;
+    default:
+      return 0;
   }
 }
 
@@ -26,9 +30,13 @@ int FunctionAttribute(int attribute) {
 
 ABSENT_API Status cuModuleLoad(void** module, const char*) { return Fresh(module); }
 ABSENT_API Status cuModuleLoadData(void** module, const void*) { return Fresh(module); }
-ABSENT_API Status cuModuleLoadDataEx(void** module, const void*, unsigned, void*, void**) { return Fresh(module); }
+ABSENT_API Status cuModuleLoadDataEx(void** module, const void*, unsigned, void*, void**) {
+  return Fresh(module);
+}
 ABSENT_API Status cuModuleLoadFatBinary(void** module, const void*) { return Fresh(module); }
-ABSENT_API Status cuModuleGetFunction(void** function, void*, const char*) { return Fresh(function); }
+ABSENT_API Status cuModuleGetFunction(void** function, void*, const char*) {
+  return Fresh(function);
+}
 ABSENT_API Status cuModuleGetFunctionCount(unsigned* count, void*) {
   *count = 1;
   return kSuccess;
@@ -41,8 +49,8 @@ ABSENT_API Status cuModuleGetGlobal_v2(void** pointer, size_t* bytes, void*, con
   return pointer == nullptr ? kSuccess : Allocate(CurrentDevice(), kBytes, pointer);
 }
 
-ABSENT_API Status cuLibraryLoadData(void** library, const void*, void*, void**, unsigned, void*, void**,
-                                    unsigned) {
+ABSENT_API Status cuLibraryLoadData(void** library, const void*, void*, void**, unsigned, void*,
+                                    void**, unsigned) {
   return Fresh(library);
 }
 ABSENT_API Status cuLibraryGetKernel(void** kernel, void*, const char*) { return Fresh(kernel); }

@@ -23,7 +23,8 @@ void* Find(const std::string& name) {
                ? nullptr
                : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
-  const bool is_plain = std::any_of(std::begin(kPlain), std::end(kPlain), [&](const char* plain) { return name == plain; });
+  const bool is_plain = std::any_of(std::begin(kPlain), std::end(kPlain),
+                                    [&](const char* plain) { return name == plain; });
   for (const char* ending : {"_v2", ""}) {
     if (is_plain && *ending != '\0') continue;
     if (void* const found = dlsym(self, (name + ending).c_str())) return found;
@@ -47,12 +48,14 @@ Status Answer(const char* name, void** function, int* result) {
 ABSENT_API Status cuGetProcAddress(const char* name, void** function, int, unsigned long long) {
   return Answer(name, function, nullptr);
 }
-ABSENT_API Status cuGetProcAddress_v2(const char* name, void** function, int, unsigned long long, int* result) {
+ABSENT_API Status cuGetProcAddress_v2(const char* name, void** function, int, unsigned long long,
+                                      int* result) {
   return Answer(name, function, result);
 }
 
 // The runtime tells by the result, and is content.
-ABSENT_API Status cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long, int* result) {
+ABSENT_API Status cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long,
+                                          int* result) {
   Answer(name, function, result);
   return kSuccess;
 }

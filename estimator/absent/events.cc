@@ -50,7 +50,8 @@ void WriteEvent(const DeviceEvent& event) {
   const std::lock_guard lock(Mutex());
   char line[128];
   std::snprintf(line, sizeof line, "%s %d %llu %lld\n", event.what, event.place,
-                static_cast<unsigned long long>(event.address), static_cast<long long>(event.bytes));
+                static_cast<unsigned long long>(event.address),
+                static_cast<long long>(event.bytes));
   WriteLine(line);
 }
 

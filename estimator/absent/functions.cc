@@ -26,9 +26,9 @@ struct LibraryRow {
 };
 
 constexpr LibraryRow kLibraries[] = {
-    {"cudart", kNotSupported}, {"cuda", kNotSupported}, {"nvml", 3},     {"cublas", 15},
-    {"cublaslt", 15},          {"cudnn", 3000},         {"cufft", 16},   {"curand", 106},
-    {"cusolver", 9},           {"cusparse", 10},        {"nccl", 5},     {"cusparselt", 10},
+    {"cudart", kNotSupported}, {"cuda", kNotSupported}, {"nvml", 3},   {"cublas", 15},
+    {"cublaslt", 15},          {"cudnn", 3000},         {"cufft", 16}, {"curand", 106},
+    {"cusolver", 9},           {"cusparse", 10},        {"nccl", 5},   {"cusparselt", 10},
     {"cufile", 5001},          {"cupti", 27},
 };
 
@@ -101,9 +101,8 @@ constexpr FunctionRow kFunctions[] = {
 }  // namespace
 
 // What the trampoline below calls; what it returns the program gets.
-extern "C" __attribute__((visibility("hidden"))) uint64_t onnxfit_absent_answer(uint64_t place,
-                                                                              const uint64_t* registers,
-                                                                              const uint64_t* stack) {
+extern "C" __attribute__((visibility("hidden"))) uint64_t onnxfit_absent_answer(
+    uint64_t place, const uint64_t* registers, const uint64_t* stack) {
   const FunctionRow& row = kFunctions[place];
   if (std::strcmp(row.writes, "?") == 0) {
     WriteUnknown(row.name);
@@ -141,11 +140,13 @@ onnxfit_absent_trampoline:
   .set absent_row, 0
 )");
 
-#define ABSENT_ROW(library, name, writes)       \
-  asm(".weak " #name "\n"                       \
-      ".type " #name ", @function\n" #name ":\n" \
-      "  mov $absent_row, %eax\n"                \
-      "  jmp onnxfit_absent_trampoline\n"        \
+#define ABSENT_ROW(library, name, writes)  \
+  asm(".weak " #name                       \
+      "\n"                                 \
+      ".type " #name ", @function\n" #name \
+      ":\n"                                \
+      "  mov $absent_row, %eax\n"          \
+      "  jmp onnxfit_absent_trampoline\n"  \
       "  .set absent_row, absent_row + 1\n");
 #include "estimator/absent/functions.inc"
 #undef ABSENT_ROW

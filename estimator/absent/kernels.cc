@@ -19,7 +19,8 @@ struct Grid {
 };
 
 constexpr int kMostArguments = 64;
-constexpr uint64_t kMostWords = 64;  // of one argument: a list of tensors is 4 KiB, its pointers first
+constexpr uint64_t kMostWords =
+    64;  // of one argument: a list of tensors is 4 KiB, its pointers first
 constexpr uint64_t kStack = 256 << 10;  // arguments lie on the launching thread's stack
 
 void LookInto(uint64_t from, uint64_t until) {
@@ -57,7 +58,8 @@ ABSENT_API Status __cudaLaunchKernel(const void*, Grid, Grid, void** arguments, 
   NoteLaunch(arguments);
   return kSuccess;
 }
-ABSENT_API Status cudaLaunchCooperativeKernel(const void*, Grid, Grid, void** arguments, size_t, void*) {
+ABSENT_API Status cudaLaunchCooperativeKernel(const void*, Grid, Grid, void** arguments, size_t,
+                                              void*) {
   NoteLaunch(arguments);
   return kSuccess;
 }
@@ -65,8 +67,8 @@ ABSENT_API Status cudaLaunchKernelExC(const void*, const void*, void** arguments
   NoteLaunch(arguments);
   return kSuccess;
 }
-ABSENT_API Status cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                 void*, void** arguments, void**) {
+ABSENT_API Status cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                 unsigned, void*, void** arguments, void**) {
   NoteLaunch(arguments);
   return kSuccess;
 }
@@ -74,8 +76,8 @@ ABSENT_API Status cuLaunchKernelEx(const void*, void*, void** arguments, void**)
   NoteLaunch(arguments);
   return kSuccess;
 }
-ABSENT_API Status cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                            unsigned, void*, void** arguments) {
+ABSENT_API Status cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                            unsigned, unsigned, void*, void** arguments) {
   NoteLaunch(arguments);
   return kSuccess;
 }
@@ -92,11 +94,13 @@ thread_local CallConfiguration configuration = {};
 }  // namespace
 
 // What a launch with <<<…>>> keeps for the stub that compilers write.
-ABSENT_API unsigned __cudaPushCallConfiguration(Grid grid, Grid block, size_t shared_bytes, void* stream) {
+ABSENT_API unsigned __cudaPushCallConfiguration(Grid grid, Grid block, size_t shared_bytes,
+                                                void* stream) {
   configuration = {grid, block, shared_bytes, stream};
   return 0;
 }
-ABSENT_API Status __cudaPopCallConfiguration(Grid* grid, Grid* block, size_t* shared_bytes, void** stream) {
+ABSENT_API Status __cudaPopCallConfiguration(Grid* grid, Grid* block, size_t* shared_bytes,
+                                             void** stream) {
   *grid = configuration.grid;
   *block = configuration.block;
   *shared_bytes = configuration.shared_bytes;
@@ -118,25 +122,30 @@ ABSENT_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const vo
   return kSuccess;
 }
 
-ABSENT_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, size_t) {
+ABSENT_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*,
+                                                                int threads, size_t) {
   *blocks = BlocksOf(CurrentCard(), threads);
   return kSuccess;
 }
-ABSENT_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int threads,
-                                                                         size_t, unsigned) {
+ABSENT_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
+                                                                         int threads, size_t,
+                                                                         unsigned) {
   *blocks = BlocksOf(CurrentCard(), threads);
   return kSuccess;
 }
-ABSENT_API Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int threads, size_t) {
+ABSENT_API Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int threads,
+                                                              size_t) {
   *blocks = BlocksOf(CurrentCard(), threads);
   return kSuccess;
 }
-ABSENT_API Status cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void*, int threads, size_t,
+ABSENT_API Status cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void*,
+                                                                       int threads, size_t,
                                                                        unsigned) {
   *blocks = BlocksOf(CurrentCard(), threads);
   return kSuccess;
 }
-ABSENT_API Status cuOccupancyMaxPotentialBlockSize(int* grid, int* block, void*, void*, size_t, int) {
+ABSENT_API Status cuOccupancyMaxPotentialBlockSize(int* grid, int* block, void*, void*, size_t,
+                                                   int) {
   *block = 256;
   *grid = CurrentCard().multiprocessors * BlocksOf(CurrentCard(), *block);
   return kSuccess;

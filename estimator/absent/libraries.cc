@@ -73,8 +73,8 @@ ABSENT_API Status cusparseGetVersion(void*, int* version) {
 
 // One algorithm for every product, which needs no scratch: PyTorch asks for the scratch itself
 // before it asks for an algorithm.
-ABSENT_API Status cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int most,
-                                                 void* results, int* count) {
+ABSENT_API Status cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*,
+                                                 int most, void* results, int* count) {
   constexpr size_t kResultBytes = 96;  // cublasLtMatmulHeuristicResult_t (cublasLt.h, CUDA 13.0)
   if (most > 0) std::memset(results, 0, kResultBytes);
   *count = most > 0 ? 1 : 0;

@@ -48,7 +48,9 @@ ABSENT_API const char* nvmlErrorString(NvmlStatus status) {
 ABSENT_API NvmlStatus nvmlSystemGetDriverVersion(char* text, unsigned size) {
   return TextTo(text, size, kDriverText);
 }
-ABSENT_API NvmlStatus nvmlSystemGetNVMLVersion(char* text, unsigned size) { return TextTo(text, size, kDriverText); }
+ABSENT_API NvmlStatus nvmlSystemGetNVMLVersion(char* text, unsigned size) {
+  return TextTo(text, size, kDriverText);
+}
 ABSENT_API NvmlStatus nvmlSystemGetCudaDriverVersion(int* version) {
   *version = kDriverVersion;
   return kOk;
@@ -66,7 +68,9 @@ ABSENT_API NvmlStatus nvmlDeviceGetCount(unsigned* count) { return nvmlDeviceGet
 ABSENT_API NvmlStatus nvmlDeviceGetHandleByIndex_v2(unsigned place, Handle* handle) {
   return CardAt(place, handle);
 }
-ABSENT_API NvmlStatus nvmlDeviceGetHandleByIndex(unsigned place, Handle* handle) { return CardAt(place, handle); }
+ABSENT_API NvmlStatus nvmlDeviceGetHandleByIndex(unsigned place, Handle* handle) {
+  return CardAt(place, handle);
+}
 ABSENT_API NvmlStatus nvmlDeviceGetHandleByPciBusId_v2(const char* text, Handle* handle) {
   unsigned bus = 0;
   return std::sscanf(text, "%*x:%x", &bus) == 1 && bus > 0 ? CardAt(bus - 1, handle) : kNotThere;
@@ -76,7 +80,8 @@ ABSENT_API NvmlStatus nvmlDeviceGetHandleByPciBusId(const char* text, Handle* ha
 }
 ABSENT_API NvmlStatus nvmlDeviceGetHandleByUUID(const char* text, Handle* handle) {
   unsigned first = 0;
-  return std::sscanf(text, "GPU-%2x", &first) == 1 && first > 0 ? CardAt(first - 1, handle) : kNotThere;
+  return std::sscanf(text, "GPU-%2x", &first) == 1 && first > 0 ? CardAt(first - 1, handle)
+                                                                : kNotThere;
 }
 
 ABSENT_API NvmlStatus nvmlDeviceGetIndex(Handle card, unsigned* place) {
@@ -137,7 +142,8 @@ struct ProcessV2 {
 };
 
 Process Row(const SharedProcess& process, int place, Process*) {
-  return {static_cast<unsigned>(process.pid), static_cast<unsigned long long>(process.bytes[place])};
+  return {static_cast<unsigned>(process.pid),
+          static_cast<unsigned long long>(process.bytes[place])};
 }
 ProcessV2 Row(const SharedProcess& process, int place, ProcessV2*) {
   const Process first = Row(process, place, static_cast<Process*>(nullptr));
@@ -160,13 +166,16 @@ NvmlStatus Processes(Handle card, unsigned* count, RowType* rows) {
 
 }  // namespace
 
-ABSENT_API NvmlStatus nvmlDeviceGetComputeRunningProcesses(Handle card, unsigned* count, Process* rows) {
+ABSENT_API NvmlStatus nvmlDeviceGetComputeRunningProcesses(Handle card, unsigned* count,
+                                                           Process* rows) {
   return Processes(card, count, rows);
 }
-ABSENT_API NvmlStatus nvmlDeviceGetComputeRunningProcesses_v2(Handle card, unsigned* count, ProcessV2* rows) {
+ABSENT_API NvmlStatus nvmlDeviceGetComputeRunningProcesses_v2(Handle card, unsigned* count,
+                                                              ProcessV2* rows) {
   return Processes(card, count, rows);
 }
-ABSENT_API NvmlStatus nvmlDeviceGetComputeRunningProcesses_v3(Handle card, unsigned* count, ProcessV2* rows) {
+ABSENT_API NvmlStatus nvmlDeviceGetComputeRunningProcesses_v3(Handle card, unsigned* count,
+                                                              ProcessV2* rows) {
   return Processes(card, count, rows);
 }
 

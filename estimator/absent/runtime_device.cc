@@ -40,7 +40,8 @@ ABSENT_API Status cudaDriverGetVersion(int* version) {
 
 // The runtime's own answer, where there is one.
 ABSENT_API Status cudaRuntimeGetVersion(int* version) {
-  static auto* const real = reinterpret_cast<Status (*)(int*)>(RealFunction("cudaRuntimeGetVersion"));
+  static auto* const real =
+      reinterpret_cast<Status (*)(int*)>(RealFunction("cudaRuntimeGetVersion"));
   *version = kDriverVersion;
   return real == nullptr ? kSuccess : real(version);
 }
@@ -51,8 +52,8 @@ ABSENT_API Status cudaDeviceGetAttribute(int* value, int attribute, int device) 
   return kSuccess;
 }
 
-// The structure of CUDA 13, or that of 11, which the symbol stood for before; CUDA 12's has a symbol
-// of its own.
+// The structure of CUDA 13, or that of 11, which the symbol stood for before; CUDA 12's has a
+// symbol of its own.
 ABSENT_API Status cudaGetDeviceProperties(void* properties, int device) {
   int version = 0;
   cudaRuntimeGetVersion(&version);
@@ -109,13 +110,20 @@ namespace {
 // What is said without a runtime beside us.
 const char* OwnText(Status status) {
   switch (status) {
-    case kSuccess: return "no error";
-    case kInvalidValue: return "invalid argument";
-    case kOutOfMemory: return "out of memory";
-    case kNoDevice: return "no CUDA-capable device is detected";
-    case kInvalidDevice: return "invalid device ordinal";
-    case kNotSupported: return "operation not supported";
-    default: return "unknown error";
+    case kSuccess:
+      return "no error";
+    case kInvalidValue:
+      return "invalid argument";
+    case kOutOfMemory:
+      return "out of memory";
+    case kNoDevice:
+      return "no CUDA-capable device is detected";
+    case kInvalidDevice:
+      return "invalid device ordinal";
+    case kNotSupported:
+      return "operation not supported";
+    default:
+      return "unknown error";
   }
 }
 

@@ -26,7 +26,9 @@ ABSENT_API Status cudaFree(void* pointer) {
 
 // A pool gives back what nobody uses when a stream is waited for: at once, here, where kernels
 // take no time.
-ABSENT_API Status cudaMallocAsync(void** pointer, size_t bytes, void*) { return cudaMalloc(pointer, bytes); }
+ABSENT_API Status cudaMallocAsync(void** pointer, size_t bytes, void*) {
+  return cudaMalloc(pointer, bytes);
+}
 ABSENT_API Status cudaMallocFromPoolAsync(void** pointer, size_t bytes, void*, void*) {
   return cudaMalloc(pointer, bytes);
 }
@@ -43,7 +45,8 @@ ABSENT_API Status cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
 }
 
 ABSENT_API Status cudaMemGetInfo(size_t* free, size_t* total) {
-  if (!EnsureContext(CurrentDevice())) return Said(HasCard(CurrentDevice()) ? kOutOfMemory : kNoDevice);
+  if (!EnsureContext(CurrentDevice()))
+    return Said(HasCard(CurrentDevice()) ? kOutOfMemory : kNoDevice);
   *free = static_cast<size_t>(FreeBytes(CurrentCard().place));
   *total = static_cast<size_t>(CurrentCard().total_bytes);
   return kSuccess;
@@ -53,7 +56,9 @@ ABSENT_API Status cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
   *pointer = AllocatePinned(bytes);
   return Said(*pointer == nullptr ? kOutOfMemory : kSuccess);
 }
-ABSENT_API Status cudaMallocHost(void** pointer, size_t bytes) { return cudaHostAlloc(pointer, bytes, 0); }
+ABSENT_API Status cudaMallocHost(void** pointer, size_t bytes) {
+  return cudaHostAlloc(pointer, bytes, 0);
+}
 ABSENT_API Status cudaFreeHost(void* pointer) {
   FreePinned(pointer);
   return kSuccess;
@@ -119,8 +124,8 @@ ABSENT_API Status cudaMemcpy2DAsync(char* to, size_t to_pitch, const char* from,
   }
   return kSuccess;
 }
-ABSENT_API Status cudaMemcpy2D(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t width,
-                               size_t height, int kind) {
+ABSENT_API Status cudaMemcpy2D(char* to, size_t to_pitch, const char* from, size_t from_pitch,
+                               size_t width, size_t height, int kind) {
   return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
 }
 

@@ -48,7 +48,9 @@ unsigned long long CaptureOf(void* stream) {
 
 ABSENT_API Status cudaStreamCreate(void** stream) { return Fresh(stream); }
 ABSENT_API Status cudaStreamCreateWithFlags(void** stream, unsigned) { return Fresh(stream); }
-ABSENT_API Status cudaStreamCreateWithPriority(void** stream, unsigned, int) { return Fresh(stream); }
+ABSENT_API Status cudaStreamCreateWithPriority(void** stream, unsigned, int) {
+  return Fresh(stream);
+}
 ABSENT_API Status cudaEventCreate(void** event) { return Fresh(event); }
 ABSENT_API Status cudaEventCreateWithFlags(void** event, unsigned) { return Fresh(event); }
 
@@ -66,8 +68,8 @@ ABSENT_API Status cudaLaunchHostFunc(void*, void (*function)(void*), void* data)
   function(data);
   return kSuccess;
 }
-ABSENT_API Status cudaStreamAddCallback(void* stream, void (*function)(void*, Status, void*), void* data,
-                                        unsigned) {
+ABSENT_API Status cudaStreamAddCallback(void* stream, void (*function)(void*, Status, void*),
+                                        void* data, unsigned) {
   function(stream, kSuccess, data);
   return kSuccess;
 }
@@ -99,19 +101,21 @@ Status TellCapture(void* stream, int* status, unsigned long long* number, void**
 }  // namespace
 
 // CUDA 13; in 12 the symbol had three arguments, of which none is written beyond.
-ABSENT_API Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number, void** graph,
-                                              void** dependencies, size_t* count) {
+ABSENT_API Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number,
+                                              void** graph, void** dependencies, size_t* count) {
   if (dependencies != nullptr) *dependencies = nullptr;
   if (count != nullptr) *count = 0;
   return TellCapture(stream, status, number, graph);
 }
-ABSENT_API Status cudaStreamGetCaptureInfo_v3(void* stream, int* status, unsigned long long* number, void** graph,
-                                              void** dependencies, void** edges, size_t* count) {
+ABSENT_API Status cudaStreamGetCaptureInfo_v3(void* stream, int* status, unsigned long long* number,
+                                              void** graph, void** dependencies, void** edges,
+                                              size_t* count) {
   if (edges != nullptr) *edges = nullptr;
   return cudaStreamGetCaptureInfo_v2(stream, status, number, graph, dependencies, count);
 }
-ABSENT_API Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* number, void** graph,
-                                           void** dependencies, void** edges, size_t* count) {
+ABSENT_API Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* number,
+                                           void** graph, void** dependencies, void** edges,
+                                           size_t* count) {
   int version = 0;
   cudaRuntimeGetVersion(&version);
   if (version < 13000) return TellCapture(stream, status, number, nullptr);
@@ -119,7 +123,9 @@ ABSENT_API Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned l
 }
 
 ABSENT_API Status cudaGraphCreate(void** graph, unsigned) { return Fresh(graph); }
-ABSENT_API Status cudaGraphInstantiate(void** runnable, void*, unsigned long long) { return Fresh(runnable); }
+ABSENT_API Status cudaGraphInstantiate(void** runnable, void*, unsigned long long) {
+  return Fresh(runnable);
+}
 ABSENT_API Status cudaGraphInstantiateWithFlags(void** runnable, void*, unsigned long long) {
   return Fresh(runnable);
 }

@@ -35,7 +35,8 @@ UnknownRead ReadOf(const Json& read) {
 }
 
 ProgramProcess ProcessOf(const Json& json) {
-  ProgramProcess process = {.pid = json.at("pid"), .torch = json.at("torch"), .steps = json.at("steps")};
+  ProgramProcess process = {
+      .pid = json.at("pid"), .torch = json.at("torch"), .steps = json.at("steps")};
   if (json.at("ranks").contains("RANK")) process.rank = json.at("ranks").at("RANK");
   for (const Json& device : json.at("devices")) process.peaks.push_back(PeaksOf(device));
   for (const Json& read : json.at("unknown_reads")) process.unknown.push_back(ReadOf(read));
@@ -49,10 +50,12 @@ ProgramProcess ProcessOf(const Json& json) {
 
 std::string PeaksText(const ProgramProcess& process, const TorchPeaks& peaks) {
   const std::string rank = process.rank.empty() ? "" : fmt::format(", rank {}", process.rank);
-  std::string text = fmt::format("PyTorch {}{}: {} allocated at most ({} requested), {} reserved", process.torch, rank,
-                                 FormatBytes(peaks.allocated_bytes), FormatBytes(peaks.requested_bytes),
-                                 FormatBytes(peaks.reserved_bytes));
-  if (process.steps > 0) text += fmt::format(", {} step{}", process.steps, process.steps == 1 ? "" : "s");
+  std::string text =
+      fmt::format("PyTorch {}{}: {} allocated at most ({} requested), {} reserved", process.torch,
+                  rank, FormatBytes(peaks.allocated_bytes), FormatBytes(peaks.requested_bytes),
+                  FormatBytes(peaks.reserved_bytes));
+  if (process.steps > 0)
+    text += fmt::format(", {} step{}", process.steps, process.steps == 1 ? "" : "s");
   if (peaks.retries > 0) text += fmt::format(", {} retries on a full card", peaks.retries);
   return text;
 }
@@ -61,7 +64,8 @@ std::string ReadsText(const ProgramProcess& process) {
   constexpr size_t kMostShown = 3;
   std::string text;
   for (size_t i = 0; i < std::min(process.unknown.size(), kMostShown); ++i) {
-    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", process.unknown[i].source, process.unknown[i].place);
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", process.unknown[i].source,
+                        process.unknown[i].place);
   }
   const size_t more = process.unknown.size() - std::min(process.unknown.size(), kMostShown);
   return more == 0 ? text : fmt::format("{} and {} more", text, more);
@@ -73,18 +77,22 @@ std::vector<std::string> Notes(const ProgramRun& run) {
   for (const ProgramProcess& process : run.processes) {
     if (!process.oom_message.empty()) notes.push_back(process.oom_message);
     if (!process.unknown.empty()) {
-      notes.push_back("nobody knows what these read, since kernels did not run: " + ReadsText(process));
+      notes.push_back("nobody knows what these read, since kernels did not run: " +
+                      ReadsText(process));
     }
     if (!process.saved.empty()) {
-      notes.push_back(fmt::format("{} file{} not written over, since weights are zeros here: {}", process.saved.size(),
-                                  process.saved.size() == 1 ? " was" : "s were", process.saved.front()));
+      notes.push_back(fmt::format(
+          "{} file{} not written over, since weights are zeros here: {}", process.saved.size(),
+          process.saved.size() == 1 ? " was" : "s were", process.saved.front()));
     }
   }
   if (!run.unknown_functions.empty()) {
-    notes.push_back(fmt::format("not there, and answered as not supported: {}", fmt::join(run.unknown_functions, ", ")));
+    notes.push_back(fmt::format("not there, and answered as not supported: {}",
+                                fmt::join(run.unknown_functions, ", ")));
   }
   if (!run.unknown_sizes.empty()) {
-    notes.push_back(fmt::format("scratch that nobody knows, taken as none: {}", fmt::join(run.unknown_sizes, ", ")));
+    notes.push_back(fmt::format("scratch that nobody knows, taken as none: {}",
+                                fmt::join(run.unknown_sizes, ", ")));
   }
   return notes;
 }
@@ -106,7 +114,8 @@ std::string ToText(const ProgramRun& run, const TextOptions& options) {
   for (const JudgedTarget& judged : run.cards) text += VerdictDetails(judged, options);
   for (const ProgramProcess& process : run.processes) {
     for (const TorchPeaks& peaks : process.peaks) {
-      if (peaks.reserved_bytes > 0) text += Wrap("  ", Clean(PeaksText(process, peaks), options.ascii));
+      if (peaks.reserved_bytes > 0)
+        text += Wrap("  ", Clean(PeaksText(process, peaks), options.ascii));
     }
   }
   for (const std::string& note : Notes(run)) text += Wrap("  ", Clean(note, options.ascii));
@@ -115,7 +124,10 @@ std::string ToText(const ProgramRun& run, const TextOptions& options) {
 }
 
 std::string ToJson(const ProgramRun& run, const JsonOptions& options) {
-  Json json = {{"schema", 1}, {"onnxfit", options.version}, {"command", run.command}, {"exit_code", run.exit_code}};
+  Json json = {{"schema", 1},
+               {"onnxfit", options.version},
+               {"command", run.command},
+               {"exit_code", run.exit_code}};
   for (const JudgedTarget& judged : run.cards) json["targets"].push_back(TargetJson(judged));
   for (const ProgramProcess& process : run.processes) {
     Json row = {{"pid", process.pid}, {"torch", process.torch}, {"steps", process.steps}};
@@ -130,7 +142,8 @@ std::string ToJson(const ProgramRun& run, const JsonOptions& options) {
                                 {"ooms", peaks.ooms}});
     }
     for (const UnknownRead& read : process.unknown) {
-      row["unknown_reads"].push_back({{"place", read.place}, {"source", read.source}, {"count", read.count}});
+      row["unknown_reads"].push_back(
+          {{"place", read.place}, {"source", read.source}, {"count", read.count}});
     }
     if (!process.saved.empty()) row["not_written"] = process.saved;
     json["processes"].push_back(row);

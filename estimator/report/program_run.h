@@ -24,14 +24,14 @@ struct TorchPeaks {
 
 // A value that the program read though nobody knows it.
 struct UnknownRead {
-  std::string place = {};  // "train.py:41"
+  std::string place = {};   // "train.py:41"
   std::string source = {};  // the line
   int64_t count = 0;
 };
 
 struct ProgramProcess {
   int64_t pid = 0;
-  std::string rank = {};  // of torchrun, "" without
+  std::string rank = {};   // of torchrun, "" without
   std::string torch = {};  // its version
   int64_t steps = 0;       // of optimizers
   std::vector<TorchPeaks> peaks = {};
