@@ -48,8 +48,7 @@ examples
   onnxfit max-batch resnet50.onnx --gpu t4          (its flags: add --help)
   onnxfit explain-oom train.log
 
-Flags are also read from the environment: ONNXFIT_BATCH=32 is --batch 32.
-What is left open comes from [defaults] of ./onnxfit.toml: batch = 32.
+Flags also come from ONNXFIT_BATCH=32, or [defaults] batch=32 in ./onnxfit.toml
 exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable
       model), 3 no usable GPU here (--gpu auto)
 )"},

@@ -39,7 +39,7 @@ void WriteBytes(const fs::path& path, std::span<const unsigned char> bytes) {
 void WriteLibrary(const fs::path& folder) {
   if (AbsentLibrary().empty()) {
     throw Error({.text = "running a program: expected Linux on x86-64",
-                 .hint = "onnxfit MODEL, which runs anywhere"});
+                 .hint = "onnxfit model.pt2 -b 8 -g t4, which runs anywhere"});
   }
   fs::create_directory(folder);
   WriteBytes(folder / kLibrary, AbsentLibrary());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "estimator/absent/memory.h"
+#include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
 namespace {
@@ -133,19 +134,14 @@ bool IsNothingKept() {
   return Kept().is_empty();
 }
 
-}  // namespace onnxfit::absent
-
-extern "C" __attribute__((visibility("default"))) void onnxfit_poke(uint64_t device,
-                                                                    const void* host,
-                                                                    size_t bytes) {
-  using namespace onnxfit::absent;
+ABSENT_API void onnxfit_poke(uint64_t device, const void* host, size_t bytes) {
   const std::lock_guard lock(Mutex());
   Kept().Write(device, {static_cast<const char*>(host), bytes});
 }
 
-extern "C" __attribute__((visibility("default"))) void onnxfit_peek(void* host, uint64_t device,
-                                                                    size_t bytes) {
-  using namespace onnxfit::absent;
+ABSENT_API void onnxfit_peek(void* host, uint64_t device, size_t bytes) {
   const std::lock_guard lock(Mutex());
   Kept().Read(device, static_cast<char*>(host), bytes);
 }
+
+}  // namespace onnxfit::absent
