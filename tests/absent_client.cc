@@ -10,6 +10,7 @@
 //     unknown        calls a function of which no header says anything
 //     nvml           the bytes of this process as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
+//     leave          ends at once, without destructors
 //     exit N
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -118,6 +119,7 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
     Copy(&value, stack.back(), kToHost);
     std::printf("%d\n", value);
   }
+  if (word == "leave") _exit(0);
   if (word == "exit") std::exit(static_cast<int>(number()));
   return i + (word == "take" || word == "write" ? 2 : 1);
 }

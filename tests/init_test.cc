@@ -201,7 +201,8 @@ TEST_CASE("what init refuses") {
        "--batch: expected with estimate, verify, diff, explain-oom, report or annotate, found with "
        "init"},
       {{"init", "-f", "json"},
-       "--format: expected with estimate, max-batch, verify, check, diff, explain-oom, gpus or run, "
+       "--format: expected with estimate, max-batch, verify, check, diff, explain-oom, gpus or "
+       "run, "
        "found "
        "with init"},
   };

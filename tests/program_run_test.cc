@@ -78,6 +78,14 @@ TEST_CASE("processes share a card, and give back what they held") {
         0);
 }
 
+TEST_CASE("a process that ends without its destructors holds nothing") {
+  CHECK(UsedBytes("half take 9000000 leave; " ABSENT_CLIENT " take 9000000") ==
+        UsedBytes("take 9000000"));
+  // Nobody has waited for the first, which is there as a zombie.
+  CHECK(UsedBytes("take 9000000 leave & sleep 0.1; " ABSENT_CLIENT " take 9000000") ==
+        UsedBytes("take 9000000"));
+}
+
 TEST_CASE("what the host wrote is there until a kernel may have written") {
   CHECK(Printed("take 4096 write 7 read") == "7\n");
   CHECK(Printed("take 4096 write 7 launch read") == "0\n");

@@ -14,6 +14,9 @@ repository, and what follows is the command's output, standard error included:
     …
     ```
 
+One of "run with torch" is run where there is --with-torch alone; "python" in it is the Python that
+runs this file.
+
 A table is what a script of the repository prints:
 
     <!-- run python3 benchmarks/accuracy/accuracy.py --summary --committed -->
@@ -42,7 +45,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(?<=<!-- run -->\n)```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```$", re.MULTILINE)
+BLOCK = re.compile(r"<!-- run( with torch)? -->\n```text\n\$ (onnxfit\b.*)\n(?:.*\n)*?```$", re.MULTILINE)
 
 TABLE = re.compile(r"(?<=<!-- run )python3 (.*) -->\n(?:.*\n)*?<!-- end -->$", re.MULTILINE)
 
@@ -91,7 +94,8 @@ def output_of(words, **environment):
 
 
 def run_binary(binary, command):
-    return output_of([binary, *shlex.split(command)[1:]])
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return output_of([binary, *shlex.split(command)[1:]], PATH=path)
 
 
 def run_python(binary, block, stands_in=False):
@@ -101,11 +105,13 @@ def run_python(binary, block, stands_in=False):
 
 
 def renewed(text, run, run_table=run_script, type_in=None):
-    """`text` with the output of every block that is run, and how many there are.  `type_in` is
-    told whether a block is of torch."""
+    """`text` with the output of every block that is run, and how many there are.  `run` and `type_in`
+    are told whether a block is of torch; what `run` has no output for stays as it is."""
     def block(found):
-        output = run(found[1]).rstrip("\n")
-        return f"```text\n$ {found[1]}\n{output}\n```"
+        output = run(found[2], bool(found[1]))
+        if output is None:
+            return found[0]
+        return f"<!-- run{found[1] or ''} -->\n```text\n$ {found[2]}\n{output.rstrip()}\n```"
 
     def table(found):
         return f"python3 {found[1]} -->\n{run_table(found[1])}<!-- end -->"
@@ -149,8 +155,11 @@ def broken_links(folder, text):
 def self_test():
     text = "a\n<!-- run -->\n```text\n$ onnxfit x -b 2\nold\n\nlines\n```\n```text\n$ onnxfit y\n```\n"
     expected = text.replace("old\n\nlines", "out of onnxfit x -b 2")
-    assert renewed(text, lambda command: f"out of {command}\n") == (expected, 1)
-    assert renewed(expected, lambda command: f"out of {command}\n") == (expected, 1)
+    for old in (text, expected):
+        assert renewed(old, lambda command, _: f"out of {command}\n") == (expected, 1)
+    torch = text.replace("run", "run with torch")
+    assert renewed(torch, lambda *_: None) == (torch, 1)
+    assert "\nout of True\n" in renewed(torch, lambda _, of_torch: f"out of {of_torch}")[0]
     text = "a\n<!-- run python3 x.py -->\n| old |\n<!-- end -->\nb\n"
     assert renewed(text, None, lambda command: f"| {command} |\n") == (
         text.replace("old", "x.py"), 1)
@@ -184,7 +193,8 @@ def main():
         old = file.read_text(encoding="utf-8")
         wrong += [f"{file.relative_to(ROOT)}: expected a file, found none at {link}"
                   for link in broken_links(file.parent, old)]
-        new, count = renewed(old, lambda command: run_binary(binary, command),
+        new, count = renewed(old, lambda command, of_torch: run_binary(binary, command)
+                             if args.with_torch or not of_torch else None,
                              type_in=lambda block, of_torch: run_python(
                                  binary, block, of_torch and not args.with_torch))
         blocks += count

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <mutex>
+#include <string>
 
 #include "estimator/absent/card.h"
 #include "estimator/absent/events.h"
@@ -59,7 +61,17 @@ SharedProcess& Own() {
   return *(own = &Shared().processes[kMostProcesses - 1]);  // more than there are places share one
 }
 
-// Of processes that were killed.
+// Ended, though nobody has waited for it: "PID (name) Z …" in proc(5).
+bool IsZombie(int32_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.compare(name_end, 3, ") Z") == 0;
+}
+
+// Of processes that were killed, or ended without their destructors (_exit, as children of
+// Python's multiprocessing do).
 void GiveBackOfEnded() {
   for (SharedProcess& process : Shared().processes) {
     if (process.pid != 0 && !IsRunning(process)) GiveBackAll(process);
@@ -100,7 +112,7 @@ const SharedCounts& Counts() { return Shared(); }
 
 bool IsRunning(const SharedProcess& process) {
   const int32_t pid = process.pid;
-  return pid != 0 && (kill(pid, 0) == 0 || errno != ESRCH);
+  return pid != 0 && (kill(pid, 0) == 0 || errno != ESRCH) && !IsZombie(pid);
 }
 
 bool EnsureContext(int device) {
@@ -115,6 +127,7 @@ bool EnsureContext(int device) {
   if (!HasCard(device)) return false;
   const AbsentCard& card = Machine().cards[static_cast<size_t>(device)];
   if (has_context[card.place]) return true;
+  GiveBackOfEnded();
   if (!TakeBytes(card.place, card.context_bytes)) return false;
   has_context[card.place] = true;
   WriteEvent({"context", card.place, 0, card.context_bytes});
