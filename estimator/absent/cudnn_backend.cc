@@ -1,14 +1,19 @@
 // cuDNN's backend: the real library plans, in the program, for the card that is described to it
 // instead of a handle (documented since 9.8).  So an engine's scratch is what it would be there;
-// nothing is carried out.  Below 9.8, or where it refuses the card, there is one engine for
-// everything, which takes no scratch, and the run says so.
+// nothing is carried out, nor compiled: what an engine says that it works in is what its plan asks
+// for.  Convolutions that were measured on such a card are the command's (asks.h).  Below 9.8, or
+// where it refuses the card, there is one engine for everything, which takes no scratch, and the
+// run says so.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "estimator/absent/asks.h"
+#include "estimator/absent/cudnn_layers.h"
 #include "estimator/absent/cudnn_properties.h"
 #include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
@@ -17,7 +22,7 @@
 namespace onnxfit::absent {
 namespace {
 
-using Descriptor = void*;
+using Descriptor = CudnnDescriptor;
 
 // cudnn_graph.h (9.19.0).
 enum Attribute {
@@ -25,27 +30,26 @@ enum Attribute {
   kHeuristicsResults = 202,
   kHeuristicsCard = 204,
   kConfigEngine = 300,
+  kConfigWorkspace = 303,
   kPlanHandle = 400,
-  kPlanConfig = 401,
   kPlanWorkspace = 402,
   kPlanCard = 407,
-  kForwardFilter = 703,
-  kDataFilter = 709,
-  kFilterGradient = 715,
   kGraphHandle = 800,
-  kGraphOperations = 801,
-  kTensorDimensions = 902,
   kEngineGraph = 1300,
-  kNumericalNotes = 1302,
-  kBehaviorNotes = 1306,
+  kNumericalNotes = 1303,
+  kBehaviorNotes = 1305,
   kEngineCard = 1307,
   kCardAsJson = 2702,
 };
+constexpr int kEngineDescriptor = 2;
 constexpr int kCardDescriptor = 38;
 constexpr int kInt64 = 3;
-constexpr int kDouble = 4;
+constexpr int kDouble = 5;
 constexpr int kDescriptors = 15;
+constexpr int kBehaviors = 19;
 constexpr int kChars = 24;
+constexpr int kCompiles = 0;  // CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION
+constexpr int kMostBehaviors = 16;
 constexpr size_t kFirstVersion = 90800;
 
 // The real library's functions, or nulls.
@@ -116,50 +120,81 @@ bool Plans() {
   return Real().create != nullptr && HasCard(CurrentDevice()) && CardDescriptor() != nullptr;
 }
 
-// --- Windows of one element ----------------------------------------------------------
-// These run on cublasLt, which makes no plan without a card; what cuDNN names instead is another
-// engine's scratch (benchmarks/convolutions).  So which plan is one is followed from the filter on.
+// --- Plans ------------------------------------------------------------------------------
 
-std::map<Descriptor, bool>& Points() {
-  static auto* const points = new std::map<Descriptor, bool>;
-  return *points;
+// Whether the kernels of that engine are compiled when a plan is made: a second each.
+bool CompilesKernels(Descriptor config) {
+  Descriptor engine = nullptr;
+  if (Real().create(kEngineDescriptor, &engine) != kSuccess) return false;
+  int notes[kMostBehaviors] = {};
+  int64_t count = 0;
+  const bool is_known =
+      Real().get(config, kConfigEngine, kDescriptors, 1, &count, &engine) == kSuccess &&
+      Real().get(engine, kBehaviorNotes, kBehaviors, kMostBehaviors, &count, notes) == kSuccess;
+  bool compiles = false;
+  for (int64_t i = 0; is_known && i < count; ++i) compiles = compiles || notes[i] == kCompiles;
+  Real().destroy(engine);
+  return compiles;
 }
 
-bool IsPoint(Descriptor descriptor) {
-  const std::lock_guard lock(Mutex());
-  const auto found = Points().find(descriptor);
-  return found != Points().end() && found->second;
+// What an engine says that it works in; the same as its plan (benchmarks/convolutions: 4,000 on an
+// H200).  Nullopt where its plan has to be made.
+std::optional<int64_t> BytesWithoutPlan(Descriptor config) {
+  if (config == nullptr || !CompilesKernels(config)) return std::nullopt;
+  int64_t bytes = 0;
+  int64_t count = 0;
+  const Status status = Real().get(config, kConfigWorkspace, kInt64, 1, &count, &bytes);
+  return status == kSuccess ? std::optional(bytes) : std::nullopt;
 }
 
-void Mark(Descriptor descriptor, bool is_point) {
-  const std::lock_guard lock(Mutex());
-  Points()[descriptor] = is_point;
+Status FinalizePlan(Descriptor plan) {
+  const std::optional<int64_t> bytes = BytesWithoutPlan(ConfigOf(plan));
+  const Status status = bytes ? kSuccess : Real().finalize(plan);
+  if (status == kSuccess) NotePlan(plan, bytes);
+  return status;
 }
 
-bool HasWindowOfOne(const int64_t* dims, int64_t count) {
-  bool is_one = count > 2;
-  for (int64_t i = 2; i < count; ++i) is_one = is_one && dims[i] == 1;
-  return is_one;
+// What the command knows of a convolution.
+struct KnownBytes {
+  int64_t bytes = 0;
+  bool is_final = false;  // else cuDNN's plan goes before it
+};
+
+std::optional<KnownBytes> FindKnownBytes(const CudnnLayer& layer) {
+  const std::string text = TextOf(layer);
+  if (text.empty()) return std::nullopt;
+  const auto answer = AskCommand("convolution " + std::to_string(CurrentCard().place) + " " +
+                                 std::to_string(Real().version()) + " " + text);
+  if (!answer) return std::nullopt;
+  char* end = nullptr;
+  const int64_t bytes = std::strtoll(answer->c_str(), &end, 10);
+  return KnownBytes{bytes, std::strcmp(end, " final") == 0};
 }
 
-void FollowPoint(Descriptor descriptor, int attribute, int64_t count, const void* values) {
-  switch (attribute) {
-    case kTensorDimensions:
-      Mark(descriptor, HasWindowOfOne(static_cast<const int64_t*>(values), count));
-      break;
-    case kForwardFilter:
-    case kDataFilter:
-    case kFilterGradient:
-    case kGraphOperations:
-    case kHeuristicsGraph:
-    case kPlanConfig:
-    case kEngineGraph:
-    case kConfigEngine:
-      Mark(descriptor, IsPoint(*static_cast<const Descriptor*>(values)));
-      break;
-    default:
-      break;
+// Windows of one element run on cublasLt, which makes no plan without a card; what cuDNN names
+// instead is another engine's scratch (benchmarks/convolutions).  Where no command says more, none.
+int64_t PlanBytes(Descriptor plan, int64_t planned) {
+  const auto layer = LayerOf(plan);
+  if (layer == nullptr || !IsFirstPlan(plan)) return planned;
+  const std::optional<KnownBytes> known = FindKnownBytes(*layer);
+  if (known && known->is_final) return known->bytes;
+  return !known && IsPoint(*layer) ? 0 : planned;
+}
+
+Status GetPlanBytes(Descriptor plan, int64_t* count, void* values) {
+  const std::optional<int64_t> noted = NotedBytes(plan);
+  if (noted) {
+    if (count != nullptr) *count = 1;
+    std::memcpy(values, &*noted, sizeof *noted);
   }
+  int64_t own_count = 0;
+  const Status status = noted ? kSuccess
+                              : Real().get(plan, kPlanWorkspace, kInt64, 1,
+                                           count == nullptr ? &own_count : count, values);
+  if (status != kSuccess) return status;
+  int64_t& bytes = *static_cast<int64_t*>(values);
+  bytes = PlanBytes(plan, bytes);
+  return kSuccess;
 }
 
 // --- Without a library that plans ------------------------------------------------------
@@ -184,21 +219,19 @@ ABSENT_API Status cudnnBackendCreateDescriptor(int type, Descriptor* descriptor)
 
 ABSENT_API Status cudnnBackendDestroyDescriptor(Descriptor descriptor) {
   if (!Plans()) return kSuccess;
-  {
-    const std::lock_guard lock(Mutex());
-    Points().erase(descriptor);
-  }
+  ForgetCudnn(descriptor);
   return Real().destroy(descriptor);
 }
 
 ABSENT_API Status cudnnBackendFinalize(Descriptor descriptor) {
-  return Plans() ? Real().finalize(descriptor) : kSuccess;
+  if (!Plans()) return kSuccess;
+  return ConfigOf(descriptor) != nullptr ? FinalizePlan(descriptor) : Real().finalize(descriptor);
 }
 
 ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute, int type,
                                            int64_t count, const void* values) {
   if (!Plans()) return kSuccess;
-  FollowPoint(descriptor, attribute, count, values);
+  FollowCudnn(descriptor, attribute, count, values);
   Descriptor card = CardDescriptor();
   const auto set_card = [&](int where) {
     return Real().set(descriptor, where, kDescriptors, 1, &card);
@@ -213,16 +246,15 @@ ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute,
 ABSENT_API Status cudnnBackendGetAttribute(Descriptor descriptor, int attribute, int type,
                                            int64_t asked, int64_t* count, void* values) {
   if (!Plans()) return AnswerWithout(attribute, type, asked, count, values);
+  if (attribute == kPlanWorkspace && asked > 0 && values != nullptr)
+    return GetPlanBytes(descriptor, count, values);
   int64_t own_count = 0;
   int64_t* const found = count == nullptr ? &own_count : count;
   const Status status = Real().get(descriptor, attribute, type, asked, found, values);
-  if (status != kSuccess || values == nullptr) return status;
-  if (attribute == kHeuristicsResults) {
-    const int64_t filled = *found < asked ? *found : asked;
-    for (int64_t i = 0; i < filled; ++i)
-      Mark(static_cast<Descriptor*>(values)[i], IsPoint(descriptor));
-  }
-  if (attribute == kPlanWorkspace && IsPoint(descriptor)) *static_cast<int64_t*>(values) = 0;
+  if (status != kSuccess || values == nullptr || attribute != kHeuristicsResults) return status;
+  const int64_t filled = *found < asked ? *found : asked;
+  for (int64_t i = 0; i < filled; ++i)
+    FollowEngine(descriptor, static_cast<Descriptor*>(values)[i], i);
   return status;
 }
 

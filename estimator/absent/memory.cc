@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "estimator/absent/addresses.h"
 #include "estimator/absent/card.h"
 #include "estimator/absent/contents.h"
 #include "estimator/absent/counts.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr int64_t kLargestShared = kPage / 2;  // smaller ones lie in a page with others
 constexpr int64_t kAlignment = 512;
+constexpr uint64_t kOfCard = uint64_t{1}
+                             << 41;  // addresses of each card; others are without memory
 
 // A page of small blocks: filled from its beginning, and given back when all of them are.
 struct SharedPage {
@@ -60,23 +63,27 @@ class DeviceMemory {
 
   uint64_t Reserve(uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    return NewAddresses(bytes);
+    const uint64_t address = reserved_;
+    reserved_ += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(bytes), kPage) + kPage);
+    return address;
   }
 
  private:
   static int PlaceOf(int device) { return Machine().cards[static_cast<size_t>(device)].place; }
 
-  // A page lies between two ranges, so that what runs over the end of one is in none.
-  uint64_t NewAddresses(uint64_t bytes) {
-    const uint64_t address = next_;
-    next_ += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(bytes), kPage) + kPage);
-    return address;
+  Addresses& AddressesOf(int device) {
+    const auto found = addresses_.find(device);
+    if (found != addresses_.end()) return found->second;
+    const uint64_t first = kFirstAddress + kOfCard * static_cast<uint64_t>(device);
+    const int capability = Machine().cards[static_cast<size_t>(device)].capability;
+    return addresses_.try_emplace(device, first, first + kOfCard, RisingBytes(capability))
+        .first->second;
   }
 
   bool TakePages(int device, int64_t bytes, uint64_t& address) {
     const int place = PlaceOf(device);
     const bool has_room = TakeBytes(place, bytes);
-    address = has_room ? NewAddresses(static_cast<uint64_t>(bytes)) : 0;
+    address = has_room ? AddressesOf(device).Take(static_cast<uint64_t>(bytes)) : 0;
     WriteEvent({has_room ? "take" : "full", place, address, bytes});
     return has_room;
   }
@@ -84,6 +91,7 @@ class DeviceMemory {
   void GivePages(int device, uint64_t address, int64_t bytes) {
     const int place = PlaceOf(device);
     GiveBytes(place, bytes);
+    AddressesOf(device).Give(address, static_cast<uint64_t>(bytes));
     WriteEvent({"give", place, address, bytes});
   }
 
@@ -112,7 +120,8 @@ class DeviceMemory {
   }
 
   std::mutex mutex_;
-  uint64_t next_ = kFirstAddress;
+  uint64_t reserved_ = kFirstAddress + kOfCard * kMostCards;  // without memory, never given back
+  std::map<int, Addresses> addresses_;                        // by device
   std::map<uint64_t, DeviceBlock> blocks_;
   std::map<uint64_t, SharedPage> pages_;
   std::map<int, uint64_t> open_;  // the page that is being filled, by device

@@ -20,6 +20,9 @@ inline constexpr const char* kCountsFile = "counts";
 // "PID.events": what the process asked the card for, a line each (events.h).
 inline constexpr const char* kEventsEnding = ".events";
 
+// A socket where the command answers what libraries ask for (estimator/workspaces/asked_sizes.h).
+inline constexpr const char* kAsksSocket = "asks";
+
 inline constexpr int kMostCards = 16;
 inline constexpr int kMostProcesses = 512;
 

@@ -92,8 +92,11 @@ def in_threads(mode):
 
 
 def not_in_children(mode):
-    """A forked process (a DataLoader's worker) has no CUDA, and needs no mode."""
+    """A forked process (a DataLoader's worker) has no CUDA where its parent had used it, and needs
+    no mode.  One of a parent that had not may use it."""
     def child():
+        if not torch.cuda._is_in_bad_fork():
+            return
         mode.in_child = True
         modes = stack()
         if modes and modes[-1] is mode:
