@@ -81,10 +81,10 @@ int RunCompletion(const Options& options, std::ostream& out);
 // Error where there is one already, unless forced, or no model.
 int RunInit(const Options& options, std::ostream& out);
 
-// `onnxfit run`: a program of somebody's, started with cards that are not there.  It has the terminal
-// until it ends; then what it took goes to `out`, or to the file that `options` name.  Returns the
-// exit code of cli.md, 2 also where the program failed for another reason than memory.  Throws
-// Error, also where it never used CUDA.
-int RunProgram(const Options& options, std::ostream& out);
+// `onnxfit run`: a program of somebody's, started with cards that are not there.  It has the
+// terminal until it ends; then what it took goes to `out`, or to the file that `options` name.
+// Returns the exit code of cli.md, 2 also where the program failed for another reason than memory.
+// Throws Error, also where it never used CUDA.
+int RunProgram(const Options& options, std::ostream& out, std::ostream& err);
 
 }  // namespace onnxfit

@@ -31,7 +31,8 @@ constexpr std::string_view kOtherNames[] = {"libcuda.so.1", "libcuda.so", "libnv
 
 void WriteBytes(const fs::path& path, std::span<const unsigned char> bytes) {
   std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   if (!file.good()) throw Error({.text = fmt::format("{} could not be written", path.string())});
 }
 
@@ -58,8 +59,10 @@ std::string FullName(const std::string& name) {
 void WriteCards(const fs::path& path, const std::vector<Target>& cards) {
   std::ofstream file(path);
   for (const Target& card : cards) {
-    file << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", FullName(card.device.name), card.device.compute_capability,
-                        card.device.multiprocessors, card.device.threads_per_multiprocessor, card.total_bytes,
+    file << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", FullName(card.device.name),
+                        card.device.compute_capability, card.device.multiprocessors,
+                        card.device.threads_per_multiprocessor,
+                        card.usable_bytes(),  // what others have of it is not there
                         card.device.context.bytes);
   }
 }
@@ -75,8 +78,8 @@ std::string Prefixed(const char* variable, const std::string& first) {
 ProgramFolder::ProgramFolder(const std::vector<Target>& cards) {
   std::string name = (fs::temp_directory_path() / "onnxfit-run-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw Error({.text = fmt::format("no folder for the run in {}: {}", fs::temp_directory_path().string(),
-                                     std::strerror(errno))});
+    throw Error({.text = fmt::format("no folder for the run in {}: {}",
+                                     fs::temp_directory_path().string(), std::strerror(errno))});
   }
   path_ = name;
   WriteLibrary(fs::path(path_) / kLibraries);
