@@ -85,6 +85,6 @@ int RunInit(const Options& options, std::ostream& out);
 // terminal until it ends; then what it took goes to `out`, or to the file that `options` name.
 // Returns the exit code of cli.md, 2 also where the program failed for another reason than memory.
 // Throws Error, also where it never used CUDA.
-int RunProgram(const Options& options, std::ostream& out);
+int RunProgram(const Options& options, std::ostream& out, std::ostream& err);
 
 }  // namespace onnxfit

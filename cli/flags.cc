@@ -21,6 +21,7 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kMostMultiple = int64_t{1} << 20;
+constexpr int64_t kMostTried = int64_t{1} << 40;  // a batch that is tried
 
 // "12GB", and no plain number.
 bool IsSize(const std::string& text) {
@@ -147,13 +148,63 @@ std::vector<Flag> TargetFlags() {
   };
 }
 
+constexpr int64_t kMostSeen = 16;  // cards of one machine
+
+// The cards that a program sees, each as often as it says.
+void SetSeen(const Typed& typed, Options& options) {
+  for (const Typed& item : SplitList(typed)) {
+    Options one;
+    const int64_t times = SetDevice(item, one);
+    std::vector<const Card*>& seen = options.targets.seen;
+    if (times > kMostSeen - static_cast<int64_t>(seen.size())) {
+      Refuse(typed, fmt::format("at most {} cards", kMostSeen));
+    }
+    seen.insert(seen.end(), static_cast<size_t>(times), one.targets.cards.back());
+  }
+}
+
+void SetCards(const Typed& typed, Options& options) {
+  for (const Typed& item : SplitList(typed)) SetCard(item, options);
+}
+
+// "8:512": from which batch to which one is looked for.
+void SetBatches(const Typed& typed, Options& options) {
+  const size_t colon = typed.text.find(':');
+  if (colon == std::string::npos) Refuse(typed, "the least and the most, such as 8:512");
+  ProgramOptions& program = options.program;
+  program.least_batch = ParseWhole({typed.place, typed.text.substr(0, colon)}, 1);
+  program.most_batch =
+      ParseWhole({typed.place, typed.text.substr(colon + 1)}, program.least_batch, kMostTried);
+}
+
 std::vector<Flag> ProgramFlags() {
   constexpr Commands kOf = Only(Command::kRun);
   return {
-      {"--steps", "", "N", kProgramGroup, "end it after so many steps of an optimizer", "",
-       [](const Typed& t, Options& o) { o.most_steps = ParseWhole(t, 1); }, false, false, kOf},
+      {"--steps", "", "N", kProgramGroup, "end it after so many steps of an optimizer",
+       "as it wants; 10 with --max-batch",
+       [](const Typed& t, Options& o) { o.program.most_steps = ParseWhole(t, 1); }, false, false,
+       kOf},
       {"--seconds", "", "N", kProgramGroup, "end it after so many seconds", "",
-       [](const Typed& t, Options& o) { o.most_seconds = ParseWhole(t, 1); }, false, false, kOf}};
+       [](const Typed& t, Options& o) { o.program.most_seconds = ParseWhole(t, 1); }, false, false,
+       kOf},
+      {"--max-batch", "", "LOW:HIGH", kProgramGroup,
+       "the largest batch that the card runs: its number stands in the place of {} in the "
+       "program's "
+       "words, a run a batch",
+       "", SetBatches, false, false, kOf},
+      {"--multiple-of", "", "N", kProgramGroup, "only batches that N divides", "1",
+       [](const Typed& t, Options& o) { o.limits.multiple_of = ParseWhole(t, 1, kMostMultiple); },
+       false, false, kOf},
+      {"--cards", "", "LIST", kCardGroup,
+       "does it fit each of these, as --gpu for each: t4,rtx3060,a100-40gb; a run a card", "",
+       SetCards, false, false, kOf},
+      {"--devices", "", "LIST", kCardGroup,
+       "the cards that it sees at once: 2xt4,a100-40gb; it has to fit each", "", SetSeen, false,
+       false, kOf},
+      {"--snapshot", "", "FILE", kReportGroup,
+       "write PyTorch's memory snapshot of it there, for memory_viz or onnxfit explain-oom", "",
+       [](const Typed& t, Options& o) { SetText(t, "the path of a file", o.program.snapshot); },
+       false, false, kOf}};
 }
 
 std::vector<Flag> MessageFlags() {
@@ -304,7 +355,7 @@ std::vector<Flag> ReportFlags() {
          o.text.verbose = ParseSwitch(t);
          o.request.details = o.text.verbose;
        },
-       false, false, kOfRuns & kOfText},
+       false, false, (kOfRuns | Only(Command::kRun)) & kOfText},
       {"--ascii", "", "", kGroup, "no letter beyond ASCII", "",
        [](const Typed& t, Options& o) { o.text.ascii = ParseSwitch(t); }, false, false, kOfText},
       {"--color", "", "WHEN", kGroup, Choices(kColorModes), "auto",

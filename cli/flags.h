@@ -26,7 +26,8 @@ inline constexpr Commands kOfReports =
 inline constexpr Commands kOfText = ~(Only(Command::kReport) | Only(Command::kAnnotate) |
                                       Only(Command::kExplain) | Only(Command::kCompletion));
 // That may exit with 1.
-inline constexpr Commands kOfGates = kOfAnswers | Only(Command::kVerify) | Only(Command::kCheck);
+inline constexpr Commands kOfGates =
+    kOfAnswers | Only(Command::kVerify) | Only(Command::kCheck) | Only(Command::kRun);
 // That judge a run on cards of the table.
 inline constexpr Commands kOfCards = kOfAnswers | Only(Command::kRun);
 

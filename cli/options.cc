@@ -40,6 +40,17 @@ CLI::Option* Declare(CLI::App& app, const Flag& flag) {
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+// Rows of one name share an option: whether a value follows it is said by that of `run` where a
+// program is run, else by the others.
+std::vector<const CLI::Option*> DeclareAll(CLI::App& app, bool is_of_program) {
+  for (const Flag& flag : Flags()) {
+    if ((flag.of == Only(Command::kRun)) == is_of_program) Declare(app, flag);
+  }
+  std::vector<const CLI::Option*> declared;
+  for (const Flag& flag : Flags()) declared.push_back(Declare(app, flag));
+  return declared;
+}
+
 void Parse(CLI::App& app, std::span<const std::string> args) {
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // it reads from the back
@@ -432,7 +443,7 @@ std::vector<std::string> TakeProgram(std::span<const std::string> args, Options&
   const auto end = !args.empty() && args[0] == ToString(Command::kRun)
                        ? std::ranges::find(args, "--")
                        : args.end();
-  if (end != args.end()) options.program.assign(end + 1, args.end());
+  if (end != args.end()) options.program.words.assign(end + 1, args.end());
   return {args.begin(), end};
 }
 
@@ -442,10 +453,9 @@ Options ParseOptions(std::span<const std::string> typed) {
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
-  std::vector<const CLI::Option*> declared;
-  for (const Flag& flag : Flags()) declared.push_back(Declare(app, flag));
   Options options;
   const std::vector<std::string> args = TakeProgram(typed, options);
+  const std::vector<const CLI::Option*> declared = DeclareAll(app, !options.program.words.empty());
   Parse(app, args);
 
   for (size_t i = 0; i < declared.size(); ++i) {

@@ -96,9 +96,11 @@ struct TargetOptions {
   std::vector<const Card*> cards = {};                 // --gpu; null is the one at hand (auto)
   bool lists_all = false;                              // --all-gpus: those of the table, too
   std::map<const Card*, RentedMachine> machines = {};  // what some of them were named by
-  size_t of_ranks = 0;              // how many of `cards` train together (--devices)
-  std::vector<int64_t> sizes = {};  // --memory
-  int64_t reserved_bytes = 0;       // --reserve
+  size_t of_ranks = 0;                 // how many of `cards` train together (--devices)
+  std::vector<const Card*> seen = {};  // of run: what its program sees at once, each as often as
+                                       // there are (--devices); in the place of `cards`
+  std::vector<int64_t> sizes = {};     // --memory
+  int64_t reserved_bytes = 0;          // --reserve
 };
 
 // A model that is given by its numbers instead of a file.
@@ -131,6 +133,16 @@ struct CheckOptions {
   std::vector<FormattedOutput> outputs = {};  // empty for text
 };
 
+// What run is to do.
+struct ProgramOptions {
+  std::vector<std::string> words = {};  // what stands behind --
+  int64_t most_steps = 0;               // it ends then; 0 is as it wants
+  int64_t most_seconds = 0;
+  int64_t least_batch = 0;  // --max-batch; 0 where none is looked for
+  int64_t most_batch = 0;
+  std::string snapshot = {};  // a path: PyTorch's own, "" for none
+};
+
 // A flag and its value as they were typed, "" for a switch.
 struct TypedFlag {
   std::string name;
@@ -149,9 +161,7 @@ struct Options {
   bool detect = false;               // of gpus: the cards of this machine
   VerifyOptions verify;
   CheckOptions check;
-  std::vector<std::string> program;  // of run: what stands behind --
-  int64_t most_steps = 0;            // of run: the program ends then; 0 is as it wants
-  int64_t most_seconds = 0;
+  ProgramOptions program;
   std::string folder;                   // of init: a path, "" is the current one
   std::string old_model;                // of diff and report, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff

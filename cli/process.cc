@@ -139,10 +139,19 @@ class Deaf {
   std::array<void (*)(int), 2> before_ = {};
 };
 
+void Direct(const ProgramOutput& output, posix_spawn_file_actions_t& actions) {
+  if (output.to_stderr) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  if (output.file.empty()) return;
+  constexpr int kToFile = O_WRONLY | O_CREAT | O_APPEND;
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.file.c_str(), kToFile, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+}
+
 }  // namespace
 
 ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
-                         const std::vector<std::string>& variables) {
+                         const std::vector<std::string>& variables, const ProgramOutput& output) {
   const std::vector<std::string> environment = Environment(variables);
   posix_spawnattr_t attributes;  // which gives the program its signals back
   posix_spawnattr_init(&attributes);
@@ -152,10 +161,14 @@ ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
   sigaddset(&defaults, SIGQUIT);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  Direct(output, actions);
   const Deaf deaf;
   pid_t child = -1;
-  const int error = posix_spawnp(&child, words[0].c_str(), nullptr, &attributes,
+  const int error = posix_spawnp(&child, words[0].c_str(), &actions, &attributes,
                                  Pointers(words).data(), Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
     throw Error(

@@ -28,11 +28,18 @@ struct ProgramEnd {
   int signal = 0;     // 0 where none did
 };
 
+// Where what a program prints goes: to where ours goes, unless one of these says another place.
+struct ProgramOutput {
+  std::string file = {};   // all of it, and it has nothing to read
+  bool to_stderr = false;  // standard output, which is ours alone
+};
+
 // Runs words[0] as a shell would: with our terminal, our input and all of our environment, and
 // `variables` in it.  Ctrl-C goes to it; we wait for what it makes of that.  Throws Error where it
 // cannot be started.
 ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
-                         const std::vector<std::string>& variables);
+                         const std::vector<std::string>& variables,
+                         const ProgramOutput& output = {});
 
 // All that a program said, in a line: what mends it often stands last.
 std::string InALine(const std::string& text);

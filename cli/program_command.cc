@@ -1,105 +1,137 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <ostream>
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/process.h"
-#include "cli/program_folder.h"
-#include "cli/program_records.h"
+#include "cli/program_search.h"
+#include "cli/program_trial.h"
 #include "cli/targets.h"
-#include "estimator/base/bytes.h"
+#include "estimator/base/cards.h"
 #include "estimator/base/error.h"
 #include "estimator/report/program_run.h"
+#include "estimator/report/program_search.h"
 
 namespace onnxfit {
 namespace {
 
-// Out of memory is what ended it, or what it went on from.
-Verdict VerdictOf(const JudgedTarget& judged, const std::vector<int64_t>& refused, int exit_code) {
-  if (!refused.empty() && exit_code != 0) return Verdict::kOom;
-  const Judgement& judgement = judged.judgement;
-  const bool is_tight = !refused.empty() || judgement.high_bytes > judgement.usable_bytes;
-  return is_tight ? Verdict::kTight : Verdict::kFits;
-}
+constexpr std::string_view kAssumedCard = "a100-80gb";
 
-JudgedTarget Judged(const Target& target, int64_t peak, const std::vector<int64_t>& refused,
-                    int exit_code) {
-  JudgedTarget judged = {.target = target, .judgement = {}};
-  Judgement& judgement = judged.judgement;
-  const ContextBytes& context = target.device.context;
-  judgement.usable_bytes = target.usable_bytes();
-  judgement.used_bytes = peak;
-  judgement.low_bytes = peak - (context.bytes - context.low);
-  judgement.high_bytes = peak + (context.high - context.bytes);
-  judgement.retries = static_cast<int64_t>(refused.size());
-  judgement.verdict = VerdictOf(judged, refused, exit_code);
-  if (!refused.empty()) {
-    judgement.reasons.push_back(
-        fmt::format("the card was full {} time{}; {} were asked for at most", refused.size(),
-                    refused.size() == 1 ? "" : "s", FormatBytes(refused.front())));
-  } else if (judgement.verdict == Verdict::kTight) {
-    judgement.reasons.push_back("a context at the high end of what was seen would not fit");
+// --- What was asked -----------------------------------------------------------------------------
+
+void CheckCards(const Options& options) {
+  const TargetOptions& asked = options.targets;
+  if (asked.seen.empty()) return;
+  if (!asked.cards.empty()) {
+    throw Error({.where = "--devices",
+                 .text = "expected without --gpu and --cards, which ask about one card each"});
   }
-  return judged;
-}
-
-// What keeps a run from an answer.
-void CheckProgram(const DeviceRecords& records, const ProgramEnd& end, const std::string& program) {
-  if (!records.touched) {
+  if (asked.sizes.size() > 1) {
     throw Error(
-        {.where = program,
-         .text = fmt::format("it ended with {} and never used CUDA", end.exit_code),
-         .hint =
-             "a build of PyTorch for CUDA; python -c 'import torch; print(torch.version.cuda)'"});
+        {.where = "--memory",
+         .text = fmt::format("expected one size beside --devices, found {}", asked.sizes.size())});
   }
 }
 
-std::vector<std::string> VariablesOf(const ProgramFolder& folder, const Options& options) {
-  std::vector<std::string> variables = folder.variables();
-  if (options.most_steps > 0) {
-    variables.push_back(fmt::format("ONNXFIT_RUN_STEPS={}", options.most_steps));
+void CheckProgram(const Options& options) {
+  if (options.program.words.empty()) {
+    throw Error({.text = "expected a program behind --, found none",
+                 .hint = "onnxfit run -g rtx3060 -- python train.py"});
   }
-  if (options.most_seconds > 0) {
-    variables.push_back(fmt::format("ONNXFIT_RUN_SECONDS={}", options.most_seconds));
+  if (options.format == Format::kMarkdown || options.format == Format::kCsv) {
+    throw Error({.where = "--format",
+                 .text = "expected text or json with run, found another",
+                 .hint = "--format json"});
   }
-  return variables;
+  const std::string& snapshot = options.program.snapshot;
+  std::error_code ignored;
+  if (!snapshot.empty() && !options.force && std::filesystem::exists(snapshot, ignored)) {
+    throw Error({.where = "--snapshot",
+                 .text = fmt::format("{}: the file exists", snapshot),
+                 .hint = "--force"});
+  }
+}
+
+// Cards that the program sees at once: all of --devices, else one at a time.
+std::vector<std::vector<Target>> GroupsOf(const Options& options) {
+  const std::vector<Target>& targets = options.request.targets;
+  if (!options.targets.seen.empty()) return {targets};
+  std::vector<std::vector<Target>> groups;
+  for (const Target& target : targets) groups.push_back({target});
+  if (groups.empty()) groups.push_back({MakeTarget({.card = FindCard(kAssumedCard)})});
+  return groups;
+}
+
+// --- Its runs -----------------------------------------------------------------------------------
+
+bool IsJson(const Options& options) { return options.format == Format::kJson; }
+
+ProgramTrial TrialOf(const Options& options, const std::vector<Target>& cards) {
+  return {.command = options.program.words,
+          .cards = cards,
+          .most_steps = options.program.most_steps,
+          .most_seconds = options.program.most_seconds,
+          .to_stderr = IsJson(options) && options.output.empty(),
+          .snapshot = options.program.snapshot};
+}
+
+// Of several, a line each says how far it is.
+std::vector<ProgramRun> RunOnEach(const Options& options, std::ostream& err) {
+  const std::vector<std::vector<Target>> groups = GroupsOf(options);
+  std::vector<ProgramRun> runs;
+  for (const std::vector<Target>& cards : groups) {
+    ProgramTrial trial = TrialOf(options, cards);
+    trial.is_silent = groups.size() > 1;
+    ProgramRun& run = runs.emplace_back(RunTrial(trial, err));
+    run.is_assumed = options.request.targets.empty();
+    if (trial.is_silent && runs.size() < groups.size()) err << HeadlinesOf(run, {}) << std::flush;
+  }
+  return runs;
+}
+
+int CodeOf(const std::vector<ProgramRun>& runs, const Options& options) {
+  std::vector<Judgement> judgements;
+  for (const ProgramRun& run : runs) {
+    if (run.failed) return kExitNoAnswer;
+    for (const JudgedTarget& judged : run.cards) judgements.push_back(judged.judgement);
+  }
+  return ExitCodeOf(judgements, options);
+}
+
+int AnswerRuns(const Options& options, std::ostream& out, std::ostream& err) {
+  const std::vector<ProgramRun> runs = RunOnEach(options, err);
+  const std::string report = IsJson(options) ? ToJson(runs, {.version = ONNXFIT_VERSION})
+                                             : ToText(runs, WithColor(options, out));
+  WriteReport(report, options, out);
+  return CodeOf(runs, options);
+}
+
+int AnswerSearches(const Options& options, std::ostream& out, std::ostream& err) {
+  std::vector<ProgramSearch> searches;
+  for (const std::vector<Target>& cards : GroupsOf(options)) {
+    searches.push_back(SearchBatch(TrialOf(options, cards), LimitsOf(options), err));
+    searches.back().largest.is_assumed = options.request.targets.empty();
+  }
+  const std::string report = IsJson(options) ? ToJson(searches, {.version = ONNXFIT_VERSION})
+                                             : ToText(searches, WithColor(options, out));
+  WriteReport(report, options, out);
+  std::vector<Judgement> judgements;
+  for (const ProgramSearch& search : searches) {
+    for (const JudgedTarget& judged : search.largest.cards) judgements.push_back(judged.judgement);
+  }
+  return ExitCodeOf(judgements, options);
 }
 
 }  // namespace
 
-int RunProgram(const Options& options, std::ostream& out) {
-  const std::vector<std::string>& command = options.program;
-  if (command.empty()) {
-    throw Error({.text = "expected a program behind --, found none",
-                 .hint = "onnxfit run -g rtx3060 -- python train.py"});
-  }
-  const std::vector<Target>& cards = options.request.targets;
-  if (cards.empty()) {
-    throw Error({.text = "expected a card", .hint = "-g rtx3060; onnxfit gpus lists them"});
-  }
-  const ProgramFolder folder(cards);
-  const ProgramEnd end = RunAtTerminal(command, VariablesOf(folder, options));
-  const DeviceRecords records = ReadDeviceRecords(folder.path(), cards.size());
-  CheckProgram(records, end, command.front());
-  ProgramRun run = {.command = command,
-                    .exit_code = end.exit_code,
-                    .cards = {},
-                    .processes = ReadProcesses(folder.path()),
-                    .unknown_functions = records.unknown_functions,
-                    .unknown_sizes = records.unknown_sizes};
-  std::vector<Judgement> judgements;
-  for (size_t i = 0; i < cards.size(); ++i) {
-    run.cards.push_back(
-        Judged(cards[i], PeakBytes(folder.path(), i), records.refused[i], end.exit_code));
-    judgements.push_back(run.cards.back().judgement);
-  }
-  const bool is_json = options.format == Format::kJson;
-  WriteReport(is_json ? ToJson(run, {.version = ONNXFIT_VERSION}) + "\n"
-                      : ToText(run, WithColor(options, out)),
-              options, out);
-  const int code = ExitCodeOf(judgements, options);
-  return code == kExitDone && end.exit_code != 0 ? kExitNoAnswer : code;
+int RunProgram(const Options& options, std::ostream& out, std::ostream& err) {
+  CheckProgram(options);
+  CheckCards(options);
+  CheckOutput(options, options.program.words.front(), "the program");
+  return options.program.most_batch > 0 ? AnswerSearches(options, out, err)
+                                        : AnswerRuns(options, out, err);
 }
 
 }  // namespace onnxfit

@@ -61,7 +61,8 @@ void WriteCards(const fs::path& path, const std::vector<Target>& cards) {
   for (const Target& card : cards) {
     file << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", FullName(card.device.name),
                         card.device.compute_capability, card.device.multiprocessors,
-                        card.device.threads_per_multiprocessor, card.total_bytes,
+                        card.device.threads_per_multiprocessor,
+                        card.usable_bytes(),  // what others have of it is not there
                         card.device.context.bytes);
   }
 }

@@ -1,7 +1,10 @@
 #include "cli/program_records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,13 +14,16 @@
 #include <sstream>
 #include <string_view>
 
+#include "cli/program_lines.h"
 #include "estimator/absent/run_folder.h"
-#include "estimator/base/file_bytes.h"
 
 namespace onnxfit {
 namespace {
 
 namespace fs = std::filesystem;
+
+// "PID.torch.json": what PyTorch's side wrote when the process ended (hook/record.py).
+constexpr std::string_view kTorchEnding = ".torch.json";
 
 // In the order of their names.
 std::vector<fs::path> FilesEnding(const std::string& folder, std::string_view ending) {
@@ -34,6 +40,11 @@ std::string TextOf(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// "10" is behind "9"; processes without a rank come first.
+int64_t RankOf(const ProgramProcess& process) {
+  return process.rank.empty() ? -1 : std::atoll(process.rank.c_str());
+}
+
 struct Sets {
   std::set<std::string> functions;
   std::set<std::string> sizes;
@@ -46,33 +57,43 @@ void ReadEvent(const std::string& line, DeviceRecords& records, Sets& sets) {
   words >> what >> second;
   if (what == "unknown") sets.functions.insert(second);
   if (what == "size") sets.sizes.insert(line.substr(what.size() + 1));
-  if (what == "context") records.touched = true;
   uint64_t address = 0;
   int64_t bytes = 0;
-  if (what != "full" || !(words >> address >> bytes)) return;
+  const bool is_of_card = what == "full" || what == "context";
+  if (!is_of_card || !(words >> address >> bytes)) return;
+  records.touched = true;
   const auto place = static_cast<size_t>(std::stoul(second));
-  if (place < records.refused.size()) records.refused[place].push_back(bytes);
+  if (place >= records.cards.size()) return;
+  if (what == "full") records.cards[place].refused.push_back(bytes);
+  if (what == "context") ++records.cards[place].contexts;
+}
+
+int64_t PeakBytes(const std::string& counts, size_t place) {
+  const size_t at = offsetof(absent::SharedCounts, peak_bytes) + place * sizeof(int64_t);
+  int64_t peak = 0;
+  if (counts.size() >= at + sizeof peak) std::memcpy(&peak, counts.data() + at, sizeof peak);
+  return peak;
 }
 
 }  // namespace
 
-int64_t PeakBytes(const std::string& folder, size_t place) {
-  const std::string bytes = TextOf(fs::path(folder) / absent::kCountsFile);
-  const size_t at = offsetof(absent::SharedCounts, peak_bytes) + place * sizeof(int64_t);
-  int64_t peak = 0;
-  if (bytes.size() >= at + sizeof peak) std::memcpy(&peak, bytes.data() + at, sizeof peak);
-  return peak;
+bool DeviceRecords::is_any_full() const {
+  return std::ranges::any_of(cards, [](const CardRecord& card) { return !card.refused.empty(); });
 }
 
 DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards) {
   DeviceRecords records;
-  records.refused.resize(cards);
+  records.cards.resize(cards);
   Sets sets;
   for (const fs::path& file : FilesEnding(folder, absent::kEventsEnding)) {
     std::ifstream lines(file);
     for (std::string line; std::getline(lines, line);) ReadEvent(line, records, sets);
   }
-  for (std::vector<int64_t>& refused : records.refused) std::ranges::sort(refused, std::greater());
+  const std::string counts = TextOf(fs::path(folder) / absent::kCountsFile);
+  for (size_t i = 0; i < cards; ++i) {
+    records.cards[i].peak_bytes = PeakBytes(counts, i);
+    std::ranges::sort(records.cards[i].refused, std::greater());
+  }
   records.unknown_functions.assign(sets.functions.begin(), sets.functions.end());
   records.unknown_sizes.assign(sets.sizes.begin(), sets.sizes.end());
   return records;
@@ -80,13 +101,19 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards) {
 
 std::vector<ProgramProcess> ReadProcesses(const std::string& folder) {
   std::vector<ProgramProcess> processes;
-  for (const fs::path& file : FilesEnding(folder, ".torch.json")) {
+  for (const fs::path& file : FilesEnding(folder, kTorchEnding)) {
     ProgramProcess process = ReadProgramProcess(TextOf(file));
-    if (!process.peaks.empty()) processes.push_back(std::move(process));
+    ExplainEnd(process);
+    const std::string snapshot = SnapshotPath(folder, process);
+    if (fs::exists(snapshot)) AddSnapshot(snapshot, folder, process);
+    processes.push_back(std::move(process));
   }
-  std::ranges::stable_sort(processes, {},
-                           [](const ProgramProcess& process) { return process.rank; });
+  std::ranges::stable_sort(processes, {}, RankOf);
   return processes;
+}
+
+std::string SnapshotPath(const std::string& folder, const ProgramProcess& process) {
+  return fmt::format("{}/{}.snapshot.pickle", folder, process.pid);
 }
 
 }  // namespace onnxfit

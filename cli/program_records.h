@@ -8,20 +8,29 @@
 
 namespace onnxfit {
 
-// The most that all processes held of the card at that place, contexts included.
-int64_t PeakBytes(const std::string& folder, size_t place);
+// What all processes did to one card.
+struct CardRecord {
+  int64_t peak_bytes = 0;             // the most of all at once, contexts included
+  int64_t contexts = 0;               // processes that had one
+  std::vector<int64_t> refused = {};  // requests for which a full card had no room, largest first
+};
 
-// From the processes' events: requests that a full card refused, the largest first; functions that
-// nobody knows, and whose scratch nobody knows, sorted.
+// From the processes' counts and events: cards by place, functions that nobody knows, and whose
+// scratch nobody knows, sorted.
 struct DeviceRecords {
-  std::vector<std::vector<int64_t>> refused = {};  // by place
+  std::vector<CardRecord> cards = {};
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};
   bool touched = false;  // some process used a card
+
+  bool is_any_full() const;
 };
 DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards);
 
-// Those that used PyTorch on a card, by rank and process.
+// Those that PyTorch was in, by rank and process; those without `peaks` used no card.
 std::vector<ProgramProcess> ReadProcesses(const std::string& folder);
+
+// Where PyTorch's snapshot of that process is, if there is one.
+std::string SnapshotPath(const std::string& folder, const ProgramProcess& process);
 
 }  // namespace onnxfit

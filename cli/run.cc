@@ -66,7 +66,7 @@ int PerformAction(const Options& options, std::ostream& out, std::ostream& err,
   if (options.command == Command::kCompletion) return RunCompletion(options, out);
   if (options.command == Command::kReport) return RunReport(options, out, err, reading);
   if (options.command == Command::kAnnotate) return RunAnnotate(options, out);
-  if (options.command == Command::kRun) return RunProgram(options, out);
+  if (options.command == Command::kRun) return RunProgram(options, out, err);
   if (options.command == Command::kCheck) return RunCheck(options, out, err);
   return RunEstimate(options, out, err);
 }

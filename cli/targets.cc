@@ -75,6 +75,7 @@ std::vector<Value> EachOnce(const std::vector<Value>& values) {
 // Those that were named, and those of the list: from the smallest to the largest, a table that is
 // read down.  The card at hand begins it.
 std::vector<const Card*> AskedCards(const TargetOptions& asked) {
+  if (!asked.seen.empty()) return asked.seen;
   std::vector<const Card*> cards = EachOnce(asked.cards);
   if (!asked.lists_all) return cards;
   for (const Card& card : Cards()) cards.push_back(&card);

@@ -7,6 +7,7 @@
 //     launch         a kernel that gets the address on top
 //     free           what cudaMemGetInfo says is free, printed
 //     name           the card's, and its capability, printed
+//     count          how many cards there are, printed
 //     unknown        calls a function of which no header says anything
 //     nvml           the bytes of this process as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
@@ -85,6 +86,12 @@ void PrintName() {
   std::printf("%s, %d\n", name, major);
 }
 
+void PrintCount() {
+  int count = 0;
+  Find<int (*)(int*)>("cudaGetDeviceCount")(&count);
+  std::printf("%d\n", count);
+}
+
 void PrintNvml() {
   struct Row {
     unsigned pid;
@@ -109,6 +116,7 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "launch") Launch();
   if (word == "free") PrintFree();
   if (word == "name") PrintName();
+  if (word == "count") PrintCount();
   if (word == "nvml") PrintNvml();
   if (word == "unknown") std::printf("%d\n", Find<int (*)()>("__cudaRegisterUnifiedTable")());
   if (word == "write") {

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -103,6 +104,108 @@ TEST_CASE("a function that is not there is named") {
   CHECK(answer.out.find("__cudaRegisterUnifiedTable") != std::string::npos);
 }
 
+int64_t UsedBy(const std::vector<std::string>& flags, const std::string& words, size_t target) {
+  std::vector<std::string> args = flags;
+  args.insert(args.end(), {"-f", "json"});
+  const Answer answer = RunClient(args, words);
+  CAPTURE(answer.err);
+  const auto targets = nlohmann::json::parse(answer.out)["targets"];
+  REQUIRE(targets.size() > target);
+  return targets[target]["used_bytes"].get<int64_t>();
+}
+
+TEST_CASE("several cards are asked one by one, or seen at once") {
+  const Answer answer = RunClient({"--cards", "rtx3060,a100-40gb", "-q"}, "take 14000000000 name");
+  CHECK(answer.code == 1);
+  const size_t second = answer.out.find("FITS on a100-40gb: ");
+  CHECK(answer.out.starts_with("OOM on rtx3060: "));
+  CHECK(second != std::string::npos);
+  // What each run prints is kept back, but for the shell's own file.
+  CHECK(answer.program == "NVIDIA A100-SXM4-40GB, 8\n");
+  const Answer same = RunClient({"-g", "rtx3060", "-g", "a100-40gb", "-q"}, "take 14000000000");
+  CHECK(same.out == answer.out);
+  // All of --devices are there at once, the same one as often as it says; the client has the first.
+  CHECK(RunClient({"--devices", "2xt4", "-q"}, "count").program == "2\n");
+  CHECK(UsedBy({"--devices", "2xt4"}, "take 3000000", 0) > (4 << 20));
+  CHECK(UsedBy({"--devices", "2xt4"}, "take 3000000", 1) == 0);
+}
+
+TEST_CASE("what others have of a card is not there") {
+  CHECK(RunClient({"-g", "t4", "--reserve", "10GiB", "-q"}, "take 6000000000").code == 1);
+  CHECK(RunClient({"-g", "t4", "--reserve", "4GiB", "-q"}, "take 6000000000").code == 0);
+  CHECK(RunClient({"--memory", "4GiB", "-q"}, "take 6000000000").code == 1);
+}
+
+TEST_CASE("without a card it runs on a large one, and nobody is told that it fits") {
+  const Answer answer = RunClient({}, "take 1000000000 name");
+  CHECK(answer.code == 0);
+  CHECK(answer.program == "NVIDIA A100-SXM4-80GB, 8\n");
+  CHECK(answer.out.find("GiB on the device\n") != std::string::npos);
+  CHECK(answer.out.find("FITS") == std::string::npos);
+  CHECK(answer.out.find("no card was named, so that it ran as on a100-80gb") != std::string::npos);
+}
+
+TEST_CASE("the largest batch is found by running it") {
+  // A batch is a gigabyte: of a T4's 15.6 (decimal) 15 are left beside the context.
+  const Answer answer =
+      RunClient({"-g", "t4", "--max-batch", "1:64", "-f", "json"}, "take {}000000000");
+  CAPTURE(answer.err);
+  const auto found = nlohmann::json::parse(answer.out)["targets"][0];
+  CHECK(found["max_batch"] == 15);
+  CHECK(found["fails"] == 16);
+  CHECK(found["limited"] == false);
+  CHECK(found["run"]["targets"][0]["verdict"] == "fits");
+  CHECK(answer.code == 0);
+  std::vector<int64_t> tried;
+  for (const auto& row : found["tried"]) tried.push_back(row["batch"]);
+  CHECK(tried == std::vector<int64_t>{1, 2, 4, 8, 16, 15});
+  // --multiple-of, and a limit that runs.
+  const auto largest = [](const std::vector<std::string>& flags) {
+    std::vector<std::string> args = {"-g", "t4", "-q"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    return RunClient(args, "take {}000000000");
+  };
+  CHECK(largest({"--max-batch", "1:64", "--multiple-of", "4"}).out.starts_with("batch 12 on t4: "));
+  CHECK(largest({"--max-batch", "3:5"}).out.starts_with("batch 5 on t4: FITS"));
+  const Answer none = largest({"--max-batch", "20:64"});
+  CHECK(none.out.starts_with("no batch on t4: 20 is OOM"));
+  CHECK(none.code == 1);
+}
+
+TEST_CASE("a search that cannot begin, or meets another failure, says so") {
+  const auto error = [](const std::vector<std::string>& flags, const std::string& words) {
+    std::vector<std::string> args = {"-g", "t4"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    const Answer answer = RunClient(args, words);
+    CHECK(answer.code == 2);
+    return answer.err;
+  };
+  CHECK(
+      error({"--max-batch", "8:16"}, "take 1") ==
+      "error: --max-batch: expected {} in the program's words, where the batch stands, found none "
+      "(try: onnxfit run --max-batch 8:512 -- python train.py --batch-size {})\n");
+  CHECK(error({"--max-batch", "8"}, "take {}") ==
+        "error: --max-batch: expected the least and the most, such as 8:512, found '8'\n");
+  CHECK(error({"--max-batch", "9:15", "--multiple-of", "8"}, "take {}") ==
+        "error: --multiple-of: expected a multiple of 8 from 9 to 15, found none\n");
+  CHECK(error({"--max-batch", "8:16"}, "take {} exit 5")
+            .find("error: batch 8: the program ended with 5, and not for want of memory") !=
+        std::string::npos);
+}
+
+TEST_CASE("JSON has standard output for itself") {
+  // The program's own words go beside it: here to the test's standard error.
+  std::ostringstream out;
+  std::ostringstream err;
+  const std::vector<std::string> args = {"run", "-g",          "t4",   "-f", "json",
+                                         "--",  ABSENT_CLIENT, "take", "1"};
+  CHECK(Run(args, out, err) == 0);
+  const auto json = nlohmann::json::parse(out.str());
+  CHECK(json["basis"] == "run");
+  CHECK(json["command"].size() == 3);
+  CHECK(json["failed"] == false);
+}
+
 TEST_CASE("what is no run is said") {
   const auto error = [](const std::vector<std::string>& args) {
     std::ostringstream out;
@@ -117,16 +220,32 @@ TEST_CASE("what is no run is said") {
       error({"run", "-g", "t4", "python", "a.py"}) ==
       "error: expected -- in front of the program, found 'python' (try: onnxfit run -g rtx3060 -- "
       "python a.py)\n");
-  CHECK(error({"run", "--", "true"}) ==
-        "error: expected a card (try: -g rtx3060; onnxfit gpus lists them)\n");
-  CHECK(error({"run", "-g", "t4", "--", "true"})
-            .starts_with("error: true: it ended with 0 and never used CUDA"));
+  CHECK(error({"run", "-g", "t4", "--", "true"}) ==
+        "error: true: it never used CUDA (try: its own flag for the device, such as --device cuda; "
+        "moving the model with .cuda())\n");
+  CHECK(error({"run", "-g", "t4", "--", "false"}) ==
+        "error: false: it ended with 1 before it used CUDA (try: what it says itself: this is no "
+        "question of memory)\n");
+  CHECK(error({"run", "--devices", "17xt4", "--", "true"}) ==
+        "error: --devices: expected at most 16 cards, found '17xt4'\n");
+  CHECK(error({"run", "-g", "t4", "--devices", "2xt4", "--", "true"}) ==
+        "error: --devices: expected without --gpu and --cards, which ask about one card each\n");
+  CHECK(error({"run", "--devices", "2xt4", "--memory", "4GiB", "--memory", "8GiB", "--", "true"}) ==
+        "error: --memory: expected one size beside --devices, found 2\n");
+  CHECK(error({"run", "-f", "csv", "--", "true"}) ==
+        "error: --format: expected text or json with run, found another (try: --format json)\n");
   CHECK(error({"run", "-g", "t4", "--", "/nowhere"})
             .starts_with("error: /nowhere could not be started: No such file"));
 }
 
 TEST_CASE("a program that fails for another reason gives no answer") {
-  CHECK(RunClient({"-g", "t4"}, "take 1 exit 5").code == 2);
+  const Answer answer = RunClient({"-g", "t4"}, "take 1 exit 5");
+  CHECK(answer.code == 2);
+  CHECK(answer.out.starts_with("FAILED on t4: until then "));
+  CHECK(answer.out.find("the program ended with 5") != std::string::npos);
+  const Answer json = RunClient({"-g", "t4", "-f", "json"}, "take 1 exit 5");
+  CHECK(nlohmann::json::parse(json.out)["failed"] == true);
+  CHECK_FALSE(nlohmann::json::parse(json.out)["targets"][0].contains("verdict"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,32 @@ struct TorchPeaks {
   int64_t ooms = 0;
 };
 
-// A value that the program read though nobody knows it.
+// The same at the most of one step, of the card that was current at its end.
+struct StepPeaks {
+  int64_t allocated_bytes = 0;
+  int64_t reserved_bytes = 0;
+
+  bool operator==(const StepPeaks&) const = default;
+};
+
+// A line of a file: "train.py:41" and what stands there, "" where nobody can say.
+struct ProgramPlace {
+  std::string place = {};
+  std::string source = {};
+
+  bool operator==(const ProgramPlace&) const = default;
+};
+
+// A value that the program read though no kernel computed it.
 struct UnknownRead {
-  std::string place = {};   // "train.py:41"
-  std::string source = {};  // the line
+  ProgramPlace at = {};
+  int64_t count = 0;
+};
+
+// What lives at the peak because of one line.
+struct HeldBytes {
+  ProgramPlace at = {};  // without a place: no line of Python asked, as in backward
+  int64_t bytes = 0;
   int64_t count = 0;
 };
 
@@ -33,16 +56,28 @@ struct ProgramProcess {
   int64_t pid = 0;
   std::string rank = {};   // of torchrun, "" without
   std::string torch = {};  // its version
+  std::string cuda = {};   // that it was built for, "" for none
   int64_t steps = 0;       // of optimizers
   std::vector<TorchPeaks> peaks = {};
+  std::vector<StepPeaks> step_peaks = {};  // of the first thousand steps
+  std::vector<HeldBytes> held = {};        // at the peak, or when it ran out; the most bytes first
+  int64_t held_bytes = 0;                  // of all of them
+  bool is_held_all = true;                 // the record reaches back to the run's peak
   std::vector<UnknownRead> unknown = {};
   std::vector<std::string> saved = {};  // files that were not written over
-  std::string oom_message = {};         // of the exception that ended it, in its own words
+  std::string exception = {};           // that ended it, "" for none
+  std::string message = {};             // of that exception, in its own words
+  bool is_oom = false;                  // it is one of memory
+  ProgramPlace full_at = {};            // whose request was refused last
+  std::vector<std::string> oom = {};    // what its message means, a sentence each
 };
 
+// One run of the command.
 struct ProgramRun {
   std::vector<std::string> command = {};
   int exit_code = 0;
+  bool is_assumed = false;  // nobody named the card
+  bool failed = false;      // it ended early, and not for want of memory: no verdict holds
   std::vector<JudgedTarget> cards = {};
   std::vector<ProgramProcess> processes = {};  // those that used PyTorch on a card
   std::vector<std::string> unknown_functions = {};
@@ -52,10 +87,26 @@ struct ProgramRun {
 // One process's file, which PyTorch's side wrote (hook/record.py).  Throws Error where it is none.
 ProgramProcess ReadProgramProcess(std::string_view json);
 
-// At most 80 columns wide, every line with its newline.  With options.quiet the verdicts alone.
-std::string ToText(const ProgramRun& run, const TextOptions& options = {});
+// A line for each card: "FITS on t4: 12.3 GiB of …", "FAILED on t4: until then …".
+std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options);
 
-// Schema 1, one object.
-std::string ToJson(const ProgramRun& run, const JsonOptions& options);
+// At most 80 columns wide, every line with its newline.  With options.quiet the verdicts alone,
+// with options.verbose all lines and places, and the program's own message.  Of several runs, each
+// on cards of its own, the last one that fits is told in full, else the last.  REQUIRES: a run.
+std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& options = {});
+
+// Schema 1, one object.  Of one run
+//   {"schema", "version", "basis": "run", "command", "exit_code", "failed",
+//    "targets": [as estimate's; without "verdict" where it failed],
+//    "processes": [{"pid", "rank", "torch", "steps", "exception", "message", "out_of_memory",
+//      "full_at": PLACE, "devices": [{"device", "requested_bytes", "allocated_bytes",
+//        "reserved_bytes", "retries", "ooms"}],
+//      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
+//      "held_bytes", "held": [{PLACE, "bytes", "count"}], "unknown_reads": [{PLACE, "count"}],
+//      "not_written": [PATH]}],
+//    "unknown_functions", "unknown_sizes"}
+// with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
+// what is below "command" for each.  What is not known or does not apply is absent.
+std::string ToJson(const std::vector<ProgramRun>& runs, const JsonOptions& options);
 
 }  // namespace onnxfit

@@ -1,0 +1,194 @@
+#include "cli/program_trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <ostream>
+
+#include "cli/process.h"
+#include "cli/program_folder.h"
+#include "cli/program_lines.h"
+#include "cli/program_records.h"
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kLinesShown = 20;  // of what a program said that failed
+
+// --- What became of it --------------------------------------------------------------------------
+
+// Whether want of memory is what ended it, as far as anything tells.
+bool RanOut(const ProgramRun& run, const DeviceRecords& records) {
+  if (run.exit_code == 0) return false;
+  bool is_told = false;
+  for (const ProgramProcess& process : run.processes) {
+    if (process.is_oom) return true;
+    for (const TorchPeaks& peaks : process.peaks) {
+      if (peaks.ooms > 0) return true;
+    }
+    is_told |= !process.exception.empty();
+  }
+  return !is_told && records.is_any_full();
+}
+
+int64_t SumOf(const ProgramRun& run, int64_t TorchPeaks::*figure) {
+  int64_t sum = 0;
+  for (const ProgramProcess& process : run.processes) {
+    for (const TorchPeaks& peaks : process.peaks) sum += peaks.*figure;
+  }
+  return sum;
+}
+
+std::string Times(int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+// Of a program that went on though a card was full.
+std::string FullText(const ProgramRun& run, const std::vector<int64_t>& refused) {
+  const int64_t ooms = SumOf(run, &TorchPeaks::ooms);
+  const int64_t retries = SumOf(run, &TorchPeaks::retries);
+  const std::string asked = fmt::format("{} asked at most", FormatBytes(refused.front()));
+  if (ooms > 0) {
+    return fmt::format("PyTorch ran out of memory {} and the program went on; {}", Times(ooms),
+                       asked);
+  }
+  if (retries > 0) {
+    return fmt::format(
+        "the card was full {}: PyTorch gave cached memory back, which takes time; {}",
+        Times(retries), asked);
+  }
+  return fmt::format("the card was full {} and the program went on; {}",
+                     Times(static_cast<int64_t>(refused.size())), asked);
+}
+
+JudgedTarget Judged(const Target& target, const CardRecord& card, bool ran_out,
+                    const ProgramRun& run) {
+  JudgedTarget judged = {.target = target, .judgement = {}};
+  Judgement& judgement = judged.judgement;
+  const ContextBytes& context = target.device.context;
+  const int64_t contexts = std::max<int64_t>(card.contexts, 1);
+  judgement.usable_bytes = target.usable_bytes();
+  judgement.used_bytes = card.peak_bytes;
+  judgement.low_bytes = card.peak_bytes - contexts * (context.bytes - context.low);
+  judgement.high_bytes = card.peak_bytes + contexts * (context.high - context.bytes);
+  judgement.retries = static_cast<int64_t>(card.refused.size());
+  const bool is_full = !card.refused.empty();
+  const bool is_high = judgement.high_bytes > judgement.usable_bytes;
+  judgement.verdict = ran_out              ? Verdict::kOom
+                      : is_full || is_high ? Verdict::kTight
+                                           : Verdict::kFits;
+  if (ran_out || run.failed) return judged;
+  if (is_full) judgement.reasons.push_back(FullText(run, card.refused));
+  if (is_high) {
+    judgement.reasons.push_back(
+        fmt::format("a context at the high end of what was seen takes {} more than there is",
+                    FormatBytes(judgement.high_bytes - judgement.usable_bytes)));
+  }
+  return judged;
+}
+
+void JudgeCards(const std::vector<Target>& cards, const DeviceRecords& records, ProgramRun& run) {
+  const bool ran_out = RanOut(run, records);
+  run.failed = run.exit_code != 0 && !ran_out;
+  for (size_t i = 0; i < cards.size(); ++i) {
+    // A limit of the program's own may be full where no card is.
+    const bool is_here = !records.cards[i].refused.empty() || !records.is_any_full();
+    run.cards.push_back(Judged(cards[i], records.cards[i], ran_out && is_here, run));
+  }
+}
+
+// --- What keeps it from an answer ---------------------------------------------------------------
+
+void CheckCuda(const DeviceRecords& records, const std::vector<ProgramProcess>& processes,
+               const ProgramRun& run) {
+  if (records.touched) return;
+  const std::string& program = run.command.front();
+  if (run.exit_code != 0) {
+    throw Error({.where = program,
+                 .text = fmt::format("it ended with {} before it used CUDA", run.exit_code),
+                 .hint = "what it says itself: this is no question of memory"});
+  }
+  for (const ProgramProcess& process : processes) {
+    if (!process.cuda.empty()) continue;
+    throw Error(
+        {.where = program,
+         .text = fmt::format("it never used CUDA: its PyTorch {} is built without", process.torch),
+         .hint = "a build of PyTorch for CUDA, which needs no GPU to be installed"});
+  }
+  throw Error({.where = program,
+               .text = "it never used CUDA",
+               .hint = "its own flag for the device, such as --device cuda; moving the model with "
+                       ".cuda()"});
+}
+
+// --- Running it ---------------------------------------------------------------------------------
+
+std::vector<std::string> VariablesOf(const ProgramFolder& folder, const ProgramTrial& trial) {
+  std::vector<std::string> variables = folder.variables();
+  if (trial.most_steps > 0) {
+    variables.push_back(fmt::format("ONNXFIT_RUN_STEPS={}", trial.most_steps));
+  }
+  if (trial.most_seconds > 0) {
+    variables.push_back(fmt::format("ONNXFIT_RUN_SECONDS={}", trial.most_seconds));
+  }
+  return variables;
+}
+
+// The end of what it said, where a failure is in it.
+void ShowEnd(const std::string& path, std::ostream& err) {
+  std::deque<std::string> last;
+  std::ifstream said(path);
+  for (std::string line; std::getline(said, line);) {
+    last.push_back(line);
+    if (last.size() > kLinesShown) last.pop_front();
+  }
+  for (const std::string& line : last) err << line << '\n';
+}
+
+// Of several processes the one that had most.
+void KeepSnapshot(const std::string& folder, const ProgramRun& run, const std::string& path,
+                  std::ostream& err) {
+  namespace fs = std::filesystem;
+  const auto most = [&](const ProgramProcess& process) {
+    int64_t reserved = fs::exists(SnapshotPath(folder, process)) ? 0 : -1;
+    for (const TorchPeaks& peaks : process.peaks) {
+      if (reserved >= 0) reserved = std::max(reserved, peaks.reserved_bytes);
+    }
+    return reserved;
+  };
+  const auto largest = std::ranges::max_element(run.processes, {}, most);
+  if (largest == run.processes.end() || most(*largest) < 0) {
+    err << "warning: --snapshot: no process of the program has one: PyTorch writes it" << std::endl;
+    return;
+  }
+  std::error_code error;
+  fs::copy_file(SnapshotPath(folder, *largest), path, fs::copy_options::overwrite_existing, error);
+  if (error) err << "warning: " << path << ": " << error.message() << std::endl;
+}
+
+}  // namespace
+
+ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
+  const ProgramFolder folder(trial.cards);
+  const std::string said = folder.path() + "/said";
+  const ProgramOutput output = {.file = trial.is_silent ? said : "", .to_stderr = trial.to_stderr};
+  const ProgramEnd end = RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
+  const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
+  ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
+  const std::vector<ProgramProcess> processes = ReadProcesses(folder.path());
+  std::ranges::copy_if(processes, std::back_inserter(run.processes),
+                       [](const ProgramProcess& process) { return !process.peaks.empty(); });
+  run.unknown_functions = records.unknown_functions;
+  run.unknown_sizes = records.unknown_sizes;
+  if (trial.is_silent && (end.exit_code != 0 && !RanOut(run, records))) ShowEnd(said, err);
+  CheckCuda(records, processes, run);
+  JudgeCards(trial.cards, records, run);
+  if (!trial.snapshot.empty()) KeepSnapshot(folder.path(), run, trial.snapshot, err);
+  return run;
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,26 @@
+// One run of somebody's program on cards that are not there, and what is made of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "estimator/fit/target.h"
+#include "estimator/report/program_run.h"
+
+namespace onnxfit {
+
+struct ProgramTrial {
+  std::vector<std::string> command = {};
+  std::vector<Target> cards = {};  // that it sees at once, in this order
+  int64_t most_steps = 0;          // 0: as it wants
+  int64_t most_seconds = 0;
+  bool is_silent = false;     // what it prints is kept back, and shown where it fails
+  bool to_stderr = false;     // standard output is ours
+  std::string snapshot = {};  // where PyTorch's snapshot of it goes, "" for nowhere
+};
+
+// Runs it to its end.  Throws Error where it cannot be started, or never used CUDA.
+ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err);
+
+}  // namespace onnxfit

@@ -1,0 +1,371 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/report/layout.h"
+#include "estimator/report/program_run.h"
+#include "estimator/report/program_run_parts.h"
+#include "estimator/report/sentences.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr size_t kSourceColumns = 50;  // of a line of source
+constexpr size_t kPlacesShown = 3;
+constexpr size_t kStepRows = 4;  // more are told by their range
+
+// A page about one run.
+struct RunPage {
+  const ProgramRun& run;
+  const TextOptions& options;
+  const Glyphs& glyphs;
+
+  std::string Shown(std::string_view text) const { return Clean(text, options.ascii); }
+  std::string Cut(std::string_view text, size_t columns) const {
+    const std::string shown = Shown(text);
+    if (Columns(shown) <= columns) return shown;
+    return CutEnd(shown, columns);
+  }
+
+ private:
+  // The beginning of a line of source tells what it is.
+  std::string CutEnd(const std::string& text, size_t columns) const {
+    size_t bytes = 0;
+    const size_t room = columns - Columns(glyphs.ellipsis);
+    for (size_t end = 1; end <= text.size() && Columns(text.substr(0, end)) <= room; ++end) {
+      const bool is_letters_end =
+          end == text.size() || (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+      if (is_letters_end) bytes = end;
+    }
+    return text.substr(0, bytes) + std::string(glyphs.ellipsis);
+  }
+};
+
+using Rows = std::vector<std::vector<Cell>>;
+
+std::string Counted(size_t count, std::string_view one, std::string_view several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+// --- The figures --------------------------------------------------------------------------------
+
+// Steps in a row that read alike.
+struct StepGroup {
+  size_t first = 0;
+  size_t last = 0;
+  StepPeaks peaks;
+};
+
+bool ReadAlike(const StepPeaks& a, const StepPeaks& b) {
+  return FormatBytes(a.allocated_bytes) == FormatBytes(b.allocated_bytes) &&
+         FormatBytes(a.reserved_bytes) == FormatBytes(b.reserved_bytes);
+}
+
+std::vector<StepGroup> GroupsOfSteps(const std::vector<StepPeaks>& steps) {
+  std::vector<StepGroup> groups;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (groups.empty() || !ReadAlike(groups.back().peaks, steps[i])) {
+      groups.push_back({i, i, steps[i]});
+    }
+    groups.back().last = i;
+  }
+  return groups;
+}
+
+std::string StepsName(size_t first, size_t last, const Glyphs& glyphs) {
+  if (first == last) return fmt::format("step {}", first + 1);
+  return fmt::format("steps {}{}{}", first + 1, glyphs.dash, last + 1);
+}
+
+std::string RangeOf(int64_t low, int64_t high, const Glyphs& glyphs) {
+  if (FormatBytes(low) == FormatBytes(high)) return FormatBytes(high);
+  return fmt::format("{} {} {}", FormatBytes(low), glyphs.dash, FormatBytes(high));
+}
+
+// Of many that differ: the first, and from where to where the others are.
+void AddRangeOfSteps(const std::vector<StepPeaks>& steps, const RunPage& page, Rows& rows) {
+  const auto ends = [&](auto member) {
+    const auto [low, high] =
+        std::ranges::minmax_element(steps.begin() + 1, steps.end(), {}, member);
+    return RangeOf((*low).*member, (*high).*member, page.glyphs);
+  };
+  rows.push_back({{"  step 1"},
+                  {FormatBytes(steps[0].allocated_bytes)},
+                  {FormatBytes(steps[0].reserved_bytes)}});
+  rows.push_back({{"  " + StepsName(1, steps.size() - 1, page.glyphs)},
+                  {ends(&StepPeaks::allocated_bytes)},
+                  {ends(&StepPeaks::reserved_bytes)}});
+}
+
+void AddSteps(const ProgramProcess& process, const RunPage& page, Rows& rows) {
+  const std::vector<StepGroup> groups = GroupsOfSteps(process.step_peaks);
+  if (groups.size() > kStepRows) return AddRangeOfSteps(process.step_peaks, page, rows);
+  for (const StepGroup& group : groups) {
+    rows.push_back({{"  " + StepsName(group.first, group.last, page.glyphs)},
+                    {FormatBytes(group.peaks.allocated_bytes)},
+                    {FormatBytes(group.peaks.reserved_bytes)}});
+  }
+}
+
+// "rank 1", "process 2", "rank 0, cuda:1"; "the run" of the only one.
+std::string NameOf(const ProgramRun& run, size_t place, const TorchPeaks& peaks) {
+  const ProgramProcess& process = run.processes[place];
+  std::string name = "the run";
+  if (run.processes.size() > 1) name = fmt::format("process {}", place + 1);
+  if (!process.rank.empty()) name = "rank " + process.rank;
+  const auto is_used = [](const TorchPeaks& p) { return p.reserved_bytes > 0; };
+  const bool is_one_of_many = std::ranges::count_if(process.peaks, is_used) > 1;
+  return is_one_of_many ? fmt::format("{}, cuda:{}", name, peaks.device) : name;
+}
+
+std::string PeaksTable(const RunPage& page) {
+  const std::vector<ProgramProcess>& processes = page.run.processes;
+  Rows rows;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (processes.size() == 1) AddSteps(processes[i], page, rows);
+    for (const TorchPeaks& peaks : processes[i].peaks) {
+      if (peaks.reserved_bytes == 0) continue;
+      rows.push_back({{"  " + NameOf(page.run, i, peaks)},
+                      {FormatBytes(peaks.allocated_bytes)},
+                      {FormatBytes(peaks.reserved_bytes)}});
+    }
+  }
+  if (rows.empty()) return "";
+  rows.insert(rows.begin(), {{"PyTorch " + processes[0].torch}, {"allocated"}, {"reserved"}});
+  return '\n' + Table(rows, "lrr", "");
+}
+
+// --- What holds them ----------------------------------------------------------------------------
+
+// Whose lines are told: of several, the one that allocated most.
+size_t LargestProcess(const ProgramRun& run) {
+  const auto most = [](const ProgramProcess& process) { return process.held_bytes; };
+  return static_cast<size_t>(std::ranges::max_element(run.processes, {}, most) -
+                             run.processes.begin());
+}
+
+std::string HeldTitle(const ProgramProcess& process, size_t place, const ProgramRun& run) {
+  std::string when = process.is_oom ? "When it ran out" : "At the peak";
+  if (!process.is_held_all) when = "At the most that was recorded";
+  const std::string whose =
+      run.processes.size() == 1 ? "" : fmt::format(" of {}", NameOf(run, place, {}));
+  return fmt::format("{}{}, {} by the lines that asked for it", when, whose,
+                     FormatBytes(process.held_bytes));
+}
+
+std::string HeldText(const RunPage& page) {
+  if (page.run.processes.empty()) return "";
+  const size_t place = LargestProcess(page.run);
+  const ProgramProcess& process = page.run.processes[place];
+  if (process.held.empty()) return "";
+  const size_t shown =
+      page.options.verbose ? process.held.size() : std::min(process.held.size(), page.options.rows);
+  Rows rows;
+  int64_t rest = process.held_bytes;
+  for (size_t i = 0; i < shown; ++i) {
+    const HeldBytes& held = process.held[i];
+    rest -= held.bytes;
+    const std::string where = held.at.place.empty() ? "backward" : held.at.place;
+    rows.push_back({{FormatBytes(held.bytes)},
+                    {page.Cut(where, kSourceColumns)},
+                    {page.Cut(held.at.source, kSourceColumns)}});
+  }
+  if (shown < process.held.size()) {
+    const std::string others = Counted(process.held.size() - shown, "other line", "other lines");
+    rows.push_back({{FormatBytes(rest)}, {others}, {""}});
+  }
+  const std::vector<size_t> widths = ColumnWidths(rows, 3);
+  const size_t room = kReportColumns - std::min(kReportColumns - 8, widths[0] + widths[1] + 6);
+  for (std::vector<Cell>& row : rows) row[2].text = page.Cut(row[2].text, room);
+  return fmt::format("\n{}\n", HeldTitle(process, place, page.run)) + Table(rows, "rll", kIndent);
+}
+
+// --- How it ended -------------------------------------------------------------------------------
+
+std::string PlaceText(const ProgramPlace& at, const RunPage& page) {
+  if (at.source.empty()) return at.place;
+  return fmt::format("{} ({})", at.place, page.Cut(at.source, kSourceColumns));
+}
+
+// "full at train.py:41 (loss = model(x)); CAPACITY: 64.00 MiB asked …"
+std::string FullText(const ProgramProcess& process, const RunPage& page) {
+  const std::string place =
+      process.full_at.place.empty() ? "" : "full at " + PlaceText(process.full_at, page);
+  if (process.oom.empty()) return place;
+  return place.empty() ? process.oom[0] : fmt::format("{}; {}", place, process.oom[0]);
+}
+
+// The first process that ran out of memory tells why.
+std::string OomText(const RunPage& page) {
+  for (const ProgramProcess& process : page.run.processes) {
+    const std::string full = FullText(process, page);
+    if (full.empty()) continue;
+    std::string text = Wrap("  - ", page.Shown(full));
+    for (size_t i = 1; i < process.oom.size(); ++i) {
+      text += Wrap("  - ", page.Shown(process.oom[i]));
+    }
+    if (page.options.verbose) text += Wrap("    ", page.Shown(process.message));
+    return text;
+  }
+  return "";
+}
+
+// "it ended with 1 after 3 steps: ValueError: no labels"
+std::string FailedText(const ProgramRun& run) {
+  std::string text = fmt::format("the program ended with {}", run.exit_code);
+  for (const ProgramProcess& process : run.processes) {
+    if (process.steps > 0) {
+      text += fmt::format(" after {} step{}", process.steps, process.steps == 1 ? "" : "s");
+    }
+    if (process.exception.empty()) continue;
+    return fmt::format("{}: {}: {}", text, process.exception, process.message);
+  }
+  return text;
+}
+
+// Until a failure nothing is decided.
+std::string UntilText(const JudgedTarget& judged, const Glyphs& glyphs) {
+  return fmt::format("FAILED on {}: until then {}\n", judged.target.name,
+                     UsedText(judged.judgement, glyphs));
+}
+
+std::string AssumedText(const JudgedTarget& judged, const ProgramRun& run,
+                        const TextOptions& options) {
+  const std::string command = Clean(fmt::format("{}", fmt::join(run.command, " ")), options.ascii);
+  return fmt::format("{}: {} on the device\n",
+                     CutMiddle(command, kSourceColumns, GlyphsOf(options).ellipsis),
+                     FormatBytes(judged.judgement.used_bytes));
+}
+
+// --- What stays open ----------------------------------------------------------------------------
+
+// The same place read by several processes is told once.
+std::vector<ProgramPlace> PlacesRead(const ProgramRun& run) {
+  std::vector<ProgramPlace> places;
+  for (const ProgramProcess& process : run.processes) {
+    for (const UnknownRead& read : process.unknown) {
+      if (std::ranges::find(places, read.at) == places.end()) places.push_back(read.at);
+    }
+  }
+  return places;
+}
+
+std::string ReadsText(const RunPage& page) {
+  const std::vector<ProgramPlace> places = PlacesRead(page.run);
+  if (places.empty()) return "";
+  std::string text =
+      Wrap("  - ",
+           "values that no kernel computed were read; loops, sizes and branches that depend on "
+           "them may differ on a card:");
+  const size_t shown = page.options.verbose ? places.size() : std::min(places.size(), kPlacesShown);
+  for (size_t i = 0; i < shown; ++i) {
+    const std::string place = page.Cut(places[i].place, kSourceColumns / 2);
+    text += fmt::format("      {}  {}\n", place, page.Cut(places[i].source, kSourceColumns - 4));
+  }
+  if (shown < places.size()) {
+    text += fmt::format("      and at {}\n",
+                        Counted(places.size() - shown, "other line", "other lines"));
+  }
+  return text;
+}
+
+std::string SavedText(const ProgramRun& run) {
+  std::vector<std::string> saved;
+  for (const ProgramProcess& process : run.processes) {
+    saved.insert(saved.end(), process.saved.begin(), process.saved.end());
+  }
+  if (saved.empty()) return "";
+  const std::string more =
+      saved.size() == 1 ? "" : fmt::format(" and {}", Counted(saved.size() - 1, "other", "others"));
+  return fmt::format("not written, since weights are zeros here: {}{}", saved[0], more);
+}
+
+std::string NamesText(const std::vector<std::string>& names, const RunPage& page) {
+  const size_t shown = page.options.verbose ? names.size() : std::min(names.size(), kPlacesShown);
+  std::string text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+// A sentence each.
+std::vector<std::string> OpenSentences(const RunPage& page) {
+  const ProgramRun& run = page.run;
+  std::vector<std::string> sentences;
+  if (const std::string saved = SavedText(run); !saved.empty()) sentences.push_back(saved);
+  if (!run.unknown_functions.empty()) {
+    sentences.push_back("functions that this card does not have, told so to the program: " +
+                        NamesText(run.unknown_functions, page));
+  }
+  if (!run.unknown_sizes.empty()) {
+    sentences.push_back("scratch memory of unknown size, counted as none: " +
+                        NamesText(run.unknown_sizes, page));
+  }
+  if (run.is_assumed) {
+    sentences.push_back(
+        fmt::format("no card was named, so that it ran as on {}: -g NAME for a "
+                    "verdict",
+                    run.cards[0].target.name));
+  }
+  return sentences;
+}
+
+std::string OpenText(const RunPage& page) {
+  std::string text = ReadsText(page);
+  for (const std::string& sentence : OpenSentences(page)) {
+    text += Wrap("  - ", page.Shown(sentence));
+  }
+  return text.empty() ? "" : "\nWhat stays open\n" + text;
+}
+
+}  // namespace
+
+std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
+  const RunPage page = {run, options, GlyphsOf(options)};
+  std::string text;
+  if (run.failed) text += Wrap("  - ", page.Shown(FailedText(run)));
+  for (const JudgedTarget& judged : run.cards) text += VerdictDetails(judged, options);
+  return text + OomText(page) + PeaksTable(page) + HeldText(page) + OpenText(page);
+}
+
+std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options) {
+  std::string text;
+  for (const JudgedTarget& judged : run.cards) {
+    const bool is_question = run.is_assumed && judged.judgement.verdict != Verdict::kOom;
+    text += run.failed    ? UntilText(judged, GlyphsOf(options))
+            : is_question ? AssumedText(judged, run, options)
+                          : VerdictLine(judged, options);
+  }
+  return text;
+}
+
+namespace {
+
+bool Fits(const ProgramRun& run) {
+  const auto fits = [](const JudgedTarget& judged) {
+    return judged.judgement.verdict == Verdict::kFits;
+  };
+  return !run.failed && std::ranges::all_of(run.cards, fits);
+}
+
+// The last that fits, else the last.
+const ProgramRun& ToldRun(const std::vector<ProgramRun>& runs) {
+  const auto fitting = std::find_if(runs.rbegin(), runs.rend(), Fits);
+  return fitting == runs.rend() ? runs.back() : *fitting;
+}
+
+}  // namespace
+
+std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& options) {
+  std::string text;
+  for (const ProgramRun& run : runs) text += HeadlinesOf(run, options);
+  if (options.quiet) return text;
+  const ProgramRun& told = ToldRun(runs);
+  if (runs.size() > 1) text += fmt::format("\nOn {}\n", told.cards[0].target.name);
+  return TrimLines(text + RunDetails(told, options));
+}
+
+}  // namespace onnxfit

@@ -1,0 +1,243 @@
+// What is told of a program's run, from records as processes write them.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "estimator/base/cards.h"
+#include "estimator/base/error.h"
+#include "estimator/fit/target.h"
+#include "estimator/report/program_run.h"
+#include "estimator/report/program_search.h"
+
+namespace onnxfit::program_report_test {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+constexpr char kRecord[] = R"({
+  "torch": "2.11.0+cu130", "cuda": "13.0", "pid": 7, "ranks": {"RANK": "1"},
+  "devices": [{"requested_bytes": 1000, "allocated_bytes": 1024, "reserved_bytes": 2097152,
+               "num_alloc_retries": 3, "num_ooms": 1, "index": 0, "name": "Tesla T4"}],
+  "end": {"exit_code": 1, "by": null, "out_of_memory": true,
+          "exception": "torch.OutOfMemoryError", "message": "CUDA out of memory. Tried"},
+  "steps": 2, "step_peaks": [[512, 2097152], [1024, 2097152]],
+  "unknown_reads": [
+    {"file": "/home/me/train.py", "line": 41, "text": "n = m.sum().item()",
+               "what" : "a", "count" : 2
+},
+    {"file": "/home/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}],
+  "saved": [{"path": "model.pt"}]
+})";
+
+ProgramRun RunOn(const char* card, int64_t used) {
+  ProgramRun run = {.command = {"python", "train.py"}};
+  JudgedTarget judged = {.target = MakeTarget({.card = FindCard(card)}), .judgement = {}};
+  judged.judgement.usable_bytes = judged.target.usable_bytes();
+  judged.judgement.used_bytes = judged.judgement.low_bytes = judged.judgement.high_bytes = used;
+  run.cards.push_back(judged);
+  return run;
+}
+
+ProgramProcess Trained(std::vector<StepPeaks> steps) {
+  ProgramProcess process = {.pid = 7, .torch = "2.11.0"};
+  const auto most = [&](auto member) { return std::ranges::max(steps, {}, member).*member; };
+  process.peaks = {{.allocated_bytes = most(&StepPeaks::allocated_bytes),
+                    .reserved_bytes = most(&StepPeaks::reserved_bytes)}};
+  process.steps = static_cast<int64_t>(steps.size());
+  process.step_peaks = std::move(steps);
+  return process;
+}
+
+// Its lines that begin with `words`.
+std::string LinesOf(const std::string& text, const std::string& words) {
+  std::string found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find_first_not_of(' ');
+    if (first != line.npos && line.substr(first).starts_with(words)) found += line + '\n';
+  }
+  return found;
+}
+
+TEST_CASE("a process's record is read, one place once") {
+  const ProgramProcess process = ReadProgramProcess(kRecord);
+  CHECK(process.rank == "1");
+  CHECK(process.cuda == "13.0");
+  CHECK(process.step_peaks == std::vector<StepPeaks>{{512, 2 * kMiB}, {1024, 2 * kMiB}});
+  CHECK(process.peaks[0].ooms == 1);
+  REQUIRE(process.unknown.size() == 1);
+  CHECK(process.unknown[0].at == ProgramPlace{"train.py:41", "n = m.sum().item()"});
+  CHECK(process.unknown[0].count == 5);
+  CHECK(process.is_oom);
+  CHECK(process.saved == std::vector<std::string>{"model.pt"});
+  CHECK_THROWS_AS(ReadProgramProcess("{}"), Error);
+  CHECK_THROWS_AS(ReadProgramProcess("{"), Error);
+}
+
+TEST_CASE("steps that read alike are one row") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {
+      Trained({{100 * kMiB, 200 * kMiB}, {150 * kMiB, 200 * kMiB}, {150 * kMiB, 200 * kMiB}})};
+  CHECK(ToText({run}) ==
+        "FITS on t4: 2.93 GiB of 14.6 GiB, 20.1%\n"
+        "\n"
+        "PyTorch 2.11.0  allocated   reserved\n"
+        "  step 1        100.0 MiB  200.0 MiB\n"
+        "  steps 2–3     150.0 MiB  200.0 MiB\n"
+        "  the run       150.0 MiB  200.0 MiB\n");
+  CHECK(ToText({run}, {.quiet = true}) == "FITS on t4: 2.93 GiB of 14.6 GiB, 20.1%\n");
+}
+
+TEST_CASE("of steps that all differ a range is told") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  std::vector<StepPeaks> steps;
+  for (int64_t i = 0; i < 50; ++i) steps.push_back({(100 + i * 7 % 50) * kMiB, 200 * kMiB});
+  run.processes = {Trained(steps)};
+  CHECK(LinesOf(ToText({run}), "step") ==
+        "  step 1                 100.0 MiB  200.0 MiB\n"
+        "  steps 2–50      101.0 – 149.0 MiB  200.0 MiB\n");
+}
+
+TEST_CASE("ranks have a row each, and the lines of the largest are told") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  for (const int64_t rank : {0, 1}) {
+    ProgramProcess process = Trained({{(100 + rank) * kMiB, 200 * kMiB}});
+    process.rank = std::to_string(rank);
+    process.held = {{{"train.py:9", "y = net(x)"}, (60 + rank) * kMiB, 2}, {{}, 39 * kMiB, 5}};
+    process.held_bytes = (99 + rank) * kMiB;
+    run.processes.push_back(process);
+  }
+  const std::string text = ToText({run});
+  CHECK(LinesOf(text, "rank") ==
+        "  rank 0        100.0 MiB  200.0 MiB\n"
+        "  rank 1        101.0 MiB  200.0 MiB\n");
+  CHECK(text.find("At the peak of rank 1, 100.0 MiB by the lines that asked for it\n"
+                  "  61.0 MiB  train.py:9  y = net(x)\n"
+                  "  39.0 MiB  backward\n") != std::string::npos);
+}
+
+TEST_CASE("lines that are not shown are counted, and long ones are cut") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  ProgramProcess process = Trained({{100 * kMiB, 200 * kMiB}});
+  process.held = {{{"train.py:9", std::string(90, 'x')}, 60 * kMiB, 2},
+                  {{"train.py:8", "a = 1"}, 20 * kMiB, 2},
+                  {{"train.py:7", "b = 1"}, 10 * kMiB, 2}};
+  process.held_bytes = 90 * kMiB;
+  run.processes = {process};
+  const std::string text = ToText({run}, {.rows = 1});
+  CHECK(LinesOf(text, "60.0 MiB") == "  60.0 MiB  train.py:9     " + std::string(49, 'x') + "…\n");
+  CHECK(LinesOf(text, "30.0 MiB") == "  30.0 MiB  2 other lines\n");
+}
+
+TEST_CASE("what ran out is told where, and what its message means") {
+  ProgramRun run = RunOn("t4", 15000 * kMiB);
+  run.cards[0].judgement.verdict = Verdict::kOom;
+  run.exit_code = 1;
+  ProgramProcess process = Trained({{100 * kMiB, 200 * kMiB}});
+  process.is_oom = true;
+  process.full_at = {"train.py:9", "y = net(x)"};
+  process.oom = {"CAPACITY: 64.00 MiB asked", "the card is full"};
+  run.processes = {process};
+  CHECK(
+      ToText({run}).starts_with("OOM on t4: 14.6 GiB of 14.6 GiB, 100.5%\n"
+                                "  - full at train.py:9 (y = net(x)); CAPACITY: 64.00 MiB asked\n"
+                                "  - the card is full\n"));
+}
+
+TEST_CASE("a failure has its own words, and no verdict") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.exit_code = 1;
+  run.failed = true;
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};
+  run.processes[0].exception = "builtins.ValueError";
+  run.processes[0].message = "no labels";
+  CHECK(ToText({run}).starts_with(
+      "FAILED on t4: until then 2.93 GiB of 14.6 GiB, 20.1%\n"
+      "  - the program ended with 1 after 1 step: builtins.ValueError: no labels\n"));
+}
+
+TEST_CASE("what stays open is short") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}}), Trained({{100 * kMiB, 200 * kMiB}})};
+  for (ProgramProcess& process : run.processes) {
+    for (int64_t line = 1; line < 6; ++line) {
+      process.unknown.push_back({{fmt::format("train.py:{}", line), std::string(60, 'y')}, 4});
+    }
+    process.saved = {"model.pt", "model.pt.1"};
+  }
+  run.unknown_functions = {"cuGLInit"};
+  const std::string text = ToText({run});
+  CHECK(text.substr(text.find("What stays open")) ==
+        "What stays open\n"
+        "  - values that no kernel computed were read; loops, sizes and branches that\n"
+        "    depend on them may differ on a card:\n"
+        "      train.py:1  " +
+            std::string(45, 'y') +
+            "…\n"
+            "      train.py:2  " +
+            std::string(45, 'y') +
+            "…\n"
+            "      train.py:3  " +
+            std::string(45, 'y') +
+            "…\n"
+            "      and at 2 other lines\n"
+            "  - not written, since weights are zeros here: model.pt and 3 others\n"
+            "  - functions that this card does not have, told so to the program: cuGLInit\n");
+  std::istringstream lines(ToText({run}, {.verbose = true}));
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.size() <= 84);  // letters beyond ASCII have more bytes
+  }
+}
+
+TEST_CASE("of several cards the last that fits is told in full") {
+  ProgramRun small = RunOn("t4", 15000 * kMiB);
+  small.cards[0].judgement.verdict = Verdict::kOom;
+  const std::string text = ToText({small, RunOn("a100-40gb", 3000 * kMiB)});
+  CHECK(text.starts_with("OOM on t4: "));
+  CHECK(text.find("\nFITS on a100-40gb: ") != text.npos);
+  CHECK(text.ends_with("\nOn a100-40gb\n"));
+  const auto json =
+      nlohmann::json::parse(ToJson({small, RunOn("a100-40gb", 3000 * kMiB)}, {.version = "1"}));
+  CHECK(json["targets"].size() == 2);
+  CHECK(json["runs"][1]["targets"][0]["verdict"] == "fits");
+}
+
+TEST_CASE("JSON has what a record says") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {ReadProgramProcess(kRecord)};
+  run.processes[0].held = {{{"train.py:9", "y = net(x)"}, 60, 2}};
+  run.processes[0].held_bytes = 60;
+  const auto json = nlohmann::json::parse(ToJson({run}, {.version = "1"}));
+  const auto& process = json["processes"][0];
+  CHECK(process["rank"] == "1");
+  CHECK(process["step_peaks"][1]["allocated_bytes"] == 1024);
+  CHECK(process["devices"][0]["ooms"] == 1);
+  CHECK(process["out_of_memory"] == true);
+  CHECK(process["held"][0]["place"] == "train.py:9");
+  CHECK(process["unknown_reads"][0]["count"] == 5);
+  CHECK(process["not_written"][0] == "model.pt");
+}
+
+TEST_CASE("a search tells the batch, what was run, and what it left open") {
+  ProgramSearch search = {.command = {"python", "train.py", "{}"}, .steps = 10, .batch = 96};
+  search.multiple_of = 8;
+  search.fails = 112;
+  search.largest = RunOn("t4", 3000 * kMiB);
+  search.tried = {{64, Verdict::kFits, 1}, {128, Verdict::kOom, 2}, {96, Verdict::kTight, 2}};
+  search.fixed_bytes = 500 * kMiB;
+  search.per_sample_bytes = 25 * kMiB;
+  CHECK(ToText({search}) ==
+        "batch 96 on t4: FITS, 2.93 GiB of 14.6 GiB, 20.1%\n"
+        "  - run, up to 10 steps each: 64, 128 (OOM), 96 (TIGHT)\n"
+        "  - 112 does not run; what lies between was not tried\n"
+        "  - the device has about 500.0 MiB + 25.0 MiB a sample\n");
+}
+
+}  // namespace
+}  // namespace onnxfit::program_report_test
