@@ -198,6 +198,18 @@ class Imports(Hook):
         self.assertEqual(out, "True\n")
         self.assertIn("register_optimizer_step_post_hook", self.failures()[0])
 
+    def test_a_package_that_was_looked_for_first(self):
+        # as transformers does, before anybody imports it
+        out = self.program("""
+            import importlib.util, sys
+            for _ in range(2):
+                importlib.util.find_spec("torch")
+            print("_onnxfit_record" in sys.modules)
+            import torch
+            print("_onnxfit_record" in sys.modules, torch.optim.optimizer.hooks != [])
+            """)
+        self.assertEqual(out, "False\nTrue True\n")
+
     def test_children_have_it(self):
         out = self.program("""
             import subprocess, sys

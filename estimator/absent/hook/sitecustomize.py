@@ -5,6 +5,7 @@ Nothing is imported that the program does not import itself: a finder waits for 
 WATCHED and acts when one has been loaded in full.  A failure of ours is written to the run's
 folder (`<pid>.hook.txt`), and the program goes on as if we were not there."""
 
+import _thread
 import importlib.machinery
 import importlib.util
 import os
@@ -78,27 +79,34 @@ WATCHED = {
 
 
 class AfterImport:
-    """Finds a watched package as Python would, and has its function called behind its loading."""
+    """Finds a watched package as Python would, and has its function called behind its loading.  Many
+    only ask whether a package is there (importlib.util.find_spec), and import it later, or never."""
+
+    searching = set()  # by which thread for which package: our own search asks us, too
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name not in WATCHED:
+        search = _thread.get_ident(), name
+        if name not in WATCHED or search in cls.searching:
             return None
-        then = WATCHED.pop(name)  # so that it is asked once, and not by our own search below
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            WATCHED[name] = then  # not there yet: sys.path may change
-        else:
-            attempt("import " + name, cls.call_behind, spec.loader, then)
+        cls.searching.add(search)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            cls.searching.discard(search)
+        if spec is not None and spec.loader is not None:
+            attempt("import " + name, cls.call_behind, spec.loader, name)
         return spec
 
     @staticmethod
-    def call_behind(loader, then):
+    def call_behind(loader, name):
         execute = loader.exec_module
 
         def exec_module(module):
             execute(module)
-            then(module)
+            then = WATCHED.pop(name, None)
+            if then is not None:
+                then(module)
 
         loader.exec_module = exec_module
 
