@@ -28,7 +28,8 @@ Answer RunClient(const std::vector<std::string>& flags, const std::string& words
   const std::string file = folder.Path("printed");
   std::vector<std::string> args = {"run"};
   args.insert(args.end(), flags.begin(), flags.end());
-  args.insert(args.end(), {"--", "sh", "-c", fmt::format("{} {} > {}", ABSENT_CLIENT, words, file)});
+  args.insert(args.end(),
+              {"--", "sh", "-c", fmt::format("{} {} > {}", ABSENT_CLIENT, words, file)});
   std::ostringstream out;
   std::ostringstream err;
   const int code = Run(args, out, err);
@@ -70,13 +71,26 @@ TEST_CASE("a full card is out of memory, in CUDA's words") {
 
 TEST_CASE("processes share a card, and give back what they held") {
   CHECK(Printed("take 9000000000 half take 9000000000") == "out of memory\n");
-  CHECK(RunClient({"-g", "t4"}, "half take 9000000000; " ABSENT_CLIENT " take 9000000000").code == 0);
+  CHECK(RunClient({"-g", "t4"}, "half take 9000000000; " ABSENT_CLIENT " take 9000000000").code ==
+        0);
 }
 
 TEST_CASE("what the host wrote is there until a kernel may have written") {
   CHECK(Printed("take 4096 write 7 read") == "7\n");
   CHECK(Printed("take 4096 write 7 launch read") == "0\n");
   CHECK(Printed("take 4096 write 7 give take 4096 read") == "0\n");
+}
+
+TEST_CASE("whether bytes are known is told to who computes small values") {
+  CHECK(Printed("take 4096 write 0 peek") == "4\n");  // zeros of the host's are values
+  CHECK(Printed("take 4096 peek") == "0\n");
+  CHECK(Printed("take 4096 write 7 launch peek") == "0\n");
+}
+
+TEST_CASE("what the driver does not have is written down by its name") {
+  const std::string missing = "; grep -h ^missing $ONNXFIT_RUN/*.events";
+  CHECK(Printed("take 1 entry cuNoSuchFunction" + missing) == "missing cuNoSuchFunction\n");
+  CHECK(Printed("take 1 entry ''" + missing) == "");
 }
 
 TEST_CASE("NVML tells of the process what the card counts") {
@@ -100,15 +114,16 @@ TEST_CASE("what is no run is said") {
   CHECK(error({"run", "-g", "t4"}) ==
         "error: expected a program behind --, found none (try: onnxfit run -g rtx3060 -- python "
         "train.py)\n");
-  CHECK(error({"run", "-g", "t4", "python", "a.py"}) ==
-        "error: expected -- in front of the program, found 'python' (try: onnxfit run -g rtx3060 -- "
-        "python a.py)\n");
+  CHECK(
+      error({"run", "-g", "t4", "python", "a.py"}) ==
+      "error: expected -- in front of the program, found 'python' (try: onnxfit run -g rtx3060 -- "
+      "python a.py)\n");
   CHECK(error({"run", "--", "true"}) ==
         "error: expected a card (try: -g rtx3060; onnxfit gpus lists them)\n");
-  CHECK(error({"run", "-g", "t4", "--", "true"}).starts_with(
-      "error: true: it ended with 0 and never used CUDA"));
-  CHECK(error({"run", "-g", "t4", "--", "/nowhere"}).starts_with(
-      "error: /nowhere could not be started: No such file"));
+  CHECK(error({"run", "-g", "t4", "--", "true"})
+            .starts_with("error: true: it ended with 0 and never used CUDA"));
+  CHECK(error({"run", "-g", "t4", "--", "/nowhere"})
+            .starts_with("error: /nowhere could not be started: No such file"));
 }
 
 TEST_CASE("a program that fails for another reason gives no answer") {
