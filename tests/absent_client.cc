@@ -4,6 +4,8 @@
 //     take BYTES     cudaMalloc; its address is on top of the stack.  Exit 3 where the card is full
 //     give           cudaFree of what is on top
 //     write N, read  an int to what is on top, and back, which is printed
+//     peek           how many bytes of that int are known, printed
+//     entry NAME     asks the driver for a function by its name
 //     launch         a kernel that gets the address on top
 //     free           what cudaMemGetInfo says is free, printed
 //     name           the card's, and its capability, printed
@@ -63,6 +65,19 @@ void Copy(void* to, const void* from, int kind) {
   Find<int (*)(void*, const void*, size_t, int)>("cudaMemcpy")(to, from, sizeof(int), kind);
 }
 
+void Peek() {
+  int value = 0;
+  const auto device = reinterpret_cast<unsigned long long>(stack.back());
+  std::printf("%zu\n", Find<size_t (*)(void*, unsigned long long, size_t)>("onnxfit_peek")(
+                           &value, device, sizeof value));
+}
+
+void Ask(const char* name) {
+  void* function = nullptr;
+  Find<int (*)(const char*, void**, int, unsigned long long)>("cuGetProcAddress")(name, &function,
+                                                                                  12000, 0);
+}
+
 void Launch() {
   void* arguments[] = {&stack.back()};
   void* on_stack = stack.back();
@@ -113,6 +128,8 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   int value = 0;
   if (word == "take") Take(static_cast<size_t>(number()));
   if (word == "give") Give();
+  if (word == "peek") Peek();
+  if (word == "entry") Ask(words.at(i + 1).c_str());
   if (word == "launch") Launch();
   if (word == "free") PrintFree();
   if (word == "name") PrintName();
@@ -129,7 +146,7 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   }
   if (word == "leave") _exit(0);
   if (word == "exit") std::exit(static_cast<int>(number()));
-  return i + (word == "take" || word == "write" ? 2 : 1);
+  return i + (word == "take" || word == "write" || word == "entry" ? 2 : 1);
 }
 
 }  // namespace

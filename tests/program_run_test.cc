@@ -93,6 +93,18 @@ TEST_CASE("what the host wrote is there until a kernel may have written") {
   CHECK(Printed("take 4096 write 7 give take 4096 read") == "0\n");
 }
 
+TEST_CASE("whether bytes are known is told to who computes small values") {
+  CHECK(Printed("take 4096 write 0 peek") == "4\n");  // zeros of the host's are values
+  CHECK(Printed("take 4096 peek") == "0\n");
+  CHECK(Printed("take 4096 write 7 launch peek") == "0\n");
+}
+
+TEST_CASE("what the driver does not have is written down by its name") {
+  const std::string missing = "; grep -h ^missing $ONNXFIT_RUN/*.events";
+  CHECK(Printed("take 1 entry cuNoSuchFunction" + missing) == "missing cuNoSuchFunction\n");
+  CHECK(Printed("take 1 entry ''" + missing) == "");
+}
+
 TEST_CASE("NVML tells of the process what the card counts") {
   const std::string printed = Printed("take 3000000 nvml");
   CHECK(std::stoll(printed) > (4 << 20));

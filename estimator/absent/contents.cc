@@ -40,15 +40,18 @@ class Contents {
     if (it != kept_.end() && it->first <= address) kept_.erase(it);
   }
 
-  // Zeros where nothing is kept.
-  void Read(uint64_t address, char* to, size_t bytes) const {
+  // Zeros where nothing is kept.  Returns how many bytes are.
+  size_t Read(uint64_t address, char* to, size_t bytes) const {
     std::memset(to, 0, bytes);
+    size_t known = 0;
     const uint64_t end = address + bytes;
     for (auto it = FirstBehind(address); it != kept_.end() && it->first < end; ++it) {
       const uint64_t from = std::max(address, it->first);
       const uint64_t until = std::min(end, it->first + it->second.size());
       std::memcpy(to + (from - address), it->second.data() + (from - it->first), until - from);
+      known += until - from;
     }
+    return known;
   }
 
   bool is_empty() const { return kept_.empty(); }
@@ -139,9 +142,9 @@ ABSENT_API void onnxfit_poke(uint64_t device, const void* host, size_t bytes) {
   Kept().Write(device, {static_cast<const char*>(host), bytes});
 }
 
-ABSENT_API void onnxfit_peek(void* host, uint64_t device, size_t bytes) {
+ABSENT_API size_t onnxfit_peek(void* host, uint64_t device, size_t bytes) {
   const std::lock_guard lock(Mutex());
-  Kept().Read(device, static_cast<char*>(host), bytes);
+  return Kept().Read(device, static_cast<char*>(host), bytes);
 }
 
 }  // namespace onnxfit::absent

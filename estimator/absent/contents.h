@@ -25,6 +25,7 @@ bool IsNothingKept();
 
 }  // namespace onnxfit::absent
 
-// For who computes small values beside the program: writes, or reads, what the card holds.
+// For who computes small values beside the program: writes, or reads, what the card holds.  Reading
+// returns how many of the bytes are known; the others are zeros.
 extern "C" void onnxfit_poke(uint64_t device, const void* host, size_t bytes);
-extern "C" void onnxfit_peek(void* host, uint64_t device, size_t bytes);
+extern "C" size_t onnxfit_peek(void* host, uint64_t device, size_t bytes);

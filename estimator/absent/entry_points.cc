@@ -38,7 +38,7 @@ constexpr int kNoSuchSymbol = 1;
 
 Status Answer(const char* name, void** function, int* result) {
   *function = Find(name);
-  if (*function == nullptr) WriteMissing(name);
+  if (*function == nullptr && *name != '\0') WriteMissing(name);
   if (result != nullptr) *result = *function != nullptr ? kFound : kNoSuchSymbol;
   return *function != nullptr ? kSuccess : kNotFound;
 }

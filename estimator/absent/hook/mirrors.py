@@ -20,22 +20,17 @@ ABOVE_ONE = {torch.float32: 1, torch.float64: 1, torch.float16: 1, torch.bfloat1
              torch.complex64: 1, torch.complex128: 1}
 
 
-def function(names, arguments):
-    """A function of the library that answers for CUDA, by the first of its names that is there."""
-    library = ctypes.CDLL(None)
-    for name in names:
-        if hasattr(library, name):
-            found = getattr(library, name)
-            found.argtypes = arguments
-            found.restype = None
-            return found
-    return None
+def function(name, result, *arguments):
+    """Of the library that answers for CUDA, if it is there."""
+    found = getattr(ctypes.CDLL(None), name, None)
+    if found is not None:
+        found.argtypes, found.restype = arguments, result
+    return found
 
 
-peek = function(("onnxfit_peek", "standin_peek"),
-                (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t))
-poke = function(("onnxfit_poke", "standin_poke"),
-                (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t))
+# Returns how many of the bytes are known.
+peek = function("onnxfit_peek", ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t)
+poke = function("onnxfit_poke", None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)
 
 steps = [0]  # of optimizers, so that losses fall
 
@@ -80,7 +75,7 @@ class Mirrors:
 
     def find(self, tensor, from_host=False):
         """Of a tensor that may have one.  Of a storage not seen before: what the host has written
-        there, else unknown.  A host's zeros look as nothing does, unless we know of the host."""
+        there, else unknown."""
         storage = tensor.untyped_storage()
         mirror = self.by_storage.get(storage._cdata)
         if mirror is None:
@@ -107,13 +102,13 @@ class Mirrors:
     def read_device(self, mirror, tensor, from_host):
         """torch.tensor(…, device="cuda") is copied where no mode is asked, so the device is.  It may
         still know of an earlier tensor at that address, mostly of another type."""
-        if mirror.nbytes > SMALL and not from_host:
-            return self.guess(mirror, likely(tensor.dtype))
-        mirror.bytes, mirror.fill = torch.zeros(mirror.nbytes, dtype=torch.uint8), None
-        if mirror.nbytes:
-            peek(mirror.bytes.data_ptr(), tensor.untyped_storage().data_ptr(), mirror.nbytes)
-            if not from_host and not (mirror.bytes.any() and view(mirror, tensor).isfinite().all()):
-                self.guess(mirror, likely(tensor.dtype))
+        known = 0
+        if mirror.nbytes <= SMALL or from_host:
+            mirror.bytes, mirror.fill = zeros(mirror.nbytes), None
+            known = peek(mirror.bytes.data_ptr(), tensor.untyped_storage().data_ptr(), mirror.nbytes)
+        mirror.unknown = known < mirror.nbytes
+        if mirror.unknown and not known or not (from_host or is_finite(view(mirror, tensor))):
+            self.guess(mirror, likely(tensor.dtype))
 
     @staticmethod
     def guess(mirror, value):
@@ -123,7 +118,7 @@ class Mirrors:
     def resize(mirror, nbytes):
         """As Tensor.resize_ does: what fits is kept."""
         if mirror.bytes is not None:
-            grown = torch.zeros(nbytes, dtype=torch.uint8)
+            grown = zeros(nbytes)
             kept = min(nbytes, mirror.nbytes)
             grown[:kept] = mirror.bytes[:kept]
             mirror.bytes = grown
@@ -142,13 +137,22 @@ class Mirrors:
         """The same, of which every byte is the mirror's."""
         mirror = self.find(tensor)
         if mirror.bytes is None:
-            fill = torch.full((mirror.nbytes // tensor.dtype.itemsize,), mirror.fill,
-                              dtype=tensor.dtype)
-            mirror.bytes = torch.zeros(mirror.nbytes, dtype=torch.uint8)
-            typed = mirror.bytes[:fill.numel() * tensor.dtype.itemsize].view(tensor.dtype)
-            typed.copy_(fill)
+            mirror.bytes = zeros(mirror.nbytes)
+            if mirror.fill:
+                whole = mirror.nbytes // tensor.dtype.itemsize * tensor.dtype.itemsize
+                mirror.bytes[:whole].view(tensor.dtype).fill_(mirror.fill)
             mirror.fill = None
         return view(mirror, tensor)
+
+    def take(self, tensor, value):
+        """What `to_write` and a copy of `value` would do, which is a tensor of the CPU that nobody
+        else writes to: it becomes the mirror where it is all of it."""
+        mirror, flat = self.find(tensor), value.reshape(-1)
+        is_all = mirror.nbytes == value.nbytes == flat.untyped_storage().nbytes()
+        if is_all and tensor.is_contiguous() and value.dtype is tensor.dtype:
+            mirror.bytes, mirror.fill = flat.view(torch.uint8), None
+        else:
+            self.to_write(tensor).copy_(value)
 
     def to_device(self, tensor):
         """What reads without asking us (C++ below the dispatcher) finds it on the device."""
@@ -164,6 +168,16 @@ class Mirrors:
         """Unknown, and nobody asked for its bytes."""
         mirror = self.of(tensor)
         return mirror is None or mirror.bytes is None
+
+
+def zeros(nbytes):
+    """As torch.zeros, which wakes the threads of OpenMP: 5 ms where others keep the cores busy."""
+    return torch.frombuffer(bytearray(nbytes), dtype=torch.uint8) if nbytes else torch.empty(
+        0, dtype=torch.uint8)
+
+
+def is_finite(tensor):
+    return not tensor.dtype.is_floating_point or bool(tensor.isfinite().all())
 
 
 def constant(tensor, value):

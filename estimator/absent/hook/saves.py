@@ -102,8 +102,21 @@ def is_folder(path):
         return False
 
 
+seen_saved = []
+
+
+def is_anything_saved():
+    """Whether this process, or another of the run, has written or removed anything yet.  Before that,
+    which is all of the imports, paths are what they are."""
+    if not seen_saved and (hidden or exists(root)):
+        seen_saved.append(True)
+    return bool(seen_saved)
+
+
 def to_read(path):
     """Where what the program calls `path` is."""
+    if not is_anything_saved():
+        return path
     full = absolute(path)
     if not is_held(full):
         return path
@@ -295,6 +308,8 @@ def names_in(path):
 
 
 def listdir(path="."):
+    if not is_anything_saved():
+        return real["listdir"](path)
     full = absolute(path)
     if not is_held(full):
         return real["listdir"](path)
@@ -339,6 +354,8 @@ class Entry:
 
 
 def scandir(path="."):
+    if not is_anything_saved():
+        return real["scandir"](path)
     full = absolute(path)
     if not is_held(full) or not isinstance(os.fspath(path), str):
         return real["scandir"](path)
@@ -427,7 +444,6 @@ def start():
     root = os.path.join(run, "saved")
     for name, value in OFF.items():
         os.environ[name] = value.format(run=run)
-    make_folders(root)
     scratch = scratch_folders()
     for name, function in TABLE.items():
         if name in real:  # on this system

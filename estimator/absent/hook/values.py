@@ -242,17 +242,23 @@ class Call:
 
     def settle(self, out, value, unknown):
         """Gives a tensor the values, and says whether they are known."""
-        own = self.mirrors.find(out) if self.mirrors.by_storage.get(
-            out.untyped_storage()._cdata) else self.mirrors.add(out.untyped_storage())
+        own = self.new_mirror(out)
         if own.bytes is None and own.fill is None:
             own.fill = 0
         if unknown:
             value = finite(value)
-        target = self.mirrors.to_write(out)
-        if target.data_ptr() != value.data_ptr() or value.device.type != "cpu":
-            target.copy_(value)
+        if self.is_a_mirrors(value):
+            self.mirrors.to_write(out).copy_(value)
+        else:
+            self.mirrors.take(out, value)
         own.unknown = unknown
         self.mirrors.to_device(out)
+
+    def is_a_mirrors(self, value):
+        """Where an operator returned what it was given."""
+        storage = value.untyped_storage().data_ptr()
+        return any(x is not None and x.bytes is not None and x.bytes.data_ptr() == storage
+                   for x in map(self.mirrors.of, self.inputs()))
 
     def rows_of_booleans(self):
         """x[mask] as x[mask.nonzero()], which is what PyTorch does inside, where nobody sees it."""
@@ -487,7 +493,7 @@ def covers_part(tensor):
 
 def finite(value):
     """What is computed from guesses may be 0 / 0, of which no program is guilty."""
-    if not value.is_floating_point() or bool(value.isfinite().all()):
+    if mirrors_file.is_finite(value):
         return value
     return torch.where(value.isfinite(), value, mirrors_file.likely(value.dtype)).to(value.dtype)
 

@@ -56,6 +56,37 @@ class Absent(unittest.TestCase):
             with self.subTest(call):
                 self.assertEqual(found, [expected])
 
+    def test_what_the_host_wrote_is_known(self):
+        rows = [
+            ("torch.tensor([0.0, 0.0], device='cuda').tolist()", [0.0, 0.0]),
+            ("torch.tensor(0, device='cuda').item()", 0),
+            ("torch.tensor([[False]], device='cuda').any().item()", False),
+        ]
+        program = "import json, torch\n" + "".join(
+            "print(json.dumps([%s, sys.modules['_onnxfit_reads'].counts == {}]))\n" % call
+            for call, _ in rows)
+        for (call, expected), found in zip(rows, self.lines("import sys\n" + program)):
+            with self.subTest(call):
+                self.assertEqual(found, [expected, True])
+
+    def test_plans_are_not_compiled(self):
+        """Of cuDNN's engines some compile: 1.3 seconds for each of these layers, against 0.02."""
+        (seconds,), = self.lines("""
+            import json, time, torch
+            torch.backends.cudnn.benchmark = True
+            x = torch.randn(8, 64, 56, 56, device="cuda").half()
+            x = x.to(memory_format=torch.channels_last)
+            def train(channels):
+                net = torch.nn.Conv2d(64, channels, 3).cuda().half()
+                net.to(memory_format=torch.channels_last)(x).sum().backward()
+            train(64)
+            began = time.process_time()
+            for channels in (72, 80, 96, 128):
+                train(channels)
+            print(json.dumps([time.process_time() - began]))
+            """)
+        self.assertLess(seconds, 2)
+
     def test_gradient_scaler_steps(self):
         (steps, scale), = self.lines("""
             import json, torch
