@@ -9,6 +9,7 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/error.h"
+#include "estimator/operators/cudnn_recurrent.h"
 #include "estimator/workspaces/known_layers.h"
 #include "estimator/workspaces/workspace_form.h"
 
@@ -155,21 +156,86 @@ std::string AnswerToConvolution(const Convolution& convolution, const DeviceProf
   return fmt::format("{}{}", GuessedBytes(calls.front(), card, cudnn), is_product ? " final" : "");
 }
 
+const DeviceProfile* CardAt(std::string_view place, const std::vector<DeviceProfile>& cards) {
+  const std::optional<int64_t> number = NumberIn(place);
+  return number && *number < static_cast<int64_t>(cards.size())
+             ? &cards[static_cast<size_t>(*number)]
+             : nullptr;
+}
+
+using Words = std::vector<std::string_view>;
+
+std::string AboutConvolution(const Words& words, const std::vector<DeviceProfile>& cards) {
+  if (words.size() != 12) return "";
+  const DeviceProfile* const card = CardAt(words[1], cards);
+  const std::optional<int64_t> version = NumberIn(words[2]);
+  const auto convolution = ConvolutionIn({words.begin() + 3, words.end()});
+  if (card == nullptr || !version || !convolution) return "";
+  return AnswerToConvolution(*convolution, *card, static_cast<int>(*version));
+}
+
+// cudnnRNNAlgo_t
+RecurrentAlgorithm AlgorithmOf(int64_t number) {
+  switch (number) {
+    case 1:
+      return RecurrentAlgorithm::kPersistStatic;
+    case 3:
+      return RecurrentAlgorithm::kPersistStaticSmallH;
+    default:
+      return RecurrentAlgorithm::kStandard;
+  }
+}
+
+std::string AboutRecurrent(const Words& words, const std::vector<DeviceProfile>& cards) {
+  if (words.size() != 15) return "";
+  const DeviceProfile* const card = CardAt(words[2], cards);
+  const auto type = ValueOf(words[1], kTypes);
+  std::vector<int64_t> sizes;
+  for (size_t i = 3; i < words.size(); ++i) sizes.push_back(NumberIn(words[i]).value_or(-1));
+  if (card == nullptr || !type || std::count(sizes.begin(), sizes.end(), -1) > 0) return "";
+  RecurrentRun run = {.layers = {.gates = sizes[1],
+                                 .input = sizes[2],
+                                 .hidden = sizes[3],
+                                 .projected = sizes[4],
+                                 .layers = sizes[5],
+                                 .directions = sizes[6],
+                                 .drops_out = sizes[7] != 0},
+                      .steps = sizes[9],
+                      .batch = sizes[10],
+                      .rows = sizes[11],
+                      .dtype = *type};
+  if (sizes[8] != 0) run.layers.packed_steps = run.steps;
+  const RecurrentAlgorithm algorithm = AlgorithmOf(sizes[0]);
+  return fmt::format("{} {} {} {}", WeightSpaceNumel(run.layers) * BitsOf(run.dtype) / 8,
+                     ReserveBytes(run),
+                     RecurrentWorkspaceBytes(run, *card, algorithm, /*in_training=*/true),
+                     RecurrentWorkspaceBytes(run, *card, algorithm, /*in_training=*/false));
+}
+
+std::string AboutDropout(const Words& words, const std::vector<DeviceProfile>& cards) {
+  const DeviceProfile* const card = words.size() == 2 ? CardAt(words[1], cards) : nullptr;
+  return card == nullptr ? "" : fmt::format("{}", DropoutStatesBytes(*card));
+}
+
+struct QuestionRow {
+  std::string_view word;
+  std::string (*answer)(const Words&, const std::vector<DeviceProfile>&);
+};
+constexpr QuestionRow kQuestions[] = {{"convolution", AboutConvolution},
+                                      {"recurrent", AboutRecurrent},
+                                      {"dropout-states", AboutDropout}};
+
 }  // namespace
 
 std::string AnswerTo(std::string_view question, const std::vector<DeviceProfile>& cards) {
-  const std::vector<std::string_view> parts = Parts(question, ' ');
-  if (parts.size() < 3 || parts[0] != "convolution") return "";
-  const std::optional<int64_t> place = NumberIn(parts[1]);
-  const std::optional<int64_t> version = NumberIn(parts[2]);
-  const auto convolution = ConvolutionIn({parts.begin() + 3, parts.end()});
-  if (!place || !version || !convolution || *place >= static_cast<int64_t>(cards.size())) return "";
+  const Words words = Parts(question, ' ');
   try {
-    return AnswerToConvolution(*convolution, cards[static_cast<size_t>(*place)],
-                               static_cast<int>(*version));
+    for (const QuestionRow& row : kQuestions) {
+      if (!words.empty() && words[0] == row.word) return row.answer(words, cards);
+    }
   } catch (const Error&) {  // more than 63 bits: no card has that
-    return "";
   }
+  return "";
 }
 
 }  // namespace onnxfit

@@ -21,6 +21,17 @@ namespace onnxfit {
 // workspace in bytes, and "final" behind it where that goes before what cuDNN plans for a card that
 // is described: measured in that very call, or of a product of matrices, which it does not plan so.
 //
+//   recurrent TYPE CARD ALGORITHM GATES INPUT HIDDEN PROJECTED LAYERS DIRECTIONS DROPS PACKED STEPS
+//   BATCH ROWS recurrent float32 0 0 4 32 64 0 2 1 0 0 20 8 160
+//
+// Layers of LSTM, GRU (3 gates) or RNN (1), ALGORITHM as cudnnRNNAlgo_t numbers them.  The answer
+// is the space of their weights, what is kept for backward, and what they work in, in training and
+// in inference.
+//
+//   dropout-states CARD
+//
+// The states of cuDNN's dropout.
+//
 // "" where there is no answer, or this is no question.
 std::string AnswerTo(std::string_view question, const std::vector<DeviceProfile>& cards);
 
