@@ -59,14 +59,14 @@ struct Known {
   std::map<void*, TensorShape> tensors;
 };
 
-Known& All() {
+Known& Recurrent() {
   static auto* const known = new Known;  // outlives destructors
   return *known;
 }
 
 int64_t BytesOfType(int type) { return type == 1 ? 8 : type == 2 || type == 9 ? 2 : 4; }
 
-const char* NameOfType(int type) {
+const char* TypeWord(int type) {
   return type == 0 ? "float32" : type == 1 ? "float64" : type == 2 ? "float16" : "bfloat16";
 }
 
@@ -79,14 +79,14 @@ struct Spaces {
 };
 
 Spaces SpacesOf(const Layers& layers, const Steps& steps, const char* function) {
-  const auto dropout = All().dropouts.find(layers.dropout);
+  const auto dropout = Recurrent().dropouts.find(layers.dropout);
   const bool drops_out =
-      layers.layers > 1 && dropout != All().dropouts.end() && dropout->second > 0;
+      layers.layers > 1 && dropout != Recurrent().dropouts.end() && dropout->second > 0;
   const int64_t sizes[] = {CurrentCard().place, layers.algorithm, layers.gates(), layers.input,
                            layers.hidden,       layers.projected, layers.layers,  layers.directions,
                            drops_out,           layers.is_packed, steps.steps,    steps.batch,
                            steps.rows};
-  std::string question = "recurrent " + std::string(NameOfType(layers.type));
+  std::string question = "recurrent " + std::string(TypeWord(layers.type));
   for (const int64_t size : sizes) question += " " + std::to_string(size);
   Spaces spaces;
   const auto answer = AskCommand(question);
@@ -98,7 +98,7 @@ Spaces SpacesOf(const Layers& layers, const Steps& steps, const char* function) 
 }
 
 void SetShape(void* tensor, int type, std::vector<int> dims) {
-  if (tensor != nullptr) All().tensors[tensor] = {type, std::move(dims)};
+  if (tensor != nullptr) Recurrent().tensors[tensor] = {type, std::move(dims)};
 }
 
 }  // namespace
@@ -108,34 +108,34 @@ ABSENT_API Status cudnnSetRNNDescriptor_v8(void* descriptor, int algorithm, int 
                                            int /*precision*/, int /*math*/, int input, int hidden,
                                            int projected, int layers, void* dropout,
                                            unsigned flags) {
-  const std::lock_guard lock(All().mutex);
-  All().layers[descriptor] = {.algorithm = algorithm,
-                              .mode = mode,
-                              .has_biases = biases != 0,
-                              .directions = direction + 1,
-                              .type = type,
-                              .input = input,
-                              .hidden = hidden,
-                              .projected = projected == hidden ? 0 : projected,
-                              .layers = layers,
-                              .dropout = dropout,
-                              .is_packed = (flags & 1U) == 0};
+  const std::lock_guard lock(Recurrent().mutex);
+  Recurrent().layers[descriptor] = {.algorithm = algorithm,
+                                    .mode = mode,
+                                    .has_biases = biases != 0,
+                                    .directions = direction + 1,
+                                    .type = type,
+                                    .input = input,
+                                    .hidden = hidden,
+                                    .projected = projected == hidden ? 0 : projected,
+                                    .layers = layers,
+                                    .dropout = dropout,
+                                    .is_packed = (flags & 1U) == 0};
   return kSuccess;
 }
 
 ABSENT_API Status cudnnSetRNNDataDescriptor(void* descriptor, int, int, int steps, int batch, int,
                                             const int* lengths, void*) {
-  const std::lock_guard lock(All().mutex);
+  const std::lock_guard lock(Recurrent().mutex);
   const int64_t rows = lengths == nullptr ? int64_t{steps} * batch
                                           : std::accumulate(lengths, lengths + batch, int64_t{0});
-  All().steps[descriptor] = {steps, batch, rows};
+  Recurrent().steps[descriptor] = {steps, batch, rows};
   return kSuccess;
 }
 
 ABSENT_API Status cudnnSetDropoutDescriptor(void* descriptor, void*, float probability, void*,
                                             size_t, unsigned long long) {
-  const std::lock_guard lock(All().mutex);
-  All().dropouts[descriptor] = probability;
+  const std::lock_guard lock(Recurrent().mutex);
+  Recurrent().dropouts[descriptor] = probability;
   return kSuccess;
 }
 ABSENT_API Status cudnnRestoreDropoutDescriptor(void* descriptor, void* handle, float probability,
@@ -152,15 +152,15 @@ ABSENT_API Status cudnnDropoutGetStatesSize(void*, size_t* bytes) {
 }
 
 ABSENT_API Status cudnnGetRNNWeightSpaceSize(void*, void* descriptor, size_t* bytes) {
-  const std::lock_guard lock(All().mutex);
-  *bytes = static_cast<size_t>(SpacesOf(All().layers[descriptor], {}, __func__).weights);
+  const std::lock_guard lock(Recurrent().mutex);
+  *bytes = static_cast<size_t>(SpacesOf(Recurrent().layers[descriptor], {}, __func__).weights);
   return kSuccess;
 }
 
 ABSENT_API Status cudnnGetRNNTempSpaceSizes(void*, void* descriptor, int in_training, void* x,
                                             size_t* workspace, size_t* reserve) {
-  const std::lock_guard lock(All().mutex);
-  const Spaces spaces = SpacesOf(All().layers[descriptor], All().steps[x], __func__);
+  const std::lock_guard lock(Recurrent().mutex);
+  const Spaces spaces = SpacesOf(Recurrent().layers[descriptor], Recurrent().steps[x], __func__);
   if (workspace != nullptr)
     *workspace = static_cast<size_t>(in_training != 0 ? spaces.training : spaces.inference);
   if (reserve != nullptr) *reserve = static_cast<size_t>(in_training != 0 ? spaces.reserve : 0);
@@ -171,8 +171,8 @@ ABSENT_API Status cudnnGetRNNTempSpaceSizes(void*, void* descriptor, int in_trai
 ABSENT_API Status cudnnGetRNNWeightParams(void*, void* descriptor, int32_t pseudo_layer, size_t,
                                           char* space, int32_t id, void* matrix, void** matrix_at,
                                           void* bias, void** bias_at) {
-  const std::lock_guard lock(All().mutex);
-  const Layers& layers = All().layers[descriptor];
+  const std::lock_guard lock(Recurrent().mutex);
+  const Layers& layers = Recurrent().layers[descriptor];
   const int64_t gates = layers.gates();
   int64_t before = 0;
   int64_t all = 0;
@@ -203,15 +203,15 @@ ABSENT_API Status cudnnGetRNNWeightParams(void*, void* descriptor, int32_t pseud
 
 ABSENT_API Status cudnnSetTensorNdDescriptor(void* tensor, int type, int count, const int* dims,
                                              const int*) {
-  const std::lock_guard lock(All().mutex);
+  const std::lock_guard lock(Recurrent().mutex);
   SetShape(tensor, type, {dims, dims + count});
   return kSuccess;
 }
 
 ABSENT_API Status cudnnGetTensorNdDescriptor(void* tensor, int most, int* type, int* count,
                                              int* dims, int* strides) {
-  const std::lock_guard lock(All().mutex);
-  const TensorShape& shape = All().tensors[tensor];
+  const std::lock_guard lock(Recurrent().mutex);
+  const TensorShape& shape = Recurrent().tensors[tensor];
   if (type != nullptr) *type = shape.type;
   if (count != nullptr) *count = static_cast<int>(shape.dims.size());
   int stride = 1;
@@ -224,18 +224,18 @@ ABSENT_API Status cudnnGetTensorNdDescriptor(void* tensor, int most, int* type, 
 }
 
 ABSENT_API Status cudnnDestroyTensorDescriptor(void* tensor) {
-  const std::lock_guard lock(All().mutex);
-  All().tensors.erase(tensor);
+  const std::lock_guard lock(Recurrent().mutex);
+  Recurrent().tensors.erase(tensor);
   return kSuccess;
 }
 ABSENT_API Status cudnnDestroyRNNDescriptor(void* descriptor) {
-  const std::lock_guard lock(All().mutex);
-  All().layers.erase(descriptor);
+  const std::lock_guard lock(Recurrent().mutex);
+  Recurrent().layers.erase(descriptor);
   return kSuccess;
 }
 ABSENT_API Status cudnnDestroyRNNDataDescriptor(void* descriptor) {
-  const std::lock_guard lock(All().mutex);
-  All().steps.erase(descriptor);
+  const std::lock_guard lock(Recurrent().mutex);
+  Recurrent().steps.erase(descriptor);
   return kSuccess;
 }
 
