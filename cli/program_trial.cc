@@ -8,8 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <ostream>
+#include <utility>
 
 #include "cli/process.h"
+#include "cli/program_asks.h"
 #include "cli/program_folder.h"
 #include "cli/program_lines.h"
 #include "cli/program_records.h"
@@ -149,6 +151,15 @@ void ShowEnd(const std::string& path, std::ostream& err) {
   for (const std::string& line : last) err << line << '\n';
 }
 
+// As long as it runs, what it asks of its cards' convolutions is answered.
+ProgramEnd RunAnswered(const ProgramTrial& trial, const ProgramFolder& folder,
+                       const ProgramOutput& output) {
+  std::vector<DeviceProfile> cards;
+  for (const Target& target : trial.cards) cards.push_back(target.device);
+  const ProgramAsks asks(folder.path(), std::move(cards));
+  return RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
+}
+
 // Of several processes the one that had most.
 void KeepSnapshot(const std::string& folder, const ProgramRun& run, const std::string& path,
                   std::ostream& err) {
@@ -176,7 +187,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   const ProgramFolder folder(trial.cards);
   const std::string said = folder.path() + "/said";
   const ProgramOutput output = {.file = trial.is_silent ? said : "", .to_stderr = trial.to_stderr};
-  const ProgramEnd end = RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
+  const ProgramEnd end = RunAnswered(trial, folder, output);
   const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path());

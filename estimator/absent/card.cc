@@ -53,14 +53,6 @@ AbsentMachine ReadMachine() {
   return {.folder = folder, .cards = Visible(all), .all = all};
 }
 
-constexpr Limits kLimits[] = {
-    {50, 64 << 10, 48 << 10, 32},   {52, 96 << 10, 48 << 10, 32},   {53, 64 << 10, 48 << 10, 32},
-    {60, 64 << 10, 48 << 10, 32},   {61, 96 << 10, 48 << 10, 32},   {62, 64 << 10, 48 << 10, 32},
-    {70, 96 << 10, 96 << 10, 32},   {75, 64 << 10, 64 << 10, 16},   {80, 164 << 10, 163 << 10, 32},
-    {86, 100 << 10, 99 << 10, 16},  {87, 164 << 10, 163 << 10, 16}, {89, 100 << 10, 99 << 10, 24},
-    {90, 228 << 10, 227 << 10, 32}, {120, 100 << 10, 99 << 10, 24},
-};
-
 // As driver_types.h numbers them (CUDA 13.0); those of one value for every card.
 struct AttributeRow {
   int attribute = 0;
@@ -108,11 +100,8 @@ const AbsentMachine& Machine() {
   return *machine;
 }
 
-const Limits& LimitsOf(const AbsentCard& card) {
-  const auto* const after =
-      std::find_if(std::begin(kLimits), std::end(kLimits),
-                   [&](const Limits& row) { return row.capability > card.capability; });
-  return after == std::begin(kLimits) ? *after : after[-1];
+const CapabilityLimits& LimitsOf(const AbsentCard& card) {
+  return CapabilityLimitsOf(card.capability);
 }
 
 int AttributeOf(const AbsentCard& card, int attribute) {

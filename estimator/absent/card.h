@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/cudnn_card.h"
+
 namespace onnxfit::absent {
 
 struct AbsentCard {
@@ -35,15 +37,8 @@ inline bool HasCard(int device) {
 inline constexpr int kDriverVersion = 13020;
 inline constexpr const char* kDriverText = "595.45.04";
 
-// What CUDA says of a card beside its memory: CUDA C++ Programming Guide 13.0, "Technical
-// Specifications per Compute Capability".
-struct Limits {
-  int capability = 0;  // of this one and those up to the next row
-  int shared_bytes_per_multiprocessor = 0;
-  int shared_bytes_opt_in = 0;  // of a block that asks for them
-  int blocks_per_multiprocessor = 0;
-};
-const Limits& LimitsOf(const AbsentCard& card);
+// What CUDA says of a card beside its memory.
+const CapabilityLimits& LimitsOf(const AbsentCard& card);
 
 inline constexpr int kThreadsPerBlock = 1024;
 inline constexpr int kBlockSides[] = {1024, 1024, 64};

@@ -14,7 +14,6 @@
 
 #include "estimator/absent/asks.h"
 #include "estimator/absent/cudnn_layers.h"
-#include "estimator/absent/cudnn_properties.h"
 #include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
 #include "estimator/absent/status.h"
@@ -89,7 +88,7 @@ const Backend& Real() {
   return backend;
 }
 
-std::mutex& Mutex() {
+std::mutex& CardsMutex() {
   static auto* const mutex = new std::mutex;  // outlives destructors
   return *mutex;
 }
@@ -97,7 +96,10 @@ std::mutex& Mutex() {
 // Describes a card; null where cuDNN refuses it.
 Descriptor Describe(const AbsentCard& card) {
   Descriptor described = nullptr;
-  const std::string json = CudnnPropertiesOf(card, Real().cuda_version());
+  const std::string json = CudnnPropertiesOf({.capability = card.capability,
+                                              .multiprocessors = card.multiprocessors,
+                                              .threads_per_multiprocessor = card.threads},
+                                             Real().cuda_version());
   const bool is_good = Real().create(kCardDescriptor, &described) == kSuccess &&
                        Real().set(described, kCardAsJson, kChars, static_cast<int64_t>(json.size()),
                                   json.data()) == kSuccess &&
@@ -109,7 +111,7 @@ Descriptor Describe(const AbsentCard& card) {
 // Of the card that the thread works on.
 Descriptor CardDescriptor() {
   static auto* const known = new std::map<int, Descriptor>;
-  const std::lock_guard lock(Mutex());
+  const std::lock_guard lock(CardsMutex());
   const int place = CurrentCard().place;
   const auto found = known->find(place);
   if (found != known->end()) return found->second;
@@ -161,7 +163,7 @@ struct KnownBytes {
 };
 
 std::optional<KnownBytes> FindKnownBytes(const CudnnLayer& layer) {
-  const std::string text = TextOf(layer);
+  const std::string text = LayerText(layer);
   if (text.empty()) return std::nullopt;
   const auto answer = AskCommand("convolution " + std::to_string(CurrentCard().place) + " " +
                                  std::to_string(Real().version()) + " " + text);

@@ -145,7 +145,7 @@ bool IsPoint(const CudnnLayer& layer) {
                                                 [](int64_t size) { return size == 1; });
 }
 
-std::string TextOf(const CudnnLayer& layer) {
+std::string LayerText(const CudnnLayer& layer) {
   const char* const type = NameOfType(layer.x.type);
   if (*type == '\0' || layer.w.dims.empty() || layer.stride.empty()) return "";
   const bool is_last = IsLast(layer.x) || IsLast(layer.w) || IsLast(layer.y);

@@ -33,7 +33,7 @@ bool IsPoint(const CudnnLayer& layer);
 
 // As asked_sizes.h has it: "forward float32 last 4,3,8,8 16,3,3,3 4,16,8,8 1,1 1,1 1,1"; "" of a
 // type that the command does not know.
-std::string TextOf(const CudnnLayer& layer);
+std::string LayerText(const CudnnLayer& layer);
 
 // Notes that the program sets an attribute.
 void FollowCudnn(CudnnDescriptor descriptor, int attribute, int64_t count, const void* values);
