@@ -10,7 +10,7 @@ MAX_PLACES = 100
 # Frames of these folders are a library's, not the user's.  A program in a site-packages folder of
 # its own (torchrun's entry) is not what the user can change either.
 LIBRARY_FOLDERS = tuple(
-    {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")}
+    {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib", "scripts")}
     | {os.path.dirname(os.path.abspath(__file__)) + os.sep})
 
 counts = {}  # (file, line, what): how often
