@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/left_processes.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -148,6 +149,36 @@ void Direct(const ProgramOutput& output, posix_spawn_file_actions_t& actions) {
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
 }
 
+// Signals that ask us to end, which the program hears from us.
+class PassedOn {
+ public:
+  PassedOn() {
+    for (size_t i = 0; i < kSignals.size(); ++i) before_[i] = std::signal(kSignals[i], PassOn);
+  }
+  ~PassedOn() {
+    for (size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before_[i]);
+    program_ = 0;
+  }
+  PassedOn(const PassedOn&) = delete;
+  PassedOn& operator=(const PassedOn&) = delete;
+
+  static void To(pid_t program) { program_ = program; }
+
+ private:
+  static void PassOn(int signal) {
+    if (program_ != 0) kill(program_, signal);
+  }
+
+  static constexpr std::array<int, 2> kSignals = {SIGTERM, SIGHUP};
+  static inline volatile pid_t program_ = 0;
+  std::array<void (*)(int), 2> before_ = {};
+};
+
+ProgramEnd EndOf(int status) {
+  if (WIFEXITED(status)) return {.exit_code = WEXITSTATUS(status)};
+  return {.exit_code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
+}
+
 }  // namespace
 
 ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
@@ -165,6 +196,8 @@ ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
   posix_spawn_file_actions_init(&actions);
   Direct(output, actions);
   const Deaf deaf;
+  const PassedOn passed_on;
+  LeftProcesses left;
   pid_t child = -1;
   const int error = posix_spawnp(&child, words[0].c_str(), &actions, &attributes,
                                  Pointers(words).data(), Pointers(environment).data());
@@ -174,11 +207,13 @@ ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
     throw Error(
         {.text = fmt::format("{} could not be started: {}", words[0], std::strerror(error))});
   }
+  PassedOn::To(child);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status)) return {.exit_code = WEXITSTATUS(status)};
-  return {.exit_code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
+  ProgramEnd end = EndOf(status);
+  end.left = left.EndAll();
+  return end;
 }
 
 std::string InALine(const std::string& text) {

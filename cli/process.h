@@ -24,8 +24,9 @@ ProcessResult RunProcess(const std::vector<std::string>& words, const ProcessPla
 
 // How a program ended.
 struct ProgramEnd {
-  int exit_code = 0;  // as shells count it: 128 and the signal where one ended it
-  int signal = 0;     // 0 where none did
+  int exit_code = 0;                   // as shells count it: 128 and the signal where one ended it
+  int signal = 0;                      // 0 where none did
+  std::vector<std::string> left = {};  // processes that it left running, by name; they were ended
 };
 
 // Where what a program prints goes: to where ours goes, unless one of these says another place.
@@ -35,8 +36,8 @@ struct ProgramOutput {
 };
 
 // Runs words[0] as a shell would: with our terminal, our input and all of our environment, and
-// `variables` in it.  Ctrl-C goes to it; we wait for what it makes of that.  Throws Error where it
-// cannot be started.
+// `variables` in it.  Ctrl-C goes to it, and so does a signal that asks us to end; we wait for what
+// it makes of that.  What it leaves running is ended.  Throws Error where it cannot be started.
 ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
                          const std::vector<std::string>& variables,
                          const ProgramOutput& output = {});

@@ -1,6 +1,7 @@
 #include "cli/program_trial.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "cli/program_folder.h"
 #include "cli/program_lines.h"
 #include "cli/program_records.h"
+#include "cli/unused_card.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 
@@ -105,26 +107,27 @@ void JudgeCards(const std::vector<Target>& cards, const DeviceRecords& records, 
 
 // --- What keeps it from an answer ---------------------------------------------------------------
 
-void CheckCuda(const DeviceRecords& records, const std::vector<ProgramProcess>& processes,
-               const ProgramRun& run) {
+void CheckCuda(const ProgramFolder& folder, const DeviceRecords& records,
+               const std::vector<ProgramProcess>& processes, const ProgramEnd& end,
+               const ProgramTrial& trial) {
   if (records.touched) return;
-  const std::string& program = run.command.front();
-  if (run.exit_code != 0) {
-    throw Error({.where = program,
-                 .text = fmt::format("it ended with {} before it used CUDA", run.exit_code),
-                 .hint = "what it says itself: this is no question of memory"});
-  }
+  UnusedCard card = {.program = trial.command.front(),
+                     .end = end,
+                     .own_runtime = OwnRuntime(folder.path()),
+                     .visible = VisibleDevices()};
   for (const ProgramProcess& process : processes) {
-    if (!process.cuda.empty()) continue;
-    throw Error(
-        {.where = program,
-         .text = fmt::format("it never used CUDA: its PyTorch {} is built without", process.torch),
-         .hint = "a build of PyTorch for CUDA, which needs no GPU to be installed"});
+    card.torch = process.torch;
+    card.is_cpu_build |= process.cuda.empty();
   }
-  throw Error({.where = program,
-               .text = "it never used CUDA",
-               .hint = "its own flag for the device, such as --device cuda; moving the model with "
-                       ".cuda()"});
+  throw WhyUnused(card);
+}
+
+// What a program leaves running would run on without a card.
+void TellLeft(const ProgramEnd& end, std::ostream& err) {
+  if (end.left.empty()) return;
+  const bool is_one = end.left.size() == 1;
+  err << fmt::format("{} process{} that the program left running {} ended: {}\n", end.left.size(),
+                     is_one ? "" : "es", is_one ? "was" : "were", fmt::join(end.left, ", "));
 }
 
 // --- Running it ---------------------------------------------------------------------------------
@@ -188,6 +191,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   const std::string said = folder.path() + "/said";
   const ProgramOutput output = {.file = trial.is_silent ? said : "", .to_stderr = trial.to_stderr};
   const ProgramEnd end = RunAnswered(trial, folder, output);
+  TellLeft(end, err);
   const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path());
@@ -196,7 +200,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;
   if (trial.is_silent && (end.exit_code != 0 && !RanOut(run, records))) ShowEnd(said, err);
-  CheckCuda(records, processes, run);
+  CheckCuda(folder, records, processes, end, trial);
   JudgeCards(trial.cards, records, run);
   if (!trial.snapshot.empty()) KeepSnapshot(folder.path(), run, trial.snapshot, err);
   return run;

@@ -10,6 +10,7 @@
 //     free           what cudaMemGetInfo says is free, printed
 //     name           the card's, and its capability, printed
 //     count          how many cards there are, printed
+//     table          asks for NVIDIA's private functions, as a runtime linked into a program does
 //     unknown        calls a function of which no header says anything
 //     nvml           the bytes of this process as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
@@ -135,6 +136,11 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "name") PrintName();
   if (word == "count") PrintCount();
   if (word == "nvml") PrintNvml();
+  if (word == "table") {
+    const void* table = nullptr;
+    const char of[16] = {};
+    std::printf("%d\n", Find<int (*)(const void**, const void*)>("cuGetExportTable")(&table, of));
+  }
   if (word == "unknown") std::printf("%d\n", Find<int (*)()>("__cudaRegisterUnifiedTable")());
   if (word == "write") {
     value = static_cast<int>(number());

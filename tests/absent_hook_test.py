@@ -327,6 +327,24 @@ class Records(Hook):
                          ["%d.torch.json" % self.pid])
 
 
+class Reads(Hook):
+    def test_places(self):
+        self.package("torch/serialization.py", "def _save(note): note('a copy to the host')")
+        self.program("""
+            import sys, torch
+            note = sys.modules["_onnxfit_start"].load("reads").note
+            for i in range(3):
+                note("item()")
+            found = (note(
+                "bool()"), 1)
+            torch.serialization._save(note)
+            """)
+        self.assertEqual([(row["line"], row["text"], row["what"], row["count"])
+                          for row in self.record()["unknown_reads"]],
+                         [(5, 'note("item()")', "item()", 3),
+                          (6, 'note( "bool()")', "bool()", 1)])
+
+
 class Saves(Hook):
     """The user's folder is below a temporary one here, so the rule's exceptions are set aside."""
 
@@ -414,6 +432,11 @@ class Saves(Hook):
     def test_trackers_are_off(self):
         out = self.program("import os; print(os.environ['WANDB_MODE'])", WANDB_MODE="online")
         self.assertEqual(out, "disabled\n")
+
+    def test_what_compilers_measured_is_not_kept_for_real_runs(self):
+        out = self.program("import os; print(os.environ['TORCHINDUCTOR_CACHE_DIR'])",
+                           TORCHINDUCTOR_CACHE_DIR="/theirs")
+        self.assertIn("onnxfit", out)
 
     def test_uploads_are_refused(self):
         self.package("huggingface_hub/__init__.py", "")

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -232,12 +234,6 @@ TEST_CASE("what is no run is said") {
       error({"run", "-g", "t4", "python", "a.py"}) ==
       "error: expected -- in front of the program, found 'python' (try: onnxfit run -g rtx3060 -- "
       "python a.py)\n");
-  CHECK(error({"run", "-g", "t4", "--", "true"}) ==
-        "error: true: it never used CUDA (try: its own flag for the device, such as --device cuda; "
-        "moving the model with .cuda())\n");
-  CHECK(error({"run", "-g", "t4", "--", "false"}) ==
-        "error: false: it ended with 1 before it used CUDA (try: what it says itself: this is no "
-        "question of memory)\n");
   CHECK(error({"run", "--devices", "17xt4", "--", "true"}) ==
         "error: --devices: expected at most 16 cards, found '17xt4'\n");
   CHECK(error({"run", "-g", "t4", "--devices", "2xt4", "--", "true"}) ==
@@ -248,6 +244,92 @@ TEST_CASE("what is no run is said") {
         "error: --format: expected text or json with run, found another (try: --format json)\n");
   CHECK(error({"run", "-g", "t4", "--", "/nowhere"})
             .starts_with("error: /nowhere could not be started: No such file"));
+}
+
+// On a T4.
+Answer RunShell(const std::string& line) {
+  const std::vector<std::string> args = {"run", "-g", "t4", "--", "sh", "-c", line};
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = Run(args, out, err);
+  return {code, out.str(), err.str(), {}};
+}
+
+// What is said of one that uses no card.
+std::string ErrorOf(const std::string& line) {
+  const Answer answer = RunShell(line);
+  CHECK(answer.code == 2);
+  CHECK(answer.out.empty());
+  return answer.err;
+}
+
+TEST_CASE("a program that never uses CUDA is told why") {
+  struct Row {
+    std::string program;
+    const char* error;
+  };
+  // As hook/record.py writes it, of a PyTorch that is built for …
+  const std::string torch = R"(printf '{"pid": 7, "torch": "2.11.0", "steps": 0, "ranks": {},
+    "devices": [], "step_peaks": [], "unknown_reads": [], "saved": [], "end": {"exception": null,
+    "message": null, "out_of_memory": false}, "cuda": %s}' )";
+  const std::string to_folder = R"( > "$ONNXFIT_RUN/7.torch.json")";
+  const Row rows[] = {
+      {"true", "it never used CUDA, and imported no PyTorch (try: a program that uses CUDA)"},
+      {torch + "null" + to_folder,
+       "its PyTorch 2.11.0 is built without CUDA (try: pip install torch, which needs neither a "
+       "card nor a driver for this)"},
+      {torch + "'\"13.0\"'" + to_folder,
+       "it never used CUDA, though its PyTorch 2.11.0 could (try: its own flag for the device, "
+       "such as --device cuda; model.cuda())"},
+      {"exit 3",
+       "it ended with 3 before it used CUDA (try: what it says itself: this is no question of "
+       "memory)"},
+      {"kill -TERM $$", "it was ended by signal 15 (Terminated) before it used CUDA"},
+      // as shells tell of it
+      {"sh -c 'kill -SEGV $$'; exit $?",
+       "it was ended by signal 11 (Segmentation fault) before it used CUDA (try: the same without "
+       "onnxfit run)"},
+      {ABSENT_CLIENT " table > /dev/null",
+       "NVIDIA's runtime is linked into absent_client (cudart_static) and finds no card here: it "
+       "asks the driver for tables that only NVIDIA's driver has (try: a build with nvcc --cudart "
+       "shared, or one that calls the driver alone)"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.program);
+    CHECK(ErrorOf(row.program) == fmt::format("error: sh: {}\n", row.error));
+  }
+}
+
+TEST_CASE("a card that the user hides is told of") {
+  setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  const std::string hidden = ErrorOf("true");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK(hidden ==
+        "error: sh: it never used CUDA, since CUDA_VISIBLE_DEVICES=-1 hides the card (try: unset "
+        "CUDA_VISIBLE_DEVICES)\n");
+}
+
+TEST_CASE("what a program leaves running does not outlive the run") {
+  const TempFolder folder;
+  const std::string file = folder.Path("pid");
+  // A grandchild, whose parent has ended, and one that does not listen.
+  for (const char* deaf : {"", "trap '' TERM; "}) {
+    CAPTURE(deaf);
+    const Answer answer = RunShell(
+        fmt::format("{} take 1; ({}(sleep 300) & echo $! > {}) & wait", ABSENT_CLIENT, deaf, file));
+    CHECK(answer.code == 0);
+    CHECK(answer.err == "1 process that the program left running was ended: sleep\n");
+    pid_t pid = 0;
+    std::ifstream(file) >> pid;
+    REQUIRE(pid > 0);
+    CHECK(kill(pid, 0) != 0);
+  }
+}
+
+TEST_CASE("who ends the run ends the program") {
+  // Its parent is this process, which hears the signal in its place.
+  const std::string said = ErrorOf("trap 'exit 7' TERM; kill -TERM $PPID; sleep 300 & wait");
+  CHECK(said.find("it ended with 7 before it used CUDA") != std::string::npos);
 }
 
 TEST_CASE("a program that fails for another reason gives no answer") {

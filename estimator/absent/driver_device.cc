@@ -1,10 +1,13 @@
 // The CUDA driver: cards, contexts, streams and events.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstring>
 
 #include "estimator/absent/captures.h"
 #include "estimator/absent/counts.h"
 #include "estimator/absent/current.h"
+#include "estimator/absent/events.h"
 #include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
@@ -164,8 +167,12 @@ ABSENT_API Status cuGetErrorName(Status status, const char** text) {
   return Text(status == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN", text);
 }
 
-// NVIDIA's private tables, by which its own libraries know its driver.
+// NVIDIA's private tables, by which its own libraries know its driver.  A runtime that is linked
+// into a program (cudart_static) begins with them, and then does not know the card.
 ABSENT_API Status cuGetExportTable(const void** table, const void*) {
+  Dl_info asker;
+  const bool is_known = dladdr(__builtin_return_address(0), &asker) != 0;
+  WriteOwnRuntime(is_known ? asker.dli_fname : "");
   *table = nullptr;
   return kNotSupported;
 }

@@ -59,6 +59,8 @@ void WriteUnknown(const char* function) { WriteOnce("unknown", function); }
 
 void WriteMissing(const char* function) { WriteOnce("missing", function); }
 
+void WriteOwnRuntime(const char* file) { WriteOnce("runtime", file); }
+
 void WriteUnknownSize(const char* function) { WriteOnce("size", function); }
 
 }  // namespace onnxfit::absent

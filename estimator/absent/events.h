@@ -24,4 +24,8 @@ void WriteMissing(const char* function);
 // "size NAME": somebody asked how much scratch a function takes, and was told none.
 void WriteUnknownSize(const char* function);
 
+// "runtime FILE": that file of the program has NVIDIA's runtime linked into it, which finds no
+// card.
+void WriteOwnRuntime(const char* file);
+
 }  // namespace onnxfit::absent

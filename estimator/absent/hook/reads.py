@@ -6,14 +6,21 @@ import sys
 import sysconfig
 
 MAX_PLACES = 100
+MAX_TEXT = 100  # letters of a line that goes on in the next
 
 # Frames of these folders are a library's, not the user's.  A program in a site-packages folder of
 # its own (torchrun's entry) is not what the user can change either.
 LIBRARY_FOLDERS = tuple(
-    {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")}
+    {os.path.join(sysconfig.get_path(name), "")
+     for name in ("stdlib", "purelib", "platlib", "scripts")}
     | {os.path.dirname(os.path.abspath(__file__)) + os.sep})
 
+# Copies of weights into a file decide nothing.
+SAVES = tuple(os.path.join(*path) for path in (("torch", "serialization.py"),
+                                               ("safetensors", "torch.py")))
+
 counts = {}  # (file, line, what): how often
+texts = {}  # (file, line): what stands there
 
 
 def is_library(file):
@@ -21,20 +28,45 @@ def is_library(file):
             or "dist-packages" in file)
 
 
-def place(frame):
-    """The innermost line of the user's own code; in a library's thread, the innermost line."""
+def reader(frame):
+    """The innermost frame of the user's own code; in a library's thread, the innermost; None where
+    the value goes into a file."""
     inner = frame
     while frame is not None:
+        if frame.f_code.co_filename.endswith(SAVES):
+            return None
         if not is_library(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno
+            return frame
         frame = frame.f_back
-    return inner.f_code.co_filename, inner.f_lineno
+    return inner
 
 
 def note(what):
-    key = place(first_library_frame(sys._getframe(1))) + (what,)
+    frame = reader(first_library_frame(sys._getframe(1)))
+    if frame is None:
+        return
+    place = frame.f_code.co_filename, frame.f_lineno
+    key = place + (what,)
     if key in counts or len(counts) < MAX_PLACES:
         counts[key] = counts.get(key, 0) + 1
+        if place not in texts:
+            texts[place] = text(frame)
+
+
+def text(frame):
+    """The line; of one that goes on in the next ("if (") what is evaluated there (Python 3.11)."""
+    file = frame.f_code.co_filename
+    line = linecache.getline(file, frame.f_lineno)
+    if not hasattr(frame.f_code, "co_positions") or all(
+            line.count(a) == line.count(b) for a, b in ("()", "[]", "{}")):
+        return line.strip()
+    begin, end, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    if None in (begin, end, column, end_column):
+        return line.strip()
+    lines = [linecache.getline(file, number) for number in range(begin, end + 1)]
+    lines[-1] = lines[-1].encode()[:end_column].decode(errors="replace")  # columns are bytes
+    lines[0] = lines[0].encode()[column:].decode(errors="replace")
+    return " ".join(line.strip() for line in lines)[:MAX_TEXT]
 
 
 def first_library_frame(frame):
@@ -47,5 +79,5 @@ def first_library_frame(frame):
 
 def listed():
     rows = sorted(counts.items(), key=lambda row: -row[1])
-    return [{"file": file, "line": line, "text": linecache.getline(file, line).strip(),
-             "what": what, "count": count} for (file, line, what), count in rows]
+    return [{"file": file, "line": line, "text": texts[file, line], "what": what, "count": count}
+            for (file, line, what), count in rows]

@@ -58,6 +58,8 @@ OFF = {
     "SWANLAB_MODE": "disabled",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "MLFLOW_TRACKING_URI": "file:{run}/saved/mlruns",
+    # Which kernel is fastest, torch.compile keeps for later runs: here all take no time.
+    "TORCHINDUCTOR_CACHE_DIR": "{scratch}/onnxfit_torchinductor_{user}",
 }
 
 
@@ -443,7 +445,7 @@ def start():
     run = os.path.abspath(os.environ["ONNXFIT_RUN"])
     root = os.path.join(run, "saved")
     for name, value in OFF.items():
-        os.environ[name] = value.format(run=run)
+        os.environ[name] = value.format(run=run, scratch=tempfile.gettempdir(), user=os.getuid())
     scratch = scratch_folders()
     for name, function in TABLE.items():
         if name in real:  # on this system

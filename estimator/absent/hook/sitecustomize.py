@@ -54,16 +54,19 @@ def after_others(module):
     attempt("saves", lambda: load("saves").wrap_module(module))
 
 
-def after_triton(module):
-    if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
-        then_with_torch.append(lambda: load("where_on").around_triton(module))
-        if torch_is_there:
-            after_values()
+def with_values(name):
+    """What `name` of where_on.py does with a package, once torch is there."""
+    def after(module):
+        if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
+            then_with_torch.append(lambda: getattr(load("where_on"), name)(module))
+            if torch_is_there:
+                after_values()
+    return after
 
 
 def after_values():
     while then_with_torch:
-        attempt("triton", then_with_torch.pop())
+        attempt("others with values", then_with_torch.pop())
 
 
 then_with_torch = []  # what needs our mode, and so torch
@@ -74,7 +77,8 @@ WATCHED = {
     "torch": after_torch,
     "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
-    "triton.runtime.jit": after_triton,
+    "triton.runtime.jit": with_values("around_triton"),
+    "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
 }
 
 

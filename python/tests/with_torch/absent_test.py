@@ -105,6 +105,19 @@ class Absent(unittest.TestCase):
             """)
         self.assertEqual((steps, scale), (3, 65536))
 
+    def test_timing_kernels_takes_no_values(self):
+        (modes, back), = self.lines("""
+            import json, torch
+            from torch.utils import _python_dispatch
+            from torch._inductor.runtime.benchmarking import benchmarker
+            modes = _python_dispatch._get_current_dispatch_mode_stack
+            seen = set()
+            torch.ones(1, device="cuda")
+            benchmarker.benchmark_gpu(lambda: seen.add(len(modes())))
+            print(json.dumps([list(seen), len(modes())]))
+            """)
+        self.assertEqual((modes, back), ([0], 1))
+
     def test_mask_of_which_the_gradient_is_put_back(self):
         (shape,), = self.lines("""
             import json, torch

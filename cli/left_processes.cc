@@ -1,0 +1,109 @@
+#include "cli/left_processes.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+namespace onnxfit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kByThemselves(1000);  // a pipe that closes ends most helpers
+constexpr std::chrono::milliseconds kAsked(5000);
+constexpr std::chrono::milliseconds kEnded(1000);
+constexpr std::chrono::milliseconds kBetween(10);
+
+#if defined(__linux__)
+void TakeOrphans(bool take) { prctl(PR_SET_CHILD_SUBREAPER, take ? 1 : 0, 0, 0, 0); }
+#else
+void TakeOrphans(bool /*take*/) {}
+#endif
+
+struct Child {
+  pid_t pid = 0;
+  std::string name = {};
+};
+
+// Of a line of /proc/PID/stat: "12 (the name) S 3 …", where the name may have blanks and brackets.
+bool IsOurs(const std::string& line, Child& child) {
+  const size_t open = line.find('(');
+  const size_t close = line.rfind(')');
+  if (open == std::string::npos || close == std::string::npos) return false;
+  child.name = line.substr(open + 1, close - open - 1);
+  std::istringstream rest(line.substr(close + 1));
+  std::string state;
+  pid_t parent = 0;
+  rest >> state >> parent;
+  return parent == getpid() && state != "Z";
+}
+
+std::vector<Child> Children() {
+  std::vector<Child> children;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    Child child;
+    const std::string name = entry.path().filename().string();
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), child.pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    std::string line;
+    std::getline(std::ifstream(entry.path() / "stat"), line);
+    if (IsOurs(line, child)) children.push_back(child);
+  }
+  return children;
+}
+
+// False once nothing is left.
+bool Reap() {
+  pid_t ended = 0;
+  do {
+    ended = waitpid(-1, nullptr, WNOHANG);
+  } while (ended > 0);
+  return ended == 0;
+}
+
+// Sends each child the signal once, also those that become ours as their parents end; 0 is none.
+// False once nothing is left.
+bool Signal(int signal, std::chrono::milliseconds most, std::vector<std::string>* names) {
+  std::set<pid_t> told;
+  const Clock::time_point until = Clock::now() + most;
+  while (Reap()) {
+    if (Clock::now() > until) return true;
+    for (const Child& child : signal == 0 ? std::vector<Child>() : Children()) {
+      if (!told.insert(child.pid).second) continue;
+      kill(child.pid, signal);
+      if (names != nullptr) names->push_back(child.name);
+    }
+    std::this_thread::sleep_for(kBetween);
+  }
+  return false;
+}
+
+}  // namespace
+
+LeftProcesses::LeftProcesses() { TakeOrphans(true); }
+LeftProcesses::~LeftProcesses() { TakeOrphans(false); }
+
+std::vector<std::string> LeftProcesses::EndAll() {
+  std::vector<std::string> names;
+  if (Signal(0, kByThemselves, nullptr) && Signal(SIGTERM, kAsked, &names)) {
+    Signal(SIGKILL, kEnded, nullptr);
+  }
+  return names;
+}
+
+}  // namespace onnxfit
