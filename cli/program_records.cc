@@ -59,12 +59,13 @@ void ReadEvent(const std::string& line, DeviceRecords& records, Sets& sets) {
   if (what == "size") sets.sizes.insert(line.substr(what.size() + 1));
   uint64_t address = 0;
   int64_t bytes = 0;
-  const bool is_of_card = what == "full" || what == "context";
+  const bool is_of_card = what == "full" || what == "context" || what == "communicator";
   if (!is_of_card || !(words >> address >> bytes)) return;
   records.touched = true;
   const auto place = static_cast<size_t>(std::stoul(second));
   if (place >= records.cards.size()) return;
   if (what == "full") records.cards[place].refused.push_back(bytes);
+  if (what == "communicator") ++records.cards[place].communicators;
   if (what == "context") ++records.cards[place].contexts;
 }
 

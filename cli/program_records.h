@@ -12,6 +12,7 @@ namespace onnxfit {
 struct CardRecord {
   int64_t peak_bytes = 0;             // the most of all at once, contexts included
   int64_t contexts = 0;               // processes that had one
+  int64_t communicators = 0;          // of NCCL's, of all processes
   std::vector<int64_t> refused = {};  // requests for which a full card had no room, largest first
 };
 

@@ -19,6 +19,7 @@
 #include "cli/unused_card.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
+#include "estimator/base/nccl.h"
 
 namespace onnxfit {
 namespace {
@@ -78,7 +79,8 @@ JudgedTarget Judged(const Target& target, const CardRecord& card, bool ran_out,
   judgement.usable_bytes = target.usable_bytes();
   judgement.used_bytes = card.peak_bytes;
   judgement.low_bytes = card.peak_bytes - contexts * (context.bytes - context.low);
-  judgement.high_bytes = card.peak_bytes + contexts * (context.high - context.bytes);
+  judgement.high_bytes = card.peak_bytes + contexts * (context.high - context.bytes) +
+                         card.communicators * (NcclMuchBytes() - NcclLeastBytes());
   judgement.retries = static_cast<int64_t>(card.refused.size());
   const bool is_full = !card.refused.empty();
   const bool is_high = judgement.high_bytes > judgement.usable_bytes;
@@ -89,7 +91,8 @@ JudgedTarget Judged(const Target& target, const CardRecord& card, bool ran_out,
   if (is_full) judgement.reasons.push_back(FullText(run, card.refused));
   if (is_high) {
     judgement.reasons.push_back(
-        fmt::format("a context at the high end of what was seen takes {} more than there is",
+        fmt::format("{} at the high end of what was seen takes {} more than there is",
+                    card.communicators > 0 ? "a context and NCCL's buffers" : "a context",
                     FormatBytes(judgement.high_bytes - judgement.usable_bytes)));
   }
   return judged;

@@ -15,6 +15,7 @@
 //     nvml           the bytes of this process as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
 //     leave          ends at once, without destructors
+//     ranks N        is the first of so many ranks, by NCCL
 //     exit N
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -122,6 +123,15 @@ void PrintNvml() {
   }
 }
 
+void JoinRanks(int ranks) {
+  struct {
+    char bytes[128];
+  } id = {};
+  void* communicator = nullptr;
+  using Init = int (*)(void**, int, decltype(id), int);
+  Find<Init>("ncclCommInitRank")(&communicator, ranks, id, 0);
+}
+
 // Does the word at `i`; returns the place of the next.
 size_t Do(const std::vector<std::string>& words, size_t i) {
   const std::string& word = words[i];
@@ -150,9 +160,10 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
     Copy(&value, stack.back(), kToHost);
     std::printf("%d\n", value);
   }
+  if (word == "ranks") JoinRanks(static_cast<int>(number()));
   if (word == "leave") _exit(0);
   if (word == "exit") std::exit(static_cast<int>(number()));
-  return i + (word == "take" || word == "write" || word == "entry" ? 2 : 1);
+  return i + (word == "take" || word == "write" || word == "entry" || word == "ranks" ? 2 : 1);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/run.h"
+#include "estimator/base/nccl.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::program_run_test {
@@ -87,6 +88,20 @@ TEST_CASE("a process that ends without its destructors holds nothing") {
   // Nobody has waited for the first, which is there as a zombie.
   CHECK(UsedBytes("take 9000000 leave & sleep 0.1; " ABSENT_CLIENT " take 9000000") ==
         UsedBytes("take 9000000"));
+}
+
+TEST_CASE("ranks have NCCL's buffers, and may have more") {
+  const auto target = [](const std::string& words) {
+    const Answer answer = RunClient({"-g", "t4", "-f", "json"}, words);
+    return nlohmann::json::parse(answer.out)["targets"][0];
+  };
+  const auto alone = target("take 1 ranks 1");
+  const auto two = target("take 1 ranks 2");
+  const auto bytes = [](const auto& json, const char* name) {
+    return json[name].template get<int64_t>();
+  };
+  CHECK(bytes(two, "used_bytes") - bytes(alone, "used_bytes") == NcclLeastBytes());
+  CHECK(bytes(two, "high_bytes") - bytes(alone, "high_bytes") == NcclMuchBytes());
 }
 
 TEST_CASE("what the host wrote is there until a kernel may have written") {

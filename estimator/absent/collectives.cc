@@ -4,8 +4,10 @@
 
 #include "estimator/absent/contents.h"
 #include "estimator/absent/current.h"
+#include "estimator/absent/events.h"
 #include "estimator/absent/memory.h"
 #include "estimator/absent/status.h"
+#include "estimator/base/nccl.h"
 
 namespace onnxfit::absent {
 namespace {
@@ -13,7 +15,10 @@ namespace {
 struct Communicator {
   int ranks;
   int rank;
+  void* buffers;  // on the card; none of a rank that is alone
 };
+
+constexpr Status kCudaError = 1;  // ncclUnhandledCudaError
 
 // ncclUniqueId by value lies on the stack.
 struct UniqueId {
@@ -30,8 +35,21 @@ size_t BytesOf(size_t count, int type) {
              : count;
 }
 
+// Nobody here knows how many channels NCCL would find: it takes the least, and the command leaves
+// room for what it takes behind a switch.
 Status New(void** communicator, int ranks, int rank) {
-  *communicator = new Communicator{ranks, rank};
+  void* buffers = nullptr;
+  if (ranks > 1) {
+    if (Allocate(CurrentDevice(), NcclLeastBytes(), &buffers) != kSuccess) return kCudaError;
+    WriteEvent({"communicator", CurrentCard().place, 0, NcclLeastBytes()});
+  }
+  *communicator = new Communicator{ranks, rank, buffers};
+  return kSuccess;
+}
+
+Status End(Communicator* communicator) {
+  if (communicator != nullptr && communicator->buffers != nullptr) Free(communicator->buffers);
+  delete communicator;
   return kSuccess;
 }
 
@@ -65,6 +83,8 @@ ABSENT_API Status ncclCommSplit(const Communicator* whole, int color, int, void*
   *part = nullptr;
   return color < 0 ? kSuccess : New(part, whole->ranks, whole->rank);
 }
+ABSENT_API Status ncclCommDestroy(Communicator* communicator) { return End(communicator); }
+ABSENT_API Status ncclCommAbort(Communicator* communicator) { return End(communicator); }
 ABSENT_API Status ncclCommCount(const Communicator* communicator, int* ranks) {
   *ranks = communicator->ranks;
   return kSuccess;
@@ -84,7 +104,8 @@ ABSENT_API Status ncclCommGetAsyncError(void*, Status* status) {
 ABSENT_API const char* ncclGetLastError(void*) { return ""; }
 
 ABSENT_API Status ncclMemAlloc(void** pointer, size_t bytes) {
-  return Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer) == kSuccess ? kSuccess : 1;
+  return Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer) == kSuccess ? kSuccess
+                                                                                     : kCudaError;
 }
 ABSENT_API Status ncclMemFree(void* pointer) {
   Free(pointer);

@@ -7,7 +7,8 @@
 namespace onnxfit::absent {
 
 struct DeviceEvent {
-  const char* what = "";  // "context", "take", "give", "full": no room for so many bytes
+  const char* what = "";  // "context", "take", "give", "full": no room for so many bytes,
+                          // "communicator": of NCCL's, whose buffers are counted as so many bytes
   int place = 0;
   uint64_t address = 0;
   int64_t bytes = 0;

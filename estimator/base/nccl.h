@@ -17,8 +17,9 @@ inline constexpr int64_t kNcclGranularity = int64_t{2} << 20;  // CUDA_IPC_MIN
 
 // What one channel has for a peer that it receives from and one that it sends to: the buffers of
 // three protocols, and the sender's heads.
-inline int64_t NcclConnectionBytes() {
-  return RoundUp(kNcclSimple + kNcclLl + kNcclLl128, kNcclGranularity) + kNcclGranularity;
+constexpr int64_t NcclConnectionBytes() {
+  const int64_t buffers = kNcclSimple + kNcclLl + kNcclLl128;
+  return DivideUp(buffers, kNcclGranularity) * kNcclGranularity + kNcclGranularity;
 }
 
 // A ring has one such pair; a tree within a node has two, its parent and a child.
@@ -31,8 +32,10 @@ inline constexpr int64_t kNcclFewestChannels = 2;
 inline constexpr int64_t kNcclManyChannels = 32;
 
 // A communicator that runs rings alone, on few channels, and one that runs both on many.
-inline int64_t NcclLeastBytes() { return kNcclFewestChannels * kNcclRing * NcclConnectionBytes(); }
-inline int64_t NcclMuchBytes() {
+constexpr int64_t NcclLeastBytes() {
+  return kNcclFewestChannels * kNcclRing * NcclConnectionBytes();
+}
+constexpr int64_t NcclMuchBytes() {
   return kNcclManyChannels * (kNcclRing + kNcclTree) * NcclConnectionBytes();
 }
 
