@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-constexpr char kRecord[] = R"({
+constexpr char kRecord[] = R"json({
   "torch": "2.11.0+cu130", "cuda": "13.0", "pid": 7, "ranks": {"RANK": "1"},
   "devices": [{"requested_bytes": 1000, "allocated_bytes": 1024, "reserved_bytes": 2097152,
                "num_alloc_retries": 3, "num_ooms": 1, "index": 0, "name": "Tesla T4"}],
@@ -27,12 +27,9 @@ constexpr char kRecord[] = R"({
           "exception": "torch.OutOfMemoryError", "message": "CUDA out of memory. Tried"},
   "steps": 2, "step_peaks": [[512, 2097152], [1024, 2097152]],
   "unknown_reads": [
-    {"file": "/home/me/train.py", "line": 41, "text": "n = m.sum().item()",
-               "what" : "a", "count" : 2
-},
-    {"file": "/home/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}],
-  "saved": [{"path": "model.pt"}]
-})";
+    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "a", "count": 2},
+    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}],
+  "saved": [{"path": "model.pt"}]})json";
 
 ProgramRun RunOn(const char* card, int64_t used) {
   ProgramRun run = {.command = {"python", "train.py"}};
@@ -99,8 +96,8 @@ TEST_CASE("of steps that all differ a range is told") {
   for (int64_t i = 0; i < 50; ++i) steps.push_back({(100 + i * 7 % 50) * kMiB, 200 * kMiB});
   run.processes = {Trained(steps)};
   CHECK(LinesOf(ToText({run}), "step") ==
-        "  step 1                 100.0 MiB  200.0 MiB\n"
-        "  steps 2–50      101.0 – 149.0 MiB  200.0 MiB\n");
+        "  step 1                    100.0 MiB  200.0 MiB\n"
+        "  steps 2–50    101.0 MiB – 149.0 MiB  200.0 MiB\n");
 }
 
 TEST_CASE("ranks have a row each, and the lines of the largest are told") {
@@ -130,8 +127,24 @@ TEST_CASE("lines that are not shown are counted, and long ones are cut") {
   process.held_bytes = 90 * kMiB;
   run.processes = {process};
   const std::string text = ToText({run}, {.rows = 1});
-  CHECK(LinesOf(text, "60.0 MiB") == "  60.0 MiB  train.py:9     " + std::string(49, 'x') + "…\n");
+  CHECK(LinesOf(text, "60.0 MiB") == "  60.0 MiB  train.py:9     " + std::string(52, 'x') + "…\n");
   CHECK(LinesOf(text, "30.0 MiB") == "  30.0 MiB  2 other lines\n");
+}
+
+TEST_CASE("a look inside of a line that holds much") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  ProgramProcess process = Trained({{100 * kMiB, 200 * kMiB}});
+  process.held = {
+      {{"train.py:9", "trainer.train()"}, 60 * kMiB, 2, {{{"gpt.py:3", "y = x"}, 50 * kMiB, 1}}},
+      {{"train.py:8", "a = f()"}, 10 * kMiB, 2, {{{"gpt.py:4", "z = x"}, 10 * kMiB, 1}}}};
+  process.held_bytes = 70 * kMiB;
+  run.processes = {process};
+  const std::string text = ToText({run});
+  CHECK(text.substr(text.find("At the peak")) ==
+        "At the peak, 70.0 MiB by the lines that asked for it\n"
+        "  60.0 MiB  train.py:9  trainer.train()\n"
+        "  50.0 MiB    gpt.py:3    y = x\n"
+        "  10.0 MiB  train.py:8  a = f()\n");
 }
 
 TEST_CASE("what ran out is told where, and what its message means") {
