@@ -41,7 +41,10 @@ Words CardNames() {
   return names;
 }
 
-Words ValuesOf(const Flag& flag) { return flag.name == "--gpu" ? CardNames() : ChoicesOf(flag); }
+Words ValuesOf(const Flag& flag) {
+  const bool is_card = flag.name == "--gpu" || flag.name == "--cards";
+  return is_card ? CardNames() : ChoicesOf(flag);
+}
 
 Words CommandNames() {
   Words names;

@@ -230,18 +230,21 @@ exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, unreadable model,
 )"},
     {R"(onnxfit run: your own program, on a card that is not there
 
-usage: onnxfit run --gpu NAME [--gpu NAME] [flags] -- PROGRAM [ITS FLAGS]
+usage: onnxfit run [--gpu NAME] [flags] -- PROGRAM [ITS FLAGS]
 )",
      R"(
 examples
   onnxfit run -g rtx3060 -- python train.py --batch-size 32
-  onnxfit run -g a100-40gb -g a100-40gb -- torchrun --nproc-per-node 2 train.py
-  onnxfit run -g t4 --steps 20 -- python finetune.py
+  onnxfit run --cards t4,rtx3060,a100-40gb --steps 20 -- python finetune.py
+  onnxfit run --devices 2xa100-40gb -- torchrun --nproc-per-node 2 train.py
+  onnxfit run -g t4 --max-batch 8:512 -- python train.py --batch-size {}
 
 The program runs as it is: its PyTorch allocates as it would on the card, but
 kernels do nothing, so that it takes seconds and no GPU.  Small tensors have
 values; where it reads one that nobody knows, the answer says so.  What it would
-save goes nowhere: weights are zeros here.  Linux on x86-64.
+save goes nowhere: weights are zeros here.  What it prints is printed, where
+several runs are needed only that of one that fails; with --format json it goes
+to standard error.  Linux on x86-64.
 exit: 0 done, 1 a card does not hold, 2 no answer (bad flag, the program failed,
       or never used CUDA)
 )"},

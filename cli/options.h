@@ -66,6 +66,9 @@ inline constexpr Spelling<Format> kFormats[] = {{"text", Format::kText},
                                                 {"json", Format::kJson},
                                                 {"markdown", Format::kMarkdown},
                                                 {"csv", Format::kCsv}};
+// Of run.
+inline constexpr Spelling<Format> kRunFormats[] = {{"text", Format::kText},
+                                                   {"json", Format::kJson}};
 // Of check, which may write several at once.
 enum class CheckFormat : uint8_t {
   kText,

@@ -40,14 +40,25 @@ void CheckProgram(const Options& options) {
     throw Error({.text = "expected a program behind --, found none",
                  .hint = "onnxfit run -g rtx3060 -- python train.py"});
   }
-  if (options.format == Format::kMarkdown || options.format == Format::kCsv) {
-    throw Error({.where = "--format",
-                 .text = "expected text or json with run, found another",
-                 .hint = "--format json"});
+  const bool is_search = options.program.most_batch > 0;
+  if (!is_search && std::ranges::find(options.given, "--multiple-of") != options.given.end()) {
+    throw Error(
+        {.where = "--multiple-of", .text = "expected beside --max-batch, which is missing"});
   }
+}
+
+// Nothing is run for a file that cannot be kept.
+void CheckSnapshot(const Options& options) {
   const std::string& snapshot = options.program.snapshot;
+  if (snapshot.empty()) return;
+  const bool is_one = options.targets.seen.empty() ? options.request.targets.size() < 2 : true;
+  if (!is_one || options.program.most_batch > 0) {
+    throw Error(
+        {.where = "--snapshot",
+         .text = "expected where the program runs once, found several cards or --max-batch"});
+  }
   std::error_code ignored;
-  if (!snapshot.empty() && !options.force && std::filesystem::exists(snapshot, ignored)) {
+  if (!options.force && std::filesystem::exists(snapshot, ignored)) {
     throw Error({.where = "--snapshot",
                  .text = fmt::format("{}: the file exists", snapshot),
                  .hint = "--force"});
@@ -68,21 +79,25 @@ std::vector<std::vector<Target>> GroupsOf(const Options& options) {
 
 bool IsJson(const Options& options) { return options.format == Format::kJson; }
 
-ProgramTrial TrialOf(const Options& options, const std::vector<Target>& cards) {
-  return {.command = options.program.words,
-          .cards = cards,
-          .most_steps = options.program.most_steps,
-          .most_seconds = options.program.most_seconds,
-          .to_stderr = IsJson(options) && options.output.empty(),
-          .snapshot = options.program.snapshot};
+ProgramTrial TrialOf(const Options& options, const std::vector<Target>& cards,
+                     const std::ostream& out) {
+  ProgramTrial trial = {.command = options.program.words,
+                        .cards = cards,
+                        .most_steps = options.program.most_steps,
+                        .most_seconds = options.program.most_seconds,
+                        .to_stderr = IsJson(options) && options.output.empty(),
+                        .snapshot = options.program.snapshot};
+  if (options.timeline) trial.timeline = WithColor(options, out);
+  return trial;
 }
 
 // Of several, a line each says how far it is.
-std::vector<ProgramRun> RunOnEach(const Options& options, std::ostream& err) {
+std::vector<ProgramRun> RunOnEach(const Options& options, const std::ostream& out,
+                                  std::ostream& err) {
   const std::vector<std::vector<Target>> groups = GroupsOf(options);
   std::vector<ProgramRun> runs;
   for (const std::vector<Target>& cards : groups) {
-    ProgramTrial trial = TrialOf(options, cards);
+    ProgramTrial trial = TrialOf(options, cards, out);
     trial.is_silent = groups.size() > 1;
     ProgramRun& run = runs.emplace_back(RunTrial(trial, err));
     run.is_assumed = options.request.targets.empty();
@@ -101,7 +116,7 @@ int CodeOf(const std::vector<ProgramRun>& runs, const Options& options) {
 }
 
 int AnswerRuns(const Options& options, std::ostream& out, std::ostream& err) {
-  const std::vector<ProgramRun> runs = RunOnEach(options, err);
+  const std::vector<ProgramRun> runs = RunOnEach(options, out, err);
   const std::string report = IsJson(options) ? ToJson(runs, {.version = ONNXFIT_VERSION})
                                              : ToText(runs, WithColor(options, out));
   WriteReport(report, options, out);
@@ -111,7 +126,7 @@ int AnswerRuns(const Options& options, std::ostream& out, std::ostream& err) {
 int AnswerSearches(const Options& options, std::ostream& out, std::ostream& err) {
   std::vector<ProgramSearch> searches;
   for (const std::vector<Target>& cards : GroupsOf(options)) {
-    searches.push_back(SearchBatch(TrialOf(options, cards), LimitsOf(options), err));
+    searches.push_back(SearchBatch(TrialOf(options, cards, out), LimitsOf(options), err));
     searches.back().largest.is_assumed = options.request.targets.empty();
   }
   const std::string report = IsJson(options) ? ToJson(searches, {.version = ONNXFIT_VERSION})
@@ -129,6 +144,7 @@ int AnswerSearches(const Options& options, std::ostream& out, std::ostream& err)
 int RunProgram(const Options& options, std::ostream& out, std::ostream& err) {
   CheckProgram(options);
   CheckCards(options);
+  CheckSnapshot(options);
   CheckOutput(options, options.program.words.front(), "the program");
   return options.program.most_batch > 0 ? AnswerSearches(options, out, err)
                                         : AnswerRuns(options, out, err);

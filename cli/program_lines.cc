@@ -62,16 +62,24 @@ int64_t RequestedOn(const ProgramProcess& process, int64_t device) {
   return of_card == process.peaks.end() ? 0 : of_card->requested_bytes;
 }
 
-void AddHeld(const MemorySnapshot& snapshot, const RecordedRun& run, const RecordedMoment& moment,
-             const std::string& hidden, ProgramProcess& process) {
-  Sources sources;
-  for (const HeldLine& line : HeldByLines(snapshot, run, moment.event, hidden)) {
-    HeldBytes& held = process.held.emplace_back();
+std::vector<HeldBytes> HeldOf(const MemorySnapshot& snapshot, const std::vector<HeldLine>& lines,
+                              Sources& sources) {
+  std::vector<HeldBytes> all;
+  for (const HeldLine& line : lines) {
+    HeldBytes& held = all.emplace_back();
     held.bytes = line.bytes;
     held.count = line.count;
     if (line.frame >= 0) held.at = PlaceOf(snapshot, line.frame, sources);
     if (line.is_early) held.at.place = "before the record";
+    held.within = HeldOf(snapshot, line.within, sources);
   }
+  return all;
+}
+
+void AddHeld(const MemorySnapshot& snapshot, const RecordedRun& run, const RecordedMoment& moment,
+             const std::string& hidden, ProgramProcess& process) {
+  Sources sources;
+  process.held = HeldOf(snapshot, HeldByLines(snapshot, run, moment.event, hidden), sources);
   process.held_bytes = moment.requested_bytes;
   const int64_t peak = RequestedOn(process, snapshot.device);
   const bool is_end = moment.what == RecordedMoment::What::kOom;

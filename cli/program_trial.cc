@@ -14,8 +14,8 @@
 #include "cli/process.h"
 #include "cli/program_asks.h"
 #include "cli/program_folder.h"
-#include "cli/program_lines.h"
 #include "cli/program_records.h"
+#include "cli/program_timeline.h"
 #include "cli/unused_card.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
@@ -87,6 +87,12 @@ JudgedTarget Judged(const Target& target, const CardRecord& card, bool ran_out,
   judgement.verdict = ran_out              ? Verdict::kOom
                       : is_full || is_high ? Verdict::kTight
                                            : Verdict::kFits;
+  const bool is_told = std::ranges::any_of(
+      run.processes, [](const ProgramProcess& process) { return !process.oom.empty(); });
+  if (ran_out && is_full && !is_told) {
+    judgement.reasons.push_back(
+        fmt::format("full: {} asked, and refused", FormatBytes(card.refused.front())));
+  }
   if (ran_out || run.failed) return judged;
   if (is_full) judgement.reasons.push_back(FullText(run, card.refused));
   if (is_high) {
@@ -166,24 +172,30 @@ ProgramEnd RunAnswered(const ProgramTrial& trial, const ProgramFolder& folder,
   return RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
 }
 
-// Of several processes the one that had most.
-void KeepSnapshot(const std::string& folder, const ProgramRun& run, const std::string& path,
-                  std::ostream& err) {
-  namespace fs = std::filesystem;
-  const auto most = [&](const ProgramProcess& process) {
-    int64_t reserved = fs::exists(SnapshotPath(folder, process)) ? 0 : -1;
+// The snapshot of the process that had most, of those that have one; "" where none has.
+std::string LargestSnapshot(const std::string& folder, const ProgramRun& run) {
+  std::string largest;
+  int64_t most = -1;
+  for (const ProgramProcess& process : run.processes) {
+    const std::string path = SnapshotPath(folder, process);
+    if (!std::filesystem::exists(path)) continue;
     for (const TorchPeaks& peaks : process.peaks) {
-      if (reserved >= 0) reserved = std::max(reserved, peaks.reserved_bytes);
+      if (peaks.reserved_bytes <= most) continue;
+      most = peaks.reserved_bytes;
+      largest = path;
     }
-    return reserved;
-  };
-  const auto largest = std::ranges::max_element(run.processes, {}, most);
-  if (largest == run.processes.end() || most(*largest) < 0) {
+  }
+  return largest;
+}
+
+void KeepSnapshot(const std::string& snapshot, const std::string& path, std::ostream& err) {
+  if (snapshot.empty()) {
     err << "warning: --snapshot: no process of the program has one: PyTorch writes it" << std::endl;
     return;
   }
   std::error_code error;
-  fs::copy_file(SnapshotPath(folder, *largest), path, fs::copy_options::overwrite_existing, error);
+  std::filesystem::copy_file(snapshot, path, std::filesystem::copy_options::overwrite_existing,
+                             error);
   if (error) err << "warning: " << path << ": " << error.message() << std::endl;
 }
 
@@ -205,7 +217,11 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   if (trial.is_silent && (end.exit_code != 0 && !RanOut(run, records))) ShowEnd(said, err);
   CheckCuda(folder, records, processes, end, trial);
   JudgeCards(trial.cards, records, run);
-  if (!trial.snapshot.empty()) KeepSnapshot(folder.path(), run, trial.snapshot, err);
+  const std::string snapshot = LargestSnapshot(folder.path(), run);
+  if (!trial.snapshot.empty()) KeepSnapshot(snapshot, trial.snapshot, err);
+  if (trial.timeline && !snapshot.empty()) {
+    run.drawing = DrawSnapshot(snapshot, folder.path(), *trial.timeline);
+  }
   return run;
 }
 

@@ -1,6 +1,8 @@
 // One run of somebody's program on cards that are not there, and what is made of it.
 #pragma once
 
+#include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct ProgramTrial {
   bool is_silent = false;     // what it prints is kept back, and shown where it fails
   bool to_stderr = false;     // standard output is ours
   std::string snapshot = {};  // where PyTorch's snapshot of it goes, "" for nowhere
+  std::optional<TextOptions> timeline = {};  // how it is drawn, if it is
 };
 
 // Runs it to its end.  Throws Error where it cannot be started, or never used CUDA.

@@ -394,6 +394,7 @@ void KeepTypes(Options& options) {
 }  // namespace
 
 void CheckRun(Options& options) {
+  if (options.command == Command::kRun) return;  // the program says all of that
   RefuseAlone(options.given);
   TakeDefaultsOfLoop(options);
   CheckCheckpoints(options.request.settings.checkpoint);

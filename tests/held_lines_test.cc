@@ -42,6 +42,26 @@ TEST_CASE("bytes are of the innermost line that is the user's own") {
         "layers.py:2 10 (1)\n");
 }
 
+TEST_CASE("a line that calls packages is told by their lines, too") {
+  const MemorySnapshot snapshot =
+      SnapshotText(
+          "+a 10 site-packages/torch/nn/modules/linear.py:7:forward "
+          "site-packages/gpt/model.py:3:forward train.py:12:main\n"
+          "+b 20 site-packages/gpt/model.py:3:forward train.py:12:main\n"
+          "+c 50 site-packages/gpt/model.py:8:forward train.py:12:main\n"
+          "+d 5 train.py:12:main\n")
+          .Take();
+  const RecordedRun run = FollowSnapshot(snapshot);
+  const std::vector<HeldLine> lines = HeldByLines(snapshot, run, run.peak.event, "");
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].bytes == 85);
+  REQUIRE(lines[0].within.size() == 2);
+  CHECK(lines[0].within[0].bytes == 50);
+  CHECK(snapshot.frames[Index(lines[0].within[1].frame)].line == 3);
+  CHECK(lines[0].within[1].bytes == 30);
+  CHECK(lines[0].within[1].count == 2);
+}
+
 TEST_CASE("what the run itself put there is no line of the program's") {
   CHECK(Held("+a 100 /tmp/hook/values.py:7:run train.py:9:main\n"
              "+b 100 /tmp/hook/values.py:7:run\n") == "- 100 (1)\ntrain.py:9 100 (1)\n");

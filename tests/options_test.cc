@@ -784,10 +784,11 @@ TEST_CASE("gpus takes filters, and flags of the report alone") {
         "--batch: expected with estimate, verify, diff, explain-oom, report or annotate, found "
         "with gpus");
   CHECK(ErrorOf({"gpus", "-v"}) ==
-        "-v: expected with estimate, max-batch, verify, diff or explain-oom, found with gpus");
+        "-v: expected with estimate, max-batch, verify, diff, explain-oom or run, found with gpus");
   CHECK(
       ErrorOf({"gpus", "-n", "3"}) ==
-      "-n: expected with estimate, max-batch, verify, check, diff or explain-oom, found with gpus");
+      "-n: expected with estimate, max-batch, verify, check, diff, explain-oom or run, found with "
+      "gpus");
   const ScopedVariable batch("ONNXFIT_BATCH", "many");
   CHECK(Parse({"gpus", "t4"}).filters == Args{"t4"});
   CHECK(ErrorOf({"gpu"}) ==

@@ -70,6 +70,8 @@ TEST_CASE("a full card is out of memory, in CUDA's words") {
   CHECK(answer.program == "out of memory\n");
   CHECK(answer.code == 1);
   CHECK(answer.out.starts_with("OOM on t4: "));
+  CHECK(RunClient({"-g", "t4"}, "take 20000000000").out.find("full: 18.6 GiB asked, and refused") !=
+        std::string::npos);
   // The same, lived through.
   const Answer lived = RunClient({"-g", "t4", "-q"}, "take 10000000000 give take 12000000000");
   CHECK(lived.code == 0);
@@ -255,8 +257,15 @@ TEST_CASE("what is no run is said") {
         "error: --devices: expected without --gpu and --cards, which ask about one card each\n");
   CHECK(error({"run", "--devices", "2xt4", "--memory", "4GiB", "--memory", "8GiB", "--", "true"}) ==
         "error: --memory: expected one size beside --devices, found 2\n");
+  CHECK(error({"run", "--multiple-of", "8", "--", "true"}) ==
+        "error: --multiple-of: expected beside --max-batch, which is missing\n");
+  CHECK(error({"run", "--cards", "t4,l4", "--snapshot", "a", "--", "true"}) ==
+        "error: --snapshot: expected where the program runs once, found several cards or "
+        "--max-batch\n");
+  CHECK(error({"run", "--snapshot", "/", "--", "true"}) ==
+        "error: --snapshot: /: the file exists (try: --force)\n");
   CHECK(error({"run", "-f", "csv", "--", "true"}) ==
-        "error: --format: expected text or json with run, found another (try: --format json)\n");
+        "error: --format: expected text or json, found 'csv'\n");
   CHECK(error({"run", "-g", "t4", "--", "/nowhere"})
             .starts_with("error: /nowhere could not be started: No such file"));
 }

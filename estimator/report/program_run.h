@@ -50,6 +50,7 @@ struct HeldBytes {
   ProgramPlace at = {};  // without a place: no line of Python asked, as in backward
   int64_t bytes = 0;
   int64_t count = 0;
+  std::vector<HeldBytes> within = {};  // of these, by lines of packages that it calls
 };
 
 struct ProgramProcess {
@@ -80,6 +81,7 @@ struct ProgramRun {
   bool failed = false;      // it ended early, and not for want of memory: no verdict holds
   std::vector<JudgedTarget> cards = {};
   std::vector<ProgramProcess> processes = {};  // those that used PyTorch on a card
+  std::string drawing = {};                    // of what was allocated over time, if asked for
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};  // whose scratch was taken as none
 };
@@ -96,17 +98,19 @@ std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options);
 std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& options = {});
 
 // Schema 1, one object.  Of one run
-//   {"schema", "version", "basis": "run", "command", "exit_code", "failed",
+//   {"schema", "version", "basis": "run", "text", "command", "exit_code", "failed",
 //    "targets": [as estimate's; without "verdict" where it failed],
 //    "processes": [{"pid", "rank", "torch", "steps", "exception", "message", "out_of_memory",
 //      "full_at": PLACE, "devices": [{"device", "requested_bytes", "allocated_bytes",
 //        "reserved_bytes", "retries", "ooms"}],
 //      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
-//      "held_bytes", "held": [{PLACE, "bytes", "count"}], "unknown_reads": [{PLACE, "count"}],
+//      "held_bytes", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within": [the same]}],
+//      "unknown_reads": [{PLACE, "count"}],
 //      "not_written": [PATH]}],
 //    "unknown_functions", "unknown_sizes"}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
-// what is below "command" for each.  What is not known or does not apply is absent.
+// what is below "command" for each; "text" is what people read.  What is not known or does not
+// apply is absent.
 std::string ToJson(const std::vector<ProgramRun>& runs, const JsonOptions& options);
 
 }  // namespace onnxfit

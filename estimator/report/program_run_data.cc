@@ -79,16 +79,23 @@ Json PeaksJson(const TorchPeaks& peaks) {
           {"ooms", peaks.ooms}};
 }
 
+Json HeldJson(const std::vector<HeldBytes>& lines) {
+  Json rows = Json::array();
+  for (const HeldBytes& held : lines) {
+    Json row = PlaceJson(held.at);
+    row["bytes"] = held.bytes;
+    row["count"] = held.count;
+    if (!held.within.empty()) row["within"] = HeldJson(held.within);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
 void PutHeld(const ProgramProcess& process, Json& row) {
   if (process.held.empty()) return;
   row["held_bytes"] = process.held_bytes;
   row["held_is_of_peak"] = process.is_held_all;
-  for (const HeldBytes& held : process.held) {
-    Json line = PlaceJson(held.at);
-    line["bytes"] = held.bytes;
-    line["count"] = held.count;
-    row["held"].push_back(line);
-  }
+  row["held"] = HeldJson(process.held);
 }
 
 void PutEnd(const ProgramProcess& process, Json& row) {
@@ -149,8 +156,11 @@ ProgramProcess ReadProgramProcess(std::string_view json) {
 }
 
 std::string ToJson(const std::vector<ProgramRun>& runs, const JsonOptions& options) {
-  Json json = {
-      {"schema", 1}, {"version", options.version}, {"basis", "run"}, {"command", runs[0].command}};
+  Json json = {{"schema", 1},
+               {"version", options.version},
+               {"basis", "run"},
+               {"text", ToText(runs)},
+               {"command", runs[0].command}};
   if (runs.size() == 1) {
     json.update(RunJson(runs[0]));
     return Dumped(json) + '\n';

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kSourceColumns = 50;  // of a line of source
 constexpr size_t kPlacesShown = 3;
+constexpr int64_t kMuch = 4;     // a part of all that is worth a look inside
 constexpr size_t kStepRows = 4;  // more are told by their range
 
 // A page about one run.
@@ -156,27 +157,46 @@ std::string HeldTitle(const ProgramProcess& process, size_t place, const Program
                      FormatBytes(process.held_bytes));
 }
 
-std::string HeldText(const RunPage& page) {
-  if (page.run.processes.empty()) return "";
-  const size_t place = LargestProcess(page.run);
-  const ProgramProcess& process = page.run.processes[place];
-  if (process.held.empty()) return "";
+void AddHeld(const HeldBytes& held, std::string_view indent, const RunPage& page, Rows& rows) {
+  const std::string place = held.at.place.empty() ? "backward" : held.at.place;
+  rows.push_back({{FormatBytes(held.bytes)},
+                  {fmt::format("{}{}", indent, page.Cut(place, kSourceColumns))},
+                  {fmt::format("{}{}", indent, held.at.source)}});
+}
+
+// What packages do below a line that holds much: who calls a trainer asks for more than "train()".
+void AddWithin(const HeldBytes& held, const ProgramProcess& process, const RunPage& page,
+               Rows& rows) {
+  const bool is_much = held.bytes >= process.held_bytes / kMuch;
+  const size_t most = page.options.verbose ? held.within.size() : kPlacesShown;
+  for (size_t i = 0; is_much && i < std::min(most, held.within.size()); ++i) {
+    AddHeld(held.within[i], "  ", page, rows);
+  }
+}
+
+Rows HeldRows(const ProgramProcess& process, const RunPage& page) {
   const size_t shown =
       page.options.verbose ? process.held.size() : std::min(process.held.size(), page.options.rows);
   Rows rows;
   int64_t rest = process.held_bytes;
   for (size_t i = 0; i < shown; ++i) {
-    const HeldBytes& held = process.held[i];
-    rest -= held.bytes;
-    const std::string where = held.at.place.empty() ? "backward" : held.at.place;
-    rows.push_back({{FormatBytes(held.bytes)},
-                    {page.Cut(where, kSourceColumns)},
-                    {page.Cut(held.at.source, kSourceColumns)}});
+    rest -= process.held[i].bytes;
+    AddHeld(process.held[i], "", page, rows);
+    AddWithin(process.held[i], process, page, rows);
   }
   if (shown < process.held.size()) {
     const std::string others = Counted(process.held.size() - shown, "other line", "other lines");
     rows.push_back({{FormatBytes(rest)}, {others}, {""}});
   }
+  return rows;
+}
+
+std::string HeldText(const RunPage& page) {
+  if (page.run.processes.empty()) return "";
+  const size_t place = LargestProcess(page.run);
+  const ProgramProcess& process = page.run.processes[place];
+  if (process.held.empty()) return "";
+  Rows rows = HeldRows(process, page);
   const std::vector<size_t> widths = ColumnWidths(rows, 3);
   const size_t room = kReportColumns - std::min(kReportColumns - 8, widths[0] + widths[1] + 6);
   for (std::vector<Cell>& row : rows) row[2].text = page.Cut(row[2].text, room);
@@ -328,7 +348,7 @@ std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   std::string text;
   if (run.failed) text += Wrap("  - ", page.Shown(FailedText(run)));
   for (const JudgedTarget& judged : run.cards) text += VerdictDetails(judged, options);
-  return text + OomText(page) + PeaksTable(page) + HeldText(page) + OpenText(page);
+  return text + OomText(page) + PeaksTable(page) + HeldText(page) + run.drawing + OpenText(page);
 }
 
 std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options) {

@@ -97,6 +97,7 @@ std::string ToJson(const std::vector<ProgramSearch>& searches, const JsonOptions
   Json json = {{"schema", 1},
                {"version", options.version},
                {"basis", "run"},
+               {"text", ToText(searches)},
                {"command", searches[0].command}};
   for (const ProgramSearch& search : searches) json["targets"].push_back(SearchJson(search));
   return Dumped(json) + '\n';

@@ -35,9 +35,11 @@ struct ProgramSearch {
 std::string ToText(const std::vector<ProgramSearch>& searches, const TextOptions& options = {});
 
 // Schema 1, one object:
-//   {"schema", "version", "basis": "run", "command", "targets": [{"gpu", "max_batch", "limited",
-//    "fails", "steps", "fixed_bytes", "per_sample_bytes",
-//    "tried": [{"batch", "verdict", "used_bytes"}], "run": as ToJson of one run}]}
+//   {"schema", "version", "basis": "run", "text", "command",
+//    "targets": [{"gpu", "max_batch", "limited", "steps", "fails", "fixed_bytes",
+//      "per_sample_bytes", "tried": [{"batch", "verdict", "used_bytes"}],
+//      "run": what ToJson of one run has below "command"}]}
+// What is not known is absent.
 std::string ToJson(const std::vector<ProgramSearch>& searches, const JsonOptions& options);
 
 }  // namespace onnxfit

@@ -7,8 +7,10 @@
 writes models of libraries to files."""
 
 from onnxfit._ask import check, closed_form, estimate, max_batch, report, sweep
+from onnxfit._program import run
 from onnxfit.errors import OnnxfitError, OnnxfitWarning
-from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, Sweep
+from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, ProgramRun, Sweep
 
 __all__ = ["Check", "ClosedForm", "Estimate", "MaxBatch", "OnnxfitError", "OnnxfitWarning",
-           "Sweep", "check", "closed_form", "estimate", "max_batch", "report", "sweep"]
+           "ProgramRun", "Sweep", "check", "closed_form", "estimate", "max_batch", "report", "run",
+           "sweep"]

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from onnxfit.errors import OnnxfitError
 
@@ -46,11 +46,15 @@ def binary() -> str:
                        "pip install ., or ONNXFIT_BINARY=build/release/onnxfit")
 
 
+def environment() -> Dict[str, str]:
+    """Ours, without what would send an answer elsewhere."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
+
+
 def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    plain = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
     command = binary()
     try:
-        return subprocess.Popen([command, *arguments], env=plain, stdin=subprocess.DEVNULL,
+        return subprocess.Popen([command, *arguments], env=environment(), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise OnnxfitError(f"{command}: expected the command onnxfit, found none that runs "

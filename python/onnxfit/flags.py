@@ -110,6 +110,14 @@ class MaxBatchFlags(RunFlags, total=False):
     max: Optional[int]
 
 
+class ProgramFlags(TypedDict, total=False):
+    """Of onnxfit.run(), beside gpu, devices, memory, reserve and strict."""
+
+    steps: Optional[int]  # of an optimizer, after which the program ends
+    seconds: Optional[int]
+    snapshot: Optional[str]  # the path of a file
+
+
 class NumbersFlags(RunFlags, total=False):
     """A transformer given by its numbers."""
 
@@ -211,7 +219,7 @@ _WRITERS: Dict[str, Write] = {
 }
 KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu", "params", "update",
                       "against", "lock", "only", *EstimateFlags.__annotations__,
-                      *MaxBatchFlags.__annotations__, *NumbersFlags.__annotations__))
+                      *MaxBatchFlags.__annotations__, *ProgramFlags.__annotations__, *NumbersFlags.__annotations__))
 
 
 # What others call it.

@@ -434,3 +434,96 @@ class _Formed:
 @dataclass(frozen=True)
 class ClosedForm(Report, _Formed):
     """The memory of a transformer given by its numbers."""
+
+
+@dataclass(frozen=True)
+class DevicePeaks:
+    """PyTorch's own statistics of one card in one process, at the most of the run."""
+
+    device: int
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    retries: int = 0
+    ooms: int = 0
+
+
+@dataclass(frozen=True)
+class StepPeaks:
+    allocated_bytes: int
+    reserved_bytes: int
+
+
+@dataclass(frozen=True)
+class HeldBytes:
+    """What lives at the peak because of one line."""
+
+    bytes: int
+    count: int
+    place: str = ""  # "train.py:41"; "" where no line of Python asked, as in backward
+    source: str = ""  # the line
+
+
+@dataclass(frozen=True)
+class UnknownRead:
+    """Where the program read a value that no kernel computed."""
+
+    place: str
+    count: int
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessRun:
+    """One process that used PyTorch on a card."""
+
+    pid: int
+    torch: str
+    steps: int
+    rank: str = ""
+    devices: Tuple[DevicePeaks, ...] = ()
+    step_peaks: Tuple[StepPeaks, ...] = ()
+    held: Tuple[HeldBytes, ...] = ()
+    unknown_reads: Tuple[UnknownRead, ...] = ()
+    not_written: Tuple[str, ...] = ()
+    exception: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class _Ran:
+    command: Tuple[str, ...]
+    targets: Tuple[Target, ...] = ()
+    exit_code: int = 0
+    processes: Tuple[ProcessRun, ...] = ()  # of several cards asked one by one: in raw["runs"]
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramRun(Report, _Ran):
+    """What a program took on cards that are not there."""
+
+    @property
+    def device_bytes(self) -> int:
+        """What nvidia-smi would show, of the card with the most."""
+        return max((target.used_bytes for target in self.targets), default=0)
+
+    def _most(self, figure: str) -> int:
+        return max((getattr(device, figure) for process in self.processes
+                    for device in process.devices), default=0)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """The most of torch.cuda.max_memory_allocated(), whatever process and card."""
+        return self._most("allocated_bytes")
+
+    @property
+    def reserved_bytes(self) -> int:
+        return self._most("reserved_bytes")
+
+    @property
+    def verdict(self) -> str:
+        """The worst of all cards: "fits", "tight" or "oom"."""
+        order = ("fits", "tight", "oom")
+        return max((target.verdict for target in self.targets), key=order.index, default="fits")

@@ -31,7 +31,7 @@ class Flags(unittest.TestCase):
             self.assertEqual(names - PRINTING - flags.KEYWORDS, set())
 
     def test_every_keyword_is_a_flag(self):
-        names = flags_of() | flags_of("max-batch") | flags_of("check")
+        names = flags_of() | flags_of("max-batch") | flags_of("check") | flags_of("run")
         names = {RENAMED.get(name, name) for name in names} | {"n", "verbose"}
         self.assertEqual(flags.KEYWORDS - names, set())
 

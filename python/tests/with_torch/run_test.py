@@ -1,0 +1,56 @@
+"""onnxfit.run of a function that trains: PyTorch's own peaks, and whose lines hold them."""
+
+import subprocess
+import unittest
+
+import torch
+
+import onnxfit
+from onnxfit import _command
+
+
+def has_run():
+    return subprocess.run([_command.binary(), "run", "--", "true"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, check=False).stderr.find(b"never used CUDA") > 0
+
+
+def train(batch, steps):
+    net = torch.nn.Linear(1024, 1024).cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    for _ in range(steps):
+        net(torch.randn(batch, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def too_much():
+    kept = []
+    while True:
+        kept.append(torch.empty(1 << 30, device="cuda"))
+
+
+@unittest.skipUnless(has_run(), "no `onnxfit run` here")
+class Run(unittest.TestCase):
+    def test_a_function_that_trains(self):
+        answer = onnxfit.run(train, 64, 5, gpu="rtx3060", steps=3)
+        process, = answer.processes
+        self.assertEqual((answer.verdict, process.steps, len(process.step_peaks)), ("fits", 3, 3))
+        states = 2 * (1024 * 1024 + 1024) * 4
+        self.assertGreaterEqual(answer.allocated_bytes, 2 * states)
+        self.assertLessEqual(process.step_peaks[0].allocated_bytes,
+                             process.step_peaks[1].allocated_bytes)
+        by_source = {held.source: held.bytes for held in process.held}
+        self.assertEqual(by_source["optimizer.step()"] // states, 1)
+        self.assertEqual(by_source["net = torch.nn.Linear(1024, 1024).cuda()"], states // 2)
+        self.assertTrue(all(held.place.startswith("run_test.py:") for held in process.held
+                            if held.place))
+
+    def test_a_full_card_is_explained(self):
+        answer = onnxfit.run(too_much, gpu="t4")
+        self.assertEqual((answer.verdict, answer.holds), ("oom", False))
+        self.assertRegex(str(answer), r"full at run_test\.py:\d+ \(kept\.append\(.*\);\s+CAPACITY:"
+                                      r"\s+4\.00\s+GiB\s+asked")
+
+
+if __name__ == "__main__":
+    unittest.main()
