@@ -93,6 +93,23 @@ TEST_CASE("what the driver does not have is written down by its name") {
   CHECK(Printed("take 1 entry ''" + missing) == "");
 }
 
+TEST_CASE("ranks tell one another the small values that they know") {
+  // The first rank runs beside the second, whose output is what is kept.
+  const auto second = [](const std::string& first, const std::string& words) {
+    const std::string begin = "rank {} 2 take 4096 write {} ";
+    return Printed(fmt::format(fmt::runtime(begin), 0, 7) + first +
+                   " > /dev/null & " ABSENT_CLIENT " " + fmt::format(fmt::runtime(begin), 1, 30) +
+                   words);
+  };
+  CHECK(second("gather", "gather") == "7 30 \n");
+  CHECK(second("reduce", "reduce") == "37 \n");
+  CHECK(second("broadcast 0", "broadcast 0") == "7 \n");
+  CHECK(second("broadcast 1", "broadcast 1") == "30 \n");
+  CHECK(second("pass 1 1", "pass 0 0") == "7 \n");
+  // What the other does not know, one's own stands for.
+  CHECK(second("launch gather", "gather") == "30 30 \n");
+}
+
 TEST_CASE("NVML tells of the process what the card counts") {
   const std::string printed = Printed("take 3000000 nvml");
   CHECK(std::stoll(printed) > (4 << 20));

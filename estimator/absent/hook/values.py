@@ -51,6 +51,8 @@ FEW = 256
 OVERWRITES = {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
               "aten::random_", "aten::bernoulli_", "aten::exponential_", "aten::_foreach_copy_",
               "aten::_foreach_zero_"}
+# Collectives whose result is one rank's.
+FROM_ONE = ("broadcast", "recv")
 VALUES_TO_FILL = 64 << 20  # bytes of a copy to the host that are given likely values
 
 
@@ -285,7 +287,7 @@ class Call:
         if any(type(x) is not Tensor and not is_plain(type(x)) for x in made):
             return result
         if self.facts.collective:
-            self.from_device(written + [x for x in made if x.is_cuda])
+            self.from_device(written + self.received() + [x for x in made if x.is_cuda])
             return result
         to_host = [x for x in made if not x.is_cuda]
         if not to_host and not any(has_mirror(x) for x in written + made):
@@ -444,14 +446,20 @@ class Call:
         mirror = self.mirrors.find(tensor)
         return mirror.bytes is not None or mirror.fill != 0
 
+    def received(self):
+        """What c10d's functions write to is their first argument, though not all schemas say so."""
+        is_ours = self.facts.name.startswith("c10d::") and self.facts.name != "c10d::send"
+        return [x for x in leaves_of(self.args[:1]) if is_cuda(x)] if is_ours else []
+
     def from_device(self, tensors):
-        """What a collective has exchanged."""
+        """What a collective has exchanged: a broadcast's or a message's is known where its sender
+        knew it, others' if all knew what they gave."""
+        is_guess = not any(of in self.facts.name for of in FROM_ONE) and self.unknown()
         for x in tensors:
             if has_mirror(x):
                 own = self.new_mirror(x)
-                unknown = self.unknown()
                 self.mirrors.read_device(own, x, True)
-                own.unknown = unknown
+                own.unknown = own.unknown or is_guess
 
 
 CPU = torch.device("cpu")
