@@ -53,6 +53,8 @@ OVERWRITES = {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "ate
               "aten::_foreach_zero_"}
 # Collectives whose result is one rank's.
 FROM_ONE = ("broadcast", "recv")
+READ_WITHOUT_US = 4 << 10  # bytes
+EXCHANGED = 64 << 10  # bytes that ranks tell one another (exchange.h)
 VALUES_TO_FILL = 64 << 20  # bytes of a copy to the host that are given likely values
 
 
@@ -162,12 +164,14 @@ class Call:
         """Before kernels get their addresses: behind that the device forgets what was there."""
         of = self.mirrors.of
         self.seen = [(x, of(x, self.facts.from_host)) for x in self.leaves if is_cuda(x)]
+        if self.facts.collective:
+            self.put_back(EXCHANGED)
 
-    def put_back(self):
+    def put_back(self, most=READ_WITHOUT_US):
         """What kernels were given is forgotten on the device.  What is known and read by a host that
         does not ask us is small."""
         for x, mirror in self.seen:
-            if (mirror is not None and mirror.nbytes <= READ_WITHOUT_US and not mirror.unknown
+            if (mirror is not None and mirror.nbytes <= most and not mirror.unknown
                     and mirror.bytes is not None):
                 self.mirrors.to_device(x)
 
@@ -464,7 +468,6 @@ class Call:
 
 CPU = torch.device("cpu")
 MASKS = (torch.bool, torch.uint8)
-READ_WITHOUT_US = 4 << 10  # bytes
 LARGE_READ = 1 << 24  # elements that two tensors are compared of
 
 
