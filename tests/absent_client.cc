@@ -6,6 +6,10 @@
 //     write N, read  an int to what is on top, and back, which is printed
 //     peek           how many bytes of that int are known, printed
 //     entry NAME     asks the driver for a function by its name
+//     rank R N       is the R-th of N ranks
+//     gather, reduce, broadcast ROOT
+//                    that of the int on top among the ranks, printed
+//     pass TO FROM   sends it, and prints what it gets
 //     launch         a kernel that gets the address on top
 //     free           what cudaMemGetInfo says is free, printed
 //     name           the card's, and its capability, printed
@@ -15,7 +19,6 @@
 //     nvml           the bytes of this process as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
 //     leave          ends at once, without destructors
-//     ranks N        is the first of so many ranks, by NCCL
 //     exit N
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -80,6 +83,60 @@ void Ask(const char* name) {
                                                                                   12000, 0);
 }
 
+struct UniqueId {
+  char bytes[128] = "ranks of a test";
+};
+constexpr int kNcclInt = 2;
+void* ranks = nullptr;
+int rank_count = 1;
+
+void JoinRanks(int rank, int count) {
+  rank_count = count;
+  Find<int (*)(void**, int, UniqueId, int)>("ncclCommInitRank")(&ranks, count, UniqueId(), rank);
+}
+
+// What a collective has made of the int on top: `count` of them.
+void PrintInts(int count) {
+  std::vector<int> values(static_cast<size_t>(count));
+  Find<int (*)(void*, const void*, size_t, int)>("cudaMemcpy")(
+      values.data(), stack.back(), sizeof(int) * values.size(), kToHost);
+  for (const int value : values) std::printf("%d ", value);
+  std::printf("\n");
+}
+
+void Gather() {
+  const void* const from = stack.back();
+  Take(4096);
+  Find<int (*)(const void*, void*, size_t, int, void*, void*)>("ncclAllGather")(
+      from, stack.back(), 1, kNcclInt, ranks, nullptr);
+  PrintInts(rank_count);
+}
+
+void Reduce() {
+  constexpr int kSum = 0;
+  Find<int (*)(const void*, void*, size_t, int, int, void*, void*)>("ncclAllReduce")(
+      stack.back(), stack.back(), 1, kNcclInt, kSum, ranks, nullptr);
+  PrintInts(1);
+}
+
+void Broadcast(int root) {
+  Find<int (*)(const void*, void*, size_t, int, int, void*, void*)>("ncclBroadcast")(
+      stack.back(), stack.back(), 1, kNcclInt, root, ranks, nullptr);
+  PrintInts(1);
+}
+
+// The receiver first, as a group allows.
+void Pass(int to, int from) {
+  using Transfer = int (*)(void*, size_t, int, int, void*, void*);
+  void* const sent = stack.back();
+  Take(4096);
+  Find<int (*)()>("ncclGroupStart")();
+  Find<Transfer>("ncclRecv")(stack.back(), 1, kNcclInt, from, ranks, nullptr);
+  Find<Transfer>("ncclSend")(sent, 1, kNcclInt, to, ranks, nullptr);
+  Find<int (*)()>("ncclGroupEnd")();
+  PrintInts(1);
+}
+
 void Launch() {
   void* arguments[] = {&stack.back()};
   void* on_stack = stack.back();
@@ -123,15 +180,6 @@ void PrintNvml() {
   }
 }
 
-void JoinRanks(int ranks) {
-  struct {
-    char bytes[128];
-  } id = {};
-  void* communicator = nullptr;
-  using Init = int (*)(void**, int, decltype(id), int);
-  Find<Init>("ncclCommInitRank")(&communicator, ranks, id, 0);
-}
-
 // Does the word at `i`; returns the place of the next.
 size_t Do(const std::vector<std::string>& words, size_t i) {
   const std::string& word = words[i];
@@ -141,6 +189,12 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "give") Give();
   if (word == "peek") Peek();
   if (word == "entry") Ask(words.at(i + 1).c_str());
+  const auto second = [&] { return std::atoi(words.at(i + 2).c_str()); };
+  if (word == "rank") JoinRanks(static_cast<int>(number()), second());
+  if (word == "gather") Gather();
+  if (word == "reduce") Reduce();
+  if (word == "broadcast") Broadcast(static_cast<int>(number()));
+  if (word == "pass") Pass(static_cast<int>(number()), second());
   if (word == "launch") Launch();
   if (word == "free") PrintFree();
   if (word == "name") PrintName();
@@ -160,10 +214,11 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
     Copy(&value, stack.back(), kToHost);
     std::printf("%d\n", value);
   }
-  if (word == "ranks") JoinRanks(static_cast<int>(number()));
   if (word == "leave") _exit(0);
   if (word == "exit") std::exit(static_cast<int>(number()));
-  return i + (word == "take" || word == "write" || word == "entry" || word == "ranks" ? 2 : 1);
+  const bool has_two = word == "rank" || word == "pass";
+  const bool has_one = word == "take" || word == "write" || word == "entry" || word == "broadcast";
+  return i + (has_two ? 3 : has_one ? 2 : 1);
 }
 
 }  // namespace

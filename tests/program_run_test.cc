@@ -97,13 +97,13 @@ TEST_CASE("ranks have NCCL's buffers, and may have more") {
     const Answer answer = RunClient({"-g", "t4", "-f", "json"}, words);
     return nlohmann::json::parse(answer.out)["targets"][0];
   };
-  const auto alone = target("take 1 ranks 1");
-  const auto two = target("take 1 ranks 2");
+  const auto alone = target("take 1 rank 0 1");
+  const auto two = target("take 1 rank 0 2");
   const auto bytes = [](const auto& json, const char* name) {
     return json[name].template get<int64_t>();
   };
   CHECK(bytes(two, "used_bytes") - bytes(alone, "used_bytes") == NcclLeastBytes());
-  CHECK(bytes(two, "high_bytes") - bytes(alone, "high_bytes") == NcclMuchBytes());
+  CHECK(bytes(two, "high") - bytes(alone, "high") == NcclMuchBytes());
 }
 
 TEST_CASE("what the host wrote is there until a kernel may have written") {
@@ -122,6 +122,23 @@ TEST_CASE("what the driver does not have is written down by its name") {
   const std::string missing = "; grep -h ^missing $ONNXFIT_RUN/*.events";
   CHECK(Printed("take 1 entry cuNoSuchFunction" + missing) == "missing cuNoSuchFunction\n");
   CHECK(Printed("take 1 entry ''" + missing) == "");
+}
+
+TEST_CASE("ranks tell one another the small values that they know") {
+  // The first rank runs beside the second, whose output is what is kept.
+  const auto second = [](const std::string& first, const std::string& words) {
+    const std::string begin = "rank {} 2 take 4096 write {} ";
+    return Printed(fmt::format(fmt::runtime(begin), 0, 7) + first +
+                   " > /dev/null & " ABSENT_CLIENT " " + fmt::format(fmt::runtime(begin), 1, 30) +
+                   words);
+  };
+  CHECK(second("gather", "gather") == "7 30 \n");
+  CHECK(second("reduce", "reduce") == "37 \n");
+  CHECK(second("broadcast 0", "broadcast 0") == "7 \n");
+  CHECK(second("broadcast 1", "broadcast 1") == "30 \n");
+  CHECK(second("pass 1 1", "pass 0 0") == "7 \n");
+  // What the other does not know, one's own stands for.
+  CHECK(second("launch gather", "gather") == "30 30 \n");
 }
 
 TEST_CASE("NVML tells of the process what the card counts") {

@@ -1,21 +1,41 @@
-// NCCL: collectives that move nothing between processes.  Each rank finds its own values in the
-// place of the others'.
+// NCCL: collectives.  Small values that their rank knows go from rank to rank (exchange.h).  Of
+// all else nothing moves between processes: each rank finds its own values in the place of the
+// others'.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "estimator/absent/contents.h"
 #include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
+#include "estimator/absent/exchange.h"
 #include "estimator/absent/memory.h"
+#include "estimator/absent/reductions.h"
 #include "estimator/absent/status.h"
 #include "estimator/base/nccl.h"
 
 namespace onnxfit::absent {
 namespace {
 
+using Bytes = std::optional<std::string>;  // of one rank, where they are known
+
 struct Communicator {
   int ranks;
   int rank;
-  void* buffers;  // on the card; none of a rank that is alone
+  std::string name;              // the same for all ranks
+  int calls = 0;                 // of collectives: all ranks make the same ones, in the same order
+  std::map<int, int> sent = {};  // messages by the rank that gets them
+  std::map<int, int> received = {};  // and by the one that sent them
+  bool is_alone = false;             // another rank did not answer
+  void* buffers = nullptr;           // on the card; none of a rank that has nobody to send to
 };
 
 constexpr Status kCudaError = 1;  // ncclUnhandledCudaError
@@ -37,51 +57,145 @@ size_t BytesOf(size_t count, int type) {
 
 // Nobody here knows how many channels NCCL would find: it takes the least, and the command leaves
 // room for what it takes behind a switch.
-Status New(void** communicator, int ranks, int rank) {
+Status New(void** communicator, int ranks, int rank, const std::string& name) {
   void* buffers = nullptr;
   if (ranks > 1) {
     if (Allocate(CurrentDevice(), NcclLeastBytes(), &buffers) != kSuccess) return kCudaError;
     WriteEvent({"communicator", CurrentCard().place, 0, NcclLeastBytes()});
   }
-  *communicator = new Communicator{ranks, rank, buffers};
+  *communicator = new Communicator{.ranks = ranks, .rank = rank, .name = name, .buffers = buffers};
   return kSuccess;
 }
 
+// The rest of it stays: another thread may be in a call.
 Status End(Communicator* communicator) {
-  if (communicator != nullptr && communicator->buffers != nullptr) Free(communicator->buffers);
-  delete communicator;
+  if (communicator == nullptr || communicator->buffers == nullptr) return kSuccess;
+  Free(std::exchange(communicator->buffers, nullptr));
   return kSuccess;
 }
+
+std::string NameOf(const UniqueId& id) { return {id.bytes, strnlen(id.bytes, sizeof id.bytes)}; }
 
 Status Move(const void* from, void* to, size_t bytes) {
   if (from != to && from != nullptr && to != nullptr) CopyBytes(to, from, bytes);
   return kSuccess;
 }
 
+// What a rank has to tell of a buffer.
+Bytes Known(const void* from, size_t bytes) {
+  if (!IsDevice(from)) return std::string(static_cast<const char*>(from), bytes);
+  std::string read(bytes, '\0');
+  const bool is_known = onnxfit_peek(read.data(), reinterpret_cast<uint64_t>(from), bytes) == bytes;
+  return is_known ? Bytes(std::move(read)) : std::nullopt;
+}
+
+// --- Groups: what is asked between ncclGroupStart and ncclGroupEnd waits for nobody --------
+
+thread_local int group_depth = 0;
+thread_local std::vector<std::function<void()>> group_waits;
+
+void WhenGroupEnds(std::function<void()> wait) {
+  if (group_depth > 0) return group_waits.push_back(std::move(wait));
+  wait();
+}
+
+void EndGroup() {
+  if (--group_depth > 0) return;
+  const auto waits = std::exchange(group_waits, {});
+  for (const auto& wait : waits) wait();
+}
+
+// --- Collectives ---------------------------------------------------------------------------
+
+std::string CallName(const Communicator& all, int call, int rank) {
+  return all.name + "-" + std::to_string(call) + "-" + std::to_string(rank);
+}
+
+// So that few files lie about: what all ranks have read, a call that all took part in says.
+constexpr int kKeptCalls = 256;
+
+// Tells the others `from`, of those ranks that have something to tell, and hands `take` what each
+// of them told once it is there.
+template <class Take>
+Status Exchange(Communicator& all, const void* from, size_t bytes, int only_rank, Take take) {
+  if (all.ranks < 2 || all.is_alone || bytes > kMostExchanged) return kSuccess;
+  const int call = all.calls++;
+  if (only_rank < 0 || only_rank == all.rank)
+    Publish(CallName(all, call, all.rank), Known(from, bytes));
+  WhenGroupEnds([&all, call, only_rank, take] {
+    std::vector<Bytes> told(static_cast<size_t>(all.ranks));
+    for (int rank = 0; rank < all.ranks; ++rank) {
+      if (only_rank >= 0 && rank != only_rank) continue;
+      if (all.is_alone || !Await(CallName(all, call, rank), told[static_cast<size_t>(rank)]))
+        all.is_alone = true;
+    }
+    if (only_rank < 0) Withdraw(CallName(all, call - kKeptCalls, all.rank));
+    if (!all.is_alone) take(told);
+  });
+  return kSuccess;
+}
+
+void Write(void* to, const Bytes& bytes) {
+  if (bytes) CopyBytes(to, bytes->data(), bytes->size());
+}
+
+Status Reduce(Communicator& all, const void* from, char* to, size_t count, int type, int operation,
+              size_t skip, size_t taken) {
+  const size_t bytes = BytesOf(count, type);
+  return Exchange(all, from, bytes, -1, [=](const std::vector<Bytes>& told) {
+    const Bytes reduced = Reduced(told, type, operation);
+    if (reduced) Write(to, reduced->substr(skip, taken));
+  });
+}
+
 }  // namespace
 
 ABSENT_API Status ncclGetUniqueId(UniqueId* id) {
-  std::memset(id, 1, sizeof *id);
+  static std::atomic<int> count = 0;
+  *id = {};
+  const std::string name = std::to_string(getpid()) + "_" + std::to_string(++count);
+  std::copy(name.begin(), name.end(), id->bytes);
   return kSuccess;
 }
-ABSENT_API Status ncclCommInitRank(void** communicator, int ranks, UniqueId, int rank) {
-  return New(communicator, ranks, rank);
+ABSENT_API Status ncclCommInitRank(void** communicator, int ranks, UniqueId id, int rank) {
+  return New(communicator, ranks, rank, NameOf(id));
 }
-ABSENT_API Status ncclCommInitRankConfig(void** communicator, int ranks, UniqueId, int rank,
+ABSENT_API Status ncclCommInitRankConfig(void** communicator, int ranks, UniqueId id, int rank,
                                          void*) {
-  return New(communicator, ranks, rank);
+  return New(communicator, ranks, rank, NameOf(id));
 }
-ABSENT_API Status ncclCommInitRankScalable(void** communicator, int ranks, int rank, int, void*,
-                                           void*) {
-  return New(communicator, ranks, rank);
+ABSENT_API Status ncclCommInitRankScalable(void** communicator, int ranks, int rank, int,
+                                           const UniqueId* id, void*) {
+  return New(communicator, ranks, rank, NameOf(*id));
 }
 ABSENT_API Status ncclCommInitAll(void** communicators, int ranks, const int*) {
-  for (int rank = 0; rank < ranks; ++rank) New(communicators + rank, ranks, rank);
+  UniqueId id;
+  ncclGetUniqueId(&id);
+  for (int rank = 0; rank < ranks; ++rank) New(communicators + rank, ranks, rank, NameOf(id));
   return kSuccess;
 }
-ABSENT_API Status ncclCommSplit(const Communicator* whole, int color, int, void** part, void*) {
+// Ranks of one color, in the order of their keys.
+ABSENT_API Status ncclCommSplit(Communicator* whole, int color, int key, void** part, void*) {
   *part = nullptr;
-  return color < 0 ? kSuccess : New(part, whole->ranks, whole->rank);
+  const int own[2] = {color, key};
+  const std::string name =
+      whole->name + "_" + std::to_string(whole->calls) + "_" + std::to_string(color);
+  std::vector<std::pair<int, int>> members = {{key, whole->rank}};  // themselves, if nobody answers
+  const int group = std::exchange(group_depth, 0);                  // the answer is needed now
+  Exchange(*whole, own, sizeof own, -1, [&](const std::vector<Bytes>& told) {
+    members.clear();
+    for (size_t rank = 0; rank < told.size(); ++rank) {
+      int other[2] = {-1, 0};
+      if (told[rank]) std::memcpy(other, told[rank]->data(), sizeof other);
+      if (other[0] == color) members.emplace_back(other[1], static_cast<int>(rank));
+    }
+  });
+  group_depth = group;
+  if (color < 0) return kSuccess;
+  std::sort(members.begin(), members.end());
+  const auto place = std::find(members.begin(), members.end(), std::pair(key, whole->rank));
+  return New(part, static_cast<int>(members.size()), static_cast<int>(place - members.begin()),
+             name);
 }
 ABSENT_API Status ncclCommDestroy(Communicator* communicator) { return End(communicator); }
 ABSENT_API Status ncclCommAbort(Communicator* communicator) { return End(communicator); }
@@ -112,30 +226,117 @@ ABSENT_API Status ncclMemFree(void* pointer) {
   return kSuccess;
 }
 
-ABSENT_API Status ncclAllReduce(const void* from, void* to, size_t count, int type, int, void*,
-                                void*) {
-  return Move(from, to, BytesOf(count, type));
-}
-ABSENT_API Status ncclReduce(const void* from, void* to, size_t count, int type, int, int, void*,
-                             void*) {
-  return Move(from, to, BytesOf(count, type));
-}
-ABSENT_API Status ncclBroadcast(const void* from, void* to, size_t count, int type, int, void*,
-                                void*) {
-  return Move(from, to, BytesOf(count, type));
-}
-ABSENT_API Status ncclAllGather(const void* from, char* to, size_t count, int type,
-                                const Communicator* communicator, void*) {
-  const size_t bytes = BytesOf(count, type);
-  for (int rank = 0; rank < communicator->ranks; ++rank) {
-    Move(from, to + static_cast<size_t>(rank) * bytes, bytes);
-  }
+ABSENT_API Status ncclGroupStart() {
+  ++group_depth;
   return kSuccess;
 }
-ABSENT_API Status ncclReduceScatter(const char* from, void* to, size_t count, int type, int,
-                                    const Communicator* communicator, void*) {
+ABSENT_API Status ncclGroupEnd() {
+  EndGroup();
+  return kSuccess;
+}
+
+ABSENT_API Status ncclAllReduce(const void* from, char* to, size_t count, int type, int operation,
+                                Communicator* all, void*) {
   const size_t bytes = BytesOf(count, type);
-  return Move(from + static_cast<size_t>(communicator->rank) * bytes, to, bytes);
+  WhenGroupEnds([=] { Move(from, to, bytes); });
+  return Reduce(*all, from, to, count, type, operation, 0, bytes);
+}
+ABSENT_API Status ncclReduce(const void* from, char* to, size_t count, int type, int operation,
+                             int root, Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  if (all->rank != root) return Reduce(*all, from, nullptr, count, type, operation, 0, 0);
+  WhenGroupEnds([=] { Move(from, to, bytes); });
+  return Reduce(*all, from, to, count, type, operation, 0, bytes);
+}
+ABSENT_API Status ncclReduceScatter(const char* from, char* to, size_t count, int type,
+                                    int operation, Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  const size_t skip = static_cast<size_t>(all->rank) * bytes;
+  WhenGroupEnds([=] { Move(from + skip, to, bytes); });
+  return Reduce(*all, from, to, count * static_cast<size_t>(all->ranks), type, operation, skip,
+                bytes);
+}
+
+ABSENT_API Status ncclBroadcast(const void* from, void* to, size_t count, int type, int root,
+                                Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  if (all->rank == root) Move(from, to, bytes);
+  return Exchange(*all, from, bytes, root, [=](const std::vector<Bytes>& told) {
+    if (all->rank != root) Write(to, told[static_cast<size_t>(root)]);
+  });
+}
+ABSENT_API Status ncclBcast(void* buffer, size_t count, int type, int root, Communicator* all,
+                            void* stream) {
+  return ncclBroadcast(buffer, buffer, count, type, root, all, stream);
+}
+ABSENT_API Status ncclAllGather(const void* from, char* to, size_t count, int type,
+                                Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  const auto place = [=](size_t rank) { return to + rank * bytes; };
+  WhenGroupEnds([=] {
+    for (int rank = 0; rank < all->ranks; ++rank)
+      Move(from, place(static_cast<size_t>(rank)), bytes);
+  });
+  return Exchange(*all, from, bytes, -1, [=](const std::vector<Bytes>& told) {
+    for (size_t rank = 0; rank < told.size(); ++rank) Write(place(rank), told[rank]);
+  });
+}
+
+// Of NCCL 2.28.
+ABSENT_API Status ncclAlltoAll(const char* from, char* to, size_t count, int type,
+                               Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  const size_t skip = static_cast<size_t>(all->rank) * bytes;
+  return Exchange(*all, from, bytes * static_cast<size_t>(all->ranks), -1,
+                  [=](const std::vector<Bytes>& told) {
+                    for (size_t rank = 0; rank < told.size(); ++rank) {
+                      if (told[rank]) Write(to + rank * bytes, told[rank]->substr(skip, bytes));
+                    }
+                  });
+}
+ABSENT_API Status ncclGather(const void* from, char* to, size_t count, int type, int root,
+                             Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  return Exchange(*all, from, bytes, -1, [=](const std::vector<Bytes>& told) {
+    for (size_t rank = 0; rank < told.size() && all->rank == root; ++rank)
+      Write(to + rank * bytes, told[rank]);
+  });
+}
+ABSENT_API Status ncclScatter(const void* from, void* to, size_t count, int type, int root,
+                              Communicator* all, void*) {
+  const size_t bytes = BytesOf(count, type);
+  const size_t skip = static_cast<size_t>(all->rank) * bytes;
+  return Exchange(*all, from, bytes * static_cast<size_t>(all->ranks), root,
+                  [=](const std::vector<Bytes>& told) {
+                    const Bytes& whole = told[static_cast<size_t>(root)];
+                    if (whole) Write(to, whole->substr(skip, bytes));
+                  });
+}
+
+namespace {
+std::string MessageName(const Communicator& all, int from, int to, int number) {
+  return all.name + "-" + std::to_string(from) + "to" + std::to_string(to) + "-" +
+         std::to_string(number);
+}
+}  // namespace
+
+ABSENT_API Status ncclSend(const void* from, size_t count, int type, int to, Communicator* all,
+                           void*) {
+  const size_t bytes = BytesOf(count, type);
+  if (bytes <= kMostExchanged)
+    Publish(MessageName(*all, all->rank, to, all->sent[to]++), Known(from, bytes));
+  return kSuccess;
+}
+ABSENT_API Status ncclRecv(void* to, size_t count, int type, int from, Communicator* all, void*) {
+  if (BytesOf(count, type) > kMostExchanged || all->is_alone) return kSuccess;
+  const std::string name = MessageName(*all, from, all->rank, all->received[from]++);
+  WhenGroupEnds([=] {
+    Bytes told;
+    all->is_alone = all->is_alone || !Await(name, told);
+    Write(to, told);
+    Withdraw(name);
+  });
+  return kSuccess;
 }
 
 }  // namespace onnxfit::absent

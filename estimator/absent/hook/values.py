@@ -51,6 +51,10 @@ FEW = 256
 OVERWRITES = {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
               "aten::random_", "aten::bernoulli_", "aten::exponential_", "aten::_foreach_copy_",
               "aten::_foreach_zero_"}
+# Collectives whose result is one rank's.
+FROM_ONE = ("broadcast", "recv")
+READ_WITHOUT_US = 4 << 10  # bytes
+EXCHANGED = 64 << 10  # bytes that ranks tell one another (exchange.h)
 VALUES_TO_FILL = 64 << 20  # bytes of a copy to the host that are given likely values
 
 
@@ -160,12 +164,14 @@ class Call:
         """Before kernels get their addresses: behind that the device forgets what was there."""
         of = self.mirrors.of
         self.seen = [(x, of(x, self.facts.from_host)) for x in self.leaves if is_cuda(x)]
+        if self.facts.collective:
+            self.put_back(EXCHANGED)
 
-    def put_back(self):
+    def put_back(self, most=READ_WITHOUT_US):
         """What kernels were given is forgotten on the device.  What is known and read by a host that
         does not ask us is small."""
         for x, mirror in self.seen:
-            if (mirror is not None and mirror.nbytes <= READ_WITHOUT_US and not mirror.unknown
+            if (mirror is not None and mirror.nbytes <= most and not mirror.unknown
                     and mirror.bytes is not None):
                 self.mirrors.to_device(x)
 
@@ -285,7 +291,7 @@ class Call:
         if any(type(x) is not Tensor and not is_plain(type(x)) for x in made):
             return result
         if self.facts.collective:
-            self.from_device(written + [x for x in made if x.is_cuda])
+            self.from_device(written + self.received() + [x for x in made if x.is_cuda])
             return result
         to_host = [x for x in made if not x.is_cuda]
         if not to_host and not any(has_mirror(x) for x in written + made):
@@ -444,19 +450,24 @@ class Call:
         mirror = self.mirrors.find(tensor)
         return mirror.bytes is not None or mirror.fill != 0
 
+    def received(self):
+        """What c10d's functions write to is their first argument, though not all schemas say so."""
+        is_ours = self.facts.name.startswith("c10d::") and self.facts.name != "c10d::send"
+        return [x for x in leaves_of(self.args[:1]) if is_cuda(x)] if is_ours else []
+
     def from_device(self, tensors):
-        """What a collective has exchanged."""
+        """What a collective has exchanged: a broadcast's or a message's is known where its sender
+        knew it, others' if all knew what they gave."""
+        is_guess = not any(of in self.facts.name for of in FROM_ONE) and self.unknown()
         for x in tensors:
             if has_mirror(x):
                 own = self.new_mirror(x)
-                unknown = self.unknown()
                 self.mirrors.read_device(own, x, True)
-                own.unknown = unknown
+                own.unknown = own.unknown or is_guess
 
 
 CPU = torch.device("cpu")
 MASKS = (torch.bool, torch.uint8)
-READ_WITHOUT_US = 4 << 10  # bytes
 LARGE_READ = 1 << 24  # elements that two tensors are compared of
 
 
