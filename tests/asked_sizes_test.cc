@@ -39,7 +39,7 @@ TEST_CASE("a program is told what an H200 asked for in that very convolution") {
 TEST_CASE("what was measured elsewhere does not go before cuDNN's plan") {
   const std::string layer =
       "weight_gradient float32 first 4,1,28,28 32,1,3,3 4,32,26,26 1,1 0,0 1,1";
-  for (const std::string& where :
+  for (const std::string where :
        {"0 91900 ", "1 91002 ", "1 90100 "}) {  // another card, other versions
     CAPTURE(where);
     const std::string answer = AnswerTo("convolution " + where + layer, kCards);
@@ -51,7 +51,7 @@ TEST_CASE("what was measured elsewhere does not go before cuDNN's plan") {
 TEST_CASE("products of matrices are not cuDNN's to plan without a card") {
   const std::string point =
       " 91900 forward float32 first 5,24,17,17 40,24,1,1 5,40,17,17 1,1 0,0 1,1";
-  for (const std::string& card : {"0", "1"}) {
+  for (const std::string card : {"0", "1"}) {
     CAPTURE(card);
     CHECK(AnswerTo("convolution " + card + point, kCards).find(" final") != std::string::npos);
   }
