@@ -83,7 +83,15 @@ def run_driver(args, of, names, folder):
                str(out), *names]
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
     lines = map(json.loads, out.read_text().splitlines()) if out.exists() else []
-    return {key_of(of, line): line for line in lines if "precision" in line and line.get("mode")}
+    named = [{**line, **setting_of(line)} for line in lines]
+    return {key_of(of, line): line for line in named if line.get("mode")}
+
+
+def setting_of(line):
+    """What a line has that tells of a failure: the zoo's has the whole setting in one."""
+    if line.get("setting"):
+        return dict(zip(("batch", "precision", "optimizer", "mode"), line["setting"]))
+    return {"mode": "train"} if "way" in line and "precision" in line else {}
 
 
 def shown(percent):

@@ -49,7 +49,6 @@ constexpr int kBehaviors = 19;
 constexpr int kChars = 24;
 constexpr int kCompiles = 0;  // CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION
 constexpr int kMostBehaviors = 16;
-constexpr size_t kFirstVersion = 90800;
 
 // The real library's functions, or nulls.
 struct Backend {
@@ -79,8 +78,8 @@ Backend FindBackend() {
   const bool is_all = backend.create != nullptr && backend.destroy != nullptr &&
                       backend.finalize != nullptr && backend.set != nullptr &&
                       backend.get != nullptr;
-  const bool plans = is_all && backend.version != nullptr && backend.version() >= kFirstVersion;
-  return plans ? backend : Backend();
+  const bool is_known = is_all && backend.version != nullptr && backend.cuda_version != nullptr;
+  return is_known ? backend : Backend();
 }
 
 const Backend& Real() {
@@ -100,7 +99,9 @@ Descriptor Describe(const AbsentCard& card) {
                                               .multiprocessors = card.multiprocessors,
                                               .threads_per_multiprocessor = card.threads},
                                              Real().cuda_version());
-  const bool is_good = Real().create(kCardDescriptor, &described) == kSuccess &&
+  const bool is_known = Real().version() >= FirstCudnnVersion(card.capability) &&
+                        card.capability >= LeastCapabilityOf(Real().cuda_version());
+  const bool is_good = is_known && Real().create(kCardDescriptor, &described) == kSuccess &&
                        Real().set(described, kCardAsJson, kChars, static_cast<int64_t>(json.size()),
                                   json.data()) == kSuccess &&
                        Real().finalize(described) == kSuccess;

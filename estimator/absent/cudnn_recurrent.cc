@@ -80,8 +80,7 @@ struct Spaces {
 
 Spaces SpacesOf(const Layers& layers, const Steps& steps, const char* function) {
   const auto dropout = Recurrent().dropouts.find(layers.dropout);
-  const bool drops_out =
-      layers.layers > 1 && dropout != Recurrent().dropouts.end() && dropout->second > 0;
+  const bool drops_out = dropout != Recurrent().dropouts.end() && dropout->second > 0;
   const int64_t sizes[] = {CurrentCard().place, layers.algorithm, layers.gates(), layers.input,
                            layers.hidden,       layers.projected, layers.layers,  layers.directions,
                            drops_out,           layers.is_packed, steps.steps,    steps.batch,

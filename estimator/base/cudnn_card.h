@@ -35,6 +35,14 @@ inline const CapabilityLimits& CapabilityLimitsOf(int capability) {
   return *best;
 }
 
+// The first cuDNN that can be asked for such a card: 9.8.0 brought device properties; with those
+// of capability 10.0, 9.10.2 ends the process, and those between were not tried.
+inline size_t FirstCudnnVersion(int capability) { return capability == 100 ? 91900 : 90800; }
+
+// cuDNN's support matrix: builds for CUDA 13 begin with Turing.  Those for CUDA 12 began earlier,
+// but were not asked about cards before Volta.
+inline int LeastCapabilityOf(size_t cuda_version) { return cuda_version >= 13000 ? 75 : 70; }
+
 struct CudnnCard {
   int capability = 0;  // times ten
   int64_t multiprocessors = 0;

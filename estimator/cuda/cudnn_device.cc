@@ -111,16 +111,6 @@ void CudnnDescriptor::Execute(cudnnHandle_t handle, const CudnnDescriptor& point
 
 namespace {
 
-// The first cuDNN that can be asked for such a card: 9.8.0 brought device properties; with those
-// of capability 10.0, 9.10.2 ends the process, and those between were not tried.
-size_t FirstVersion(const DescribedCard& card) {
-  return card.compute_capability == 100 ? 91900 : 90800;
-}
-
-// cuDNN's support matrix: builds for CUDA 13 begin with Turing.  Those for CUDA 12 began earlier,
-// but were not asked about cards before Volta.
-int LeastCapability(size_t cuda_version) { return cuda_version >= 13000 ? 75 : 70; }
-
 std::string VersionText(size_t version) { return CudnnVersionText(static_cast<int>(version)); }
 
 CudnnCard CardOf(const DescribedCard& card) {
@@ -140,18 +130,19 @@ CudnnDevice::CudnnDevice(const CudnnCalls& calls, bool compiles)
 
 CudnnDevice::CudnnDevice(const CudnnCalls& calls, const DescribedCard& card, bool has_driver)
     : calls_(calls), compiles_(!has_driver) {
-  if (calls.version() < FirstVersion(card)) {
+  if (calls.version() < FirstCudnnVersion(card.compute_capability)) {
     throw Error({.where = "cuDNN",
                  .text = fmt::format("planning for a card that is not there: expected {} or "
                                      "later, found {}",
-                                     VersionText(FirstVersion(card)), VersionText(calls.version())),
+                                     VersionText(FirstCudnnVersion(card.compute_capability)),
+                                     VersionText(calls.version())),
                  .hint = "pip install --upgrade nvidia-cudnn-cu12"});
   }
-  if (card.compute_capability < LeastCapability(calls.cuda_version())) {
+  if (card.compute_capability < LeastCapabilityOf(calls.cuda_version())) {
     throw Error({.where = "cuDNN",
                  .text = fmt::format("expected a card of compute capability {:.1f} or later, found "
                                      "{:.1f}",
-                                     LeastCapability(calls.cuda_version()) / 10.0,
+                                     LeastCapabilityOf(calls.cuda_version()) / 10.0,
                                      card.compute_capability / 10.0)});
   }
   const std::string json = CudnnPropertiesOf(CardOf(card), calls.cuda_version());

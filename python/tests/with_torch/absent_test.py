@@ -69,23 +69,33 @@ class Absent(unittest.TestCase):
             with self.subTest(call):
                 self.assertEqual(found, [expected, True])
 
-    def test_plans_are_not_compiled(self):
-        """Of cuDNN's engines some compile: 1.3 seconds for each of these layers, against 0.02."""
-        (seconds,), = self.lines("""
-            import json, time, torch
-            torch.backends.cudnn.benchmark = True
-            x = torch.randn(8, 64, 56, 56, device="cuda").half()
-            x = x.to(memory_format=torch.channels_last)
-            def train(channels):
-                net = torch.nn.Conv2d(64, channels, 3).cuda().half()
-                net.to(memory_format=torch.channels_last)(x).sum().backward()
-            train(64)
-            began = time.process_time()
-            for channels in (72, 80, 96, 128):
-                train(channels)
-            print(json.dumps([time.process_time() - began]))
+    def test_children_forked_before_cuda_have_values(self):
+        (found,), = self.lines("""
+            import json, os, torch
+            child = os.fork()
+            if child == 0:
+                print(json.dumps([torch.arange(4, device="cuda").diff().tolist()]), flush=True)
+                os._exit(0)
+            os.waitpid(child, 0)
             """)
-        self.assertLess(seconds, 2)
+        self.assertEqual(found, [1, 1, 1])
+
+    def test_recurrent_layers(self):
+        """Their weights are views of one space, of the size that cuDNN 9.19.0 says."""
+        (is_shared, same, shape), = self.lines("""
+            import json, torch
+            lstm = torch.nn.LSTM(8, 16, 2, bidirectional=True, dropout=.5).cuda()
+            parts = [p for p in lstm.parameters()]
+            x = torch.randn(5, 3, 8, device="cuda")
+            y, _ = lstm(x)
+            y.sum().backward()
+            print(json.dumps([len({p.untyped_storage().data_ptr() for p in parts}) == 1,
+                              sum(p.numel() for p in parts) * 4
+                              == parts[0].untyped_storage().nbytes(), y.shape]))
+            """)
+        self.assertTrue(is_shared)
+        self.assertTrue(same)
+        self.assertEqual(shape, [5, 3, 32])
 
     def test_gradient_scaler_steps(self):
         (steps, scale), = self.lines("""

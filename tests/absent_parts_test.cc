@@ -1,0 +1,123 @@
+// Parts of the card that is not there that need no program: which addresses it hands out, and which
+// convolution a plan of cuDNN's is about.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "estimator/absent/addresses.h"
+#include "estimator/absent/cudnn_layers.h"
+
+namespace onnxfit::absent_parts_test {
+namespace {
+
+using absent::Addresses;
+
+constexpr uint64_t kPage = 2 << 20;
+
+TEST_CASE("addresses rise, then fall") {
+  Addresses addresses(0, 10 * kPage, 4 * kPage);
+  std::vector<uint64_t> pages;
+  for (const uint64_t count : {1, 2, 2, 1, 1})
+    pages.push_back(addresses.Take(count * kPage) / kPage);
+  // 6 to 9 rise: of two pages only one is left, so that two lie below.
+  CHECK(pages == std::vector<uint64_t>{6, 7, 4, 9, 3});
+}
+
+TEST_CASE("addresses that were given back are handed out again") {
+  Addresses addresses(0, 10 * kPage, 4 * kPage);
+  CHECK(addresses.Take(4 * kPage) == 6 * kPage);
+  CHECK(addresses.Take(3 * kPage) == 3 * kPage);
+  addresses.Give(7 * kPage, kPage);
+  addresses.Give(8 * kPage, kPage);
+  CHECK(addresses.Take(2 * kPage) == 7 * kPage);  // both, as one
+  addresses.Give(4 * kPage, 2 * kPage);
+  CHECK(addresses.Take(kPage) == 5 * kPage);  // the highest below
+  CHECK(addresses.Take(20 * kPage) == 0);
+}
+
+TEST_CASE("cards whose addresses all rise") {
+  Addresses addresses(kPage, 10 * kPage, absent::RisingBytes(86));
+  CHECK(addresses.Take(kPage) == kPage);
+  CHECK(addresses.Take(kPage) == 2 * kPage);
+  CHECK(absent::RisingBytes(90) < absent::RisingBytes(86));
+}
+
+// Sets what PyTorch sets, by the numbers of cudnn_graph.h.
+struct Described {
+  int x = 0, w = 0, y = 0, window = 0, operation = 0, graph = 0, heuristics = 0, config = 0,
+      plan = 0;
+
+  static void Set(int& of, int attribute, const std::vector<int64_t>& numbers) {
+    absent::FollowCudnn(&of, attribute, static_cast<int64_t>(numbers.size()), numbers.data());
+  }
+  static void Point(int& of, int attribute, int& to) {
+    void* const descriptor = &to;
+    absent::FollowCudnn(&of, attribute, 1, &descriptor);
+  }
+  static void Tensor(int& of, const std::vector<int64_t>& dims,
+                     const std::vector<int64_t>& strides) {
+    const int bfloat16 = 9;
+    absent::FollowCudnn(&of, 901, 1, &bfloat16);
+    Set(of, 902, dims);
+    Set(of, 903, strides);
+  }
+  Described() {
+    Tensor(x, {4, 8, 6, 6}, {288, 1, 48, 8});
+    Tensor(w, {16, 4, 3, 3}, {36, 1, 12, 4});
+    Tensor(y, {4, 16, 3, 3}, {144, 1, 48, 16});
+    Set(window, 102, {1, 1});
+    Set(window, 103, {2, 2});
+    Set(window, 105, {1, 0});
+    for (const auto& [attribute, part] :
+         {std::pair(714, &window), std::pair(715, &w), std::pair(716, &x), std::pair(717, &y)}) {
+      Point(operation, attribute, *part);
+    }
+    Point(graph, 801, operation);
+    Point(heuristics, 201, graph);
+    absent::FollowEngine(&heuristics, &config, 0);
+    Point(plan, 401, config);
+  }
+  ~Described() {
+    for (int* part : {&x, &w, &y, &window, &operation, &graph, &heuristics, &config, &plan})
+      absent::ForgetCudnn(part);
+  }
+};
+
+TEST_CASE("a plan is followed to its convolution") {
+  Described described;
+  const auto layer = absent::LayerOf(&described.plan);
+  REQUIRE(layer != nullptr);
+  CHECK(absent::LayerText(*layer) ==
+        "weight_gradient bfloat16 last 4,8,6,6 16,4,3,3 4,16,3,3 2,2 1,0 1,1");
+  CHECK(!absent::IsPoint(*layer));
+  CHECK(absent::ConfigOf(&described.plan) == &described.config);
+  CHECK(absent::LayerOf(&described.x) == nullptr);
+}
+
+TEST_CASE("the first plan is the one that a program takes which does not try them") {
+  Described described;
+  int config = 0;
+  int plan = 0;
+  absent::FollowEngine(&described.heuristics, &config, 1);
+  Described::Point(plan, 401, config);
+  absent::NotePlan(&plan, 512);  // place 0 could not be made
+  absent::NotePlan(&described.plan, std::nullopt);
+  CHECK(absent::IsFirstPlan(&plan));
+  CHECK(!absent::IsFirstPlan(&described.plan));
+  CHECK(absent::NotedBytes(&plan) == 512);
+  CHECK(absent::NotedBytes(&described.plan) == std::nullopt);
+  absent::ForgetCudnn(&config);
+  absent::ForgetCudnn(&plan);
+}
+
+TEST_CASE("a graph of several operations is none that is known") {
+  Described described;
+  int graph = 0;
+  void* const both[] = {&described.operation, &described.operation};
+  absent::FollowCudnn(&graph, 801, 2, both);
+  CHECK(absent::LayerOf(&graph) == nullptr);
+  absent::ForgetCudnn(&graph);
+}
+
+}  // namespace
+}  // namespace onnxfit::absent_parts_test
