@@ -158,19 +158,25 @@ class PassedOn {
   ~PassedOn() {
     for (size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before_[i]);
     program_ = 0;
+    early_ = 0;
   }
   PassedOn(const PassedOn&) = delete;
   PassedOn& operator=(const PassedOn&) = delete;
 
-  static void To(pid_t program) { program_ = program; }
+  static void To(pid_t program) {
+    program_ = program;
+    if (early_ != 0) kill(program, early_);
+  }
 
  private:
   static void PassOn(int signal) {
+    if (program_ == 0) early_ = signal;
     if (program_ != 0) kill(program_, signal);
   }
 
   static constexpr std::array<int, 2> kSignals = {SIGTERM, SIGHUP};
   static inline volatile pid_t program_ = 0;
+  static inline volatile std::sig_atomic_t early_ = 0;  // came before it was known
   std::array<void (*)(int), 2> before_ = {};
 };
 

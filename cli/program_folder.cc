@@ -23,7 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kLibrary = "libonnxfit_absent.so";
 constexpr std::string_view kLibraries = "lib";
-constexpr std::string_view kHooks = "hook";
 
 // Names by which programs open what is in the library: the same file, so that the loader gives
 // them the one that is there.
@@ -83,7 +82,7 @@ ProgramFolder::ProgramFolder(const std::vector<Target>& cards) {
   }
   path_ = name;
   WriteLibrary(fs::path(path_) / kLibraries);
-  WriteHooks(fs::path(path_) / kHooks);
+  WriteHooks(fs::path(path_) / absent::kHooksFolder);
   WriteCards(fs::path(path_) / absent::kCardsFile, cards);
 }
 
@@ -97,7 +96,7 @@ std::vector<std::string> ProgramFolder::variables() const {
   return {fmt::format("{}={}", absent::kFolderVariable, path_),
           Prefixed("LD_PRELOAD", fmt::format("{}/{}", libraries, kLibrary)),
           Prefixed("LD_LIBRARY_PATH", libraries),
-          Prefixed("PYTHONPATH", fmt::format("{}/{}", path_, kHooks)),
+          Prefixed(absent::kPythonVariable, fmt::format("{}/{}", path_, absent::kHooksFolder)),
           fmt::format("TRITON_LIBCUDA_PATH={}", libraries)};
 }
 

@@ -367,6 +367,21 @@ TEST_CASE("what a program leaves running does not outlive the run") {
   }
 }
 
+TEST_CASE("a program that sets PYTHONPATH keeps what the run puts into Python") {
+  const TempFolder folder;
+  const std::string file = folder.Path("printed");
+  for (const char* set : {"PYTHONPATH=mine", "unset PYTHONPATH;", ""}) {
+    CAPTURE(set);
+    RunShell(fmt::format("{} printenv PYTHONPATH > {}", set, file));
+    std::string path;
+    std::getline(std::ifstream(file), path);
+    const size_t hooks = path.find("/hook");
+    CHECK(hooks != std::string::npos);
+    CHECK(path.find("/hook", hooks + 1) == std::string::npos);
+    CHECK(path.ends_with(":mine") == (std::string(set) == "PYTHONPATH=mine"));
+  }
+}
+
 TEST_CASE("who ends the run ends the program") {
   // Its parent is this process, which hears the signal in its place.
   const std::string said = ErrorOf("trap 'exit 7' TERM; kill -TERM $PPID; sleep 300 & wait");

@@ -10,6 +10,10 @@ namespace onnxfit::absent {
 // The variable that names the folder, for the program and all that it starts.
 inline constexpr const char* kFolderVariable = "ONNXFIT_RUN";
 
+// The folder below it of what Python gets, and the variable by which Python finds it.
+inline constexpr const char* kHooksFolder = "hook";
+inline constexpr const char* kPythonVariable = "PYTHONPATH";
+
 // A line for each card: name, compute capability times ten, multiprocessors, threads of each,
 // bytes that CUDA shows of it, bytes of a process's context; with tabs between.
 inline constexpr const char* kCardsFile = "cards";

@@ -36,16 +36,14 @@ def switched_on(mode, call):
 
 
 def switched_off(mode, call):
-    """The function with the mode off, where it is the innermost one."""
+    """The function while the mode, which may lie below another one, lets everything through."""
     @functools.wraps(call)
     def without_mode(*args, **kwargs):
-        if stack()[-1:] != [mode]:
-            return call(*args, **kwargs)
-        _python_dispatch._pop_mode()
+        mode.off += 1
         try:
             return call(*args, **kwargs)
         finally:
-            _python_dispatch._push_mode(mode)
+            mode.off -= 1
     return without_mode
 
 
