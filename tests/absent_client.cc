@@ -10,6 +10,7 @@
 //     gather, reduce, broadcast ROOT
 //                    that of the int on top among the ranks, printed
 //     pass TO FROM   sends it, and prints what it gets
+//     share          a handle of what is on top for another process, and opens it: on top then
 //     launch         a kernel that gets the address on top
 //     free           what cudaMemGetInfo says is free, printed
 //     name           the card's, and its capability, printed
@@ -81,6 +82,18 @@ void Ask(const char* name) {
   void* function = nullptr;
   Find<int (*)(const char*, void**, int, unsigned long long)>("cuGetProcAddress")(name, &function,
                                                                                   12000, 0);
+}
+
+struct IpcHandle {
+  char bytes[64];
+};
+
+void Share() {
+  IpcHandle handle;
+  void* opened = nullptr;
+  Find<int (*)(IpcHandle*, void*)>("cudaIpcGetMemHandle")(&handle, stack.back());
+  Find<int (*)(void**, IpcHandle, unsigned)>("cudaIpcOpenMemHandle")(&opened, handle, 0);
+  stack.push_back(opened);
 }
 
 struct UniqueId {
@@ -191,6 +204,7 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "entry") Ask(words.at(i + 1).c_str());
   const auto second = [&] { return std::atoi(words.at(i + 2).c_str()); };
   if (word == "rank") JoinRanks(static_cast<int>(number()), second());
+  if (word == "share") Share();
   if (word == "gather") Gather();
   if (word == "reduce") Reduce();
   if (word == "broadcast") Broadcast(static_cast<int>(number()));

@@ -254,6 +254,19 @@ class Records(Hook):
             self.assertEqual(pickle.load(file)["history"],
                              [("all", 100000), ("all", 7), (None, None), ("all", 100000)])
 
+    def test_pools_of_the_driver_have_no_history(self):
+        self.package("torch/cuda/__init__.py", TORCH["cuda/__init__.py"] + """
+        def get_allocator_backend(): return "cudaMallocAsync"
+        """)
+        self.program("""
+            import torch
+            torch.cuda.init()
+            torch._C.allocate(100)
+            """)
+        self.assertEqual(self.record()["failures"], [])
+        self.assertEqual(self.record()["devices"][0]["allocated_bytes"], 100)
+        self.assertEqual(list(self.run_folder.glob("*.snapshot.pickle")), [])
+
     def test_ends(self):
         oom = "Tried to allocate 2.00 GiB. " + "x" * 3000
         rows = [

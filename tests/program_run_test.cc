@@ -141,6 +141,11 @@ TEST_CASE("ranks tell one another the small values that they know") {
   CHECK(second("launch gather", "gather") == "30 30 \n");
 }
 
+TEST_CASE("what another process shares is memory of the card, of which nothing is known") {
+  CHECK(Printed("take 4096 write 7 share read peek") == "0\n0\n");
+  CHECK(Printed("take 4096 share write 9 read") == "9\n");
+}
+
 TEST_CASE("NVML tells of the process what the card counts") {
   const std::string printed = Printed("take 3000000 nvml");
   CHECK(std::stoll(printed) > (4 << 20));

@@ -138,6 +138,27 @@ ABSENT_API Status cudaMemsetAsync(void* to, int value, size_t bytes, void*) {
   return cudaMemset(to, value, bytes);
 }
 
+namespace {
+// cudaIpcMemHandle_t, by value: what of it we use.
+struct IpcHandle {
+  int64_t bytes;
+  char rest[56];
+};
+}  // namespace
+
+// Another process's memory: counted there, and here addresses of which nothing is known.
+ABSENT_API Status cudaIpcGetMemHandle(IpcHandle* handle, const void* pointer) {
+  const auto block = BlockOf(pointer);
+  if (!block) return Said(kInvalidValue);
+  *handle = {block->bytes, {}};
+  return kSuccess;
+}
+ABSENT_API Status cudaIpcOpenMemHandle(void** pointer, IpcHandle handle, unsigned) {
+  if (!EnsureContext(CurrentDevice())) return Said(kOutOfMemory);
+  *pointer = reinterpret_cast<void*>(ReserveAddresses(static_cast<uint64_t>(handle.bytes)));
+  return kSuccess;
+}
+
 // A variable of the program on the card.
 ABSENT_API Status cudaGetSymbolAddress(void** pointer, const void*) {
   static void* variables = nullptr;

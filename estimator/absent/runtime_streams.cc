@@ -122,6 +122,35 @@ ABSENT_API Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned l
   return cudaStreamGetCaptureInfo_v3(stream, status, number, graph, dependencies, edges, count);
 }
 
+ABSENT_API Status cudaStreamGetCaptureInfo_ptsz(void* stream, int* status,
+                                                unsigned long long* number, void** graph,
+                                                void** dependencies, void** edges, size_t* count) {
+  return cudaStreamGetCaptureInfo(stream, status, number, graph, dependencies, edges, count);
+}
+
+namespace {
+
+// Of a graph without edges.  CUDA 13 put what is known of edges in front of their count.
+Status NoEdges(void* edges, size_t* count) {
+  int version = 0;
+  cudaRuntimeGetVersion(&version);
+  size_t* const edge_count = version < 13000 ? static_cast<size_t*>(edges) : count;
+  if (edge_count != nullptr) *edge_count = 0;
+  return kSuccess;
+}
+
+}  // namespace
+
+ABSENT_API Status cudaGraphGetEdges(void*, void*, void*, void* edges, size_t* count) {
+  return NoEdges(edges, count);
+}
+ABSENT_API Status cudaGraphNodeGetDependencies(void*, void*, void* edges, size_t* count) {
+  return NoEdges(edges, count);
+}
+ABSENT_API Status cudaGraphNodeGetDependentNodes(void*, void*, void* edges, size_t* count) {
+  return NoEdges(edges, count);
+}
+
 ABSENT_API Status cudaGraphCreate(void** graph, unsigned) { return Fresh(graph); }
 ABSENT_API Status cudaGraphInstantiate(void** runnable, void*, unsigned long long) {
   return Fresh(runnable);

@@ -49,8 +49,13 @@ class Record:
         guarded("history", self.start_history)
         guarded("signals", self.catch_sigterm)
 
+    def has_history(self):
+        """The driver's own pools (backend:cudaMallocAsync) keep none, and fail where they are asked."""
+        backend = getattr(self.torch.cuda, "get_allocator_backend", lambda: "native")
+        return backend() != "cudaMallocAsync"
+
     def start_history(self):
-        if not self.users_history:
+        if not self.users_history and self.has_history():
             self.record_history(enabled="all", context="alloc", stacks="python",
                                 max_entries=int(os.environ.get("ONNXFIT_RUN_EVENTS", EVENTS)))
 
@@ -140,7 +145,7 @@ class Record:
         self.exit_code = exit_code if exit_code is not None else self.exit_code
         self.ended_by = ended_by or self.ended_by
         notes.write_json("torch.json", self.summary())
-        if self.cuda_is_up():
+        if self.cuda_is_up() and self.has_history():
             notes.write("snapshot.pickle", pickle.dumps(self.torch.cuda.memory._snapshot()))
 
     def cuda_is_up(self):
