@@ -143,9 +143,8 @@ TEST_CASE_FIXTURE(VerifyTest, "what cannot be meant is refused before the card i
        "/nowhere/c.json: --calibration: there is no such folder"},
       {{"--device", "-1"}, "--device: "},
       {{"--gpu", "t4"},
-       "--gpu: expected with estimate, max-batch, diff, explain-oom, report or annotate, found "
-       "with "
-       "verify"},
+       "--gpu: expected with estimate, max-batch, diff, explain-oom, report, annotate or run, "
+       "found with verify"},
   };
   TheHostCuda().devices.clear();  // asking it would be exit code 3
   for (const Row& row : rows) {

@@ -199,7 +199,7 @@ TEST_CASE("what stays open is short") {
             std::string(45, 'y') +
             "…\n"
             "      and at 2 other lines\n"
-            "  - not written, since weights are zeros here: model.pt and 3 others\n"
+            "  - kept apart from your files, and gone: model.pt and 3 others\n"
             "  - functions that this card does not have, told so to the program: cuGLInit\n");
   std::istringstream lines(ToText({run}, {.verbose = true}));
   for (std::string line; std::getline(lines, line);) {

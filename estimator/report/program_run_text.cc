@@ -300,11 +300,12 @@ std::string SavedText(const ProgramRun& run) {
   if (saved.empty()) return "";
   const std::string more =
       saved.size() == 1 ? "" : fmt::format(" and {}", Counted(saved.size() - 1, "other", "others"));
-  return fmt::format("not written, since weights are zeros here: {}{}", saved[0], more);
+  return fmt::format("kept apart from your files, and gone: {}{}", saved[0], more);
 }
 
-std::string NamesText(const std::vector<std::string>& names, const RunPage& page) {
-  const size_t shown = page.options.verbose ? names.size() : std::min(names.size(), kPlacesShown);
+std::string NamesText(const std::vector<std::string>& names, const RunPage& page,
+                      size_t most = kPlacesShown) {
+  const size_t shown = page.options.verbose ? names.size() : std::min(names.size(), most);
   std::string text = fmt::format(
       "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
@@ -322,7 +323,7 @@ std::vector<std::string> OpenSentences(const RunPage& page) {
   }
   if (!run.unknown_sizes.empty()) {
     sentences.push_back("scratch memory of unknown size, counted as none: " +
-                        NamesText(run.unknown_sizes, page));
+                        NamesText(run.unknown_sizes, page, 1));
   }
   if (run.is_assumed) {
     sentences.push_back(

@@ -436,12 +436,18 @@ def remove_empty_folders():
             pass
 
 
+def shown(path):
+    """As the user would say it: from where the program was started, if it is below."""
+    return path[len(home) + 1:] if path.startswith(home + os.sep) else path
+
+
 def listed():
-    return [{"path": path, "saved": target} for path, target in written.items()][:1000]
+    return [{"path": shown(path), "saved": target} for path, target in written.items()][:1000]
 
 
 def start():
-    global root, scratch
+    global home, root, scratch
+    home = os.getcwd()
     run = os.path.abspath(os.environ["ONNXFIT_RUN"])
     root = os.path.join(run, "saved")
     for name, value in OFF.items():
