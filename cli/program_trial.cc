@@ -34,10 +34,10 @@ bool RanOut(const ProgramRun& run, const DeviceRecords& records) {
   bool is_told = false;
   for (const ProgramProcess& process : run.processes) {
     if (process.is_oom) return true;
-    for (const TorchPeaks& peaks : process.peaks) {
-      if (peaks.ooms > 0) return true;
-    }
     is_told |= !process.exception.empty();
+    for (const TorchPeaks& peaks : process.peaks) {
+      if (peaks.ooms > 0 && process.exception.empty()) return true;
+    }
   }
   return !is_told && records.is_any_full();
 }
@@ -75,7 +75,7 @@ JudgedTarget Judged(const Target& target, const CardRecord& card, bool ran_out,
   JudgedTarget judged = {.target = target, .judgement = {}};
   Judgement& judgement = judged.judgement;
   const ContextBytes& context = target.device.context;
-  const int64_t contexts = std::max<int64_t>(card.contexts, 1);
+  const int64_t contexts = card.contexts;
   judgement.usable_bytes = target.usable_bytes();
   judgement.used_bytes = card.peak_bytes;
   judgement.low_bytes = card.peak_bytes - contexts * (context.bytes - context.low);

@@ -272,11 +272,11 @@ class Records(Hook):
         rows = [
             ("pass", 0, None, None),
             ("import sys; sys.exit(3)", 3, None, None),
-            ("raise ValueError('bad')", 1, "builtins.ValueError", "bad"),
+            ("raise ValueError('bad')", 1, "ValueError", "bad"),
             ("raise torch.cuda.OutOfMemoryError(%r)" % oom, 1, "torch.cuda.OutOfMemoryError", oom),
             ("import os; os._exit(4)", 4, None, None),
             ("import sys; sys.excepthook = lambda *a: None; raise KeyError('k')", 1,
-             "builtins.KeyError", "'k'"),
+             "KeyError", "'k'"),
         ]
         for text, code, exception, message in rows:
             with self.subTest(text):

@@ -167,11 +167,11 @@ TEST_CASE("a failure has its own words, and no verdict") {
   run.exit_code = 1;
   run.failed = true;
   run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};
-  run.processes[0].exception = "builtins.ValueError";
+  run.processes[0].exception = "ValueError";
   run.processes[0].message = "no labels";
   CHECK(ToText({run}).starts_with(
       "FAILED on t4: until then 2.93 GiB of 14.6 GiB, 20.1%\n"
-      "  - the program ended with 1 after 1 step: builtins.ValueError: no labels\n"));
+      "  - the program ended with 1 after 1 step: ValueError: no labels\n"));
 }
 
 TEST_CASE("what stays open is short") {

@@ -92,6 +92,17 @@ TEST_CASE("a process that ends without its destructors holds nothing") {
         UsedBytes("take 9000000"));
 }
 
+TEST_CASE("more processes than there are places leave none behind") {
+  const std::string many = "take 1; i=0; while [ $i -lt 600 ]; do /bin/true; i=$((i+1)); done; ";
+  CHECK(Printed(many + ABSENT_CLIENT " take 9000000000 half take 9000000000") == "out of memory\n");
+}
+
+TEST_CASE("a card without room for a context is full") {
+  const Answer answer = RunClient({"--memory", "1GiB", "-q"}, "take 800000000 half take 1");
+  CHECK(answer.code == 1);
+  CHECK(answer.out.starts_with("OOM"));
+}
+
 TEST_CASE("ranks have NCCL's buffers, and may have more") {
   const auto target = [](const std::string& words) {
     const Answer answer = RunClient({"-g", "t4", "-f", "json"}, words);

@@ -57,11 +57,13 @@ size_t BytesOf(size_t count, int type) {
 
 // Nobody here knows how many channels NCCL would find: it takes the least, and the command leaves
 // room for what it takes behind a switch.
-Status New(void** communicator, int ranks, int rank, const std::string& name) {
+Status New(void** communicator, int ranks, int rank, const std::string& name,
+           int device = CurrentDevice()) {
   void* buffers = nullptr;
   if (ranks > 1) {
-    if (Allocate(CurrentDevice(), NcclLeastBytes(), &buffers) != kSuccess) return kCudaError;
-    WriteEvent({"communicator", CurrentCard().place, 0, NcclLeastBytes()});
+    if (Allocate(device, NcclLeastBytes(), &buffers) != kSuccess) return kCudaError;
+    const int place = Machine().cards[static_cast<size_t>(device)].place;
+    WriteEvent({"communicator", place, 0, NcclLeastBytes()});
   }
   *communicator = new Communicator{.ranks = ranks, .rank = rank, .name = name, .buffers = buffers};
   return kSuccess;
@@ -168,10 +170,14 @@ ABSENT_API Status ncclCommInitRankScalable(void** communicator, int ranks, int r
                                            const UniqueId* id, void*) {
   return New(communicator, ranks, rank, NameOf(*id));
 }
-ABSENT_API Status ncclCommInitAll(void** communicators, int ranks, const int*) {
+ABSENT_API Status ncclCommInitAll(void** communicators, int ranks, const int* devices) {
   UniqueId id;
   ncclGetUniqueId(&id);
-  for (int rank = 0; rank < ranks; ++rank) New(communicators + rank, ranks, rank, NameOf(id));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int device = devices == nullptr ? rank : devices[rank];
+    const Status status = New(communicators + rank, ranks, rank, NameOf(id), device);
+    if (status != kSuccess) return status;
+  }
   return kSuccess;
 }
 // Ranks of one color, in the order of their keys.

@@ -46,14 +46,22 @@ void GiveBackAll(SharedProcess& process) {
   }
 }
 
-// The place of this process, found anew in a child that was forked.
+// The place of this process; null where it has none yet.
+SharedProcess* FindOwn() {
+  const int32_t pid = getpid();
+  for (SharedProcess& process : Shared().processes) {
+    if (process.pid == pid) return &process;
+  }
+  return nullptr;
+}
+
+// Found anew in a child that was forked.
 SharedProcess& Own() {
   static thread_local SharedProcess* own = nullptr;
   const int32_t pid = getpid();
   if (own != nullptr && own->pid == pid) return *own;
-  for (SharedProcess& process : Shared().processes) {
-    if (process.pid == pid) return *(own = &process);
-  }
+  own = FindOwn();
+  if (own != nullptr) return *own;
   for (SharedProcess& process : Shared().processes) {
     int32_t none = 0;
     if (process.pid.compare_exchange_strong(none, pid)) return *(own = &process);
@@ -74,7 +82,10 @@ bool IsZombie(int32_t pid) {
 // Python's multiprocessing do).
 void GiveBackOfEnded() {
   for (SharedProcess& process : Shared().processes) {
-    if (process.pid != 0 && !IsRunning(process)) GiveBackAll(process);
+    int32_t pid = process.pid;
+    if (pid == 0 || IsRunning(process)) continue;
+    GiveBackAll(process);
+    process.pid.compare_exchange_strong(pid, 0);
   }
 }
 
@@ -84,8 +95,7 @@ bool TryTake(int place, int64_t bytes, int64_t total) {
     if (bytes > total - before) return false;
   } while (!Shared().bytes[place].compare_exchange_weak(before, before + bytes));
   Raise(Shared().peak_bytes[place], before + bytes);
-  SharedProcess& own = Own();
-  Raise(own.peak_bytes[place], own.bytes[place] += bytes);
+  Own().bytes[place] += bytes;
   return true;
 }
 
@@ -128,7 +138,10 @@ bool EnsureContext(int device) {
   const AbsentCard& card = Machine().cards[static_cast<size_t>(device)];
   if (has_context[card.place]) return true;
   GiveBackOfEnded();
-  if (!TakeBytes(card.place, card.context_bytes)) return false;
+  if (!TakeBytes(card.place, card.context_bytes)) {
+    WriteEvent({"full", card.place, 0, card.context_bytes});
+    return false;
+  }
   has_context[card.place] = true;
   WriteEvent({"context", card.place, 0, card.context_bytes});
   return true;
@@ -137,7 +150,9 @@ bool EnsureContext(int device) {
 namespace {
 // A process that ends gives back what it holds; one that is killed is found by the next that asks.
 [[gnu::destructor]] void GiveBackOwn() {
-  if (!Machine().folder.empty()) GiveBackAll(Own());
+  if (Machine().folder.empty()) return;
+  SharedProcess* const own = FindOwn();
+  if (own != nullptr) GiveBackAll(*own);
 }
 }  // namespace
 

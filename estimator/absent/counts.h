@@ -20,8 +20,7 @@ const SharedCounts& Counts();
 // Whether the process of that place still runs.
 bool IsRunning(const SharedProcess& process);
 
-// The context of this process on a card, which what CUDA does first there makes.  False where the
-// card has no room for it.
+// Makes this process's context on the card, if it has none yet.  False where there is no room.
 bool EnsureContext(int device);
 
 }  // namespace onnxfit::absent

@@ -181,7 +181,9 @@ int64_t PlanBytes(Descriptor plan, int64_t planned) {
   if (layer == nullptr || !IsFirstPlan(plan)) return planned;
   const std::optional<KnownBytes> known = FindKnownBytes(*layer);
   if (known && known->is_final) return known->bytes;
-  return !known && IsPoint(*layer) ? 0 : planned;
+  if (known || !IsPoint(*layer)) return planned;
+  WriteUnknownSize("cuDNN's plans of 1 x 1 convolutions");
+  return 0;
 }
 
 Status GetPlanBytes(Descriptor plan, int64_t* count, void* values) {

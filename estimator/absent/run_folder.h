@@ -33,8 +33,7 @@ inline constexpr int kMostProcesses = 512;
 // One process on all cards.  A free place has no pid.
 struct SharedProcess {
   std::atomic<int32_t> pid;
-  std::atomic<int64_t> bytes[kMostCards];       // held now, its contexts included
-  std::atomic<int64_t> peak_bytes[kMostCards];  // the most of them at once
+  std::atomic<int64_t> bytes[kMostCards];  // held now, its contexts included
 };
 
 // Zeros are a run that has not begun.

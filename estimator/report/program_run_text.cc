@@ -235,15 +235,17 @@ std::string OomText(const RunPage& page) {
 
 // "it ended with 1 after 3 steps: ValueError: no labels"
 std::string FailedText(const ProgramRun& run) {
-  std::string text = fmt::format("the program ended with {}", run.exit_code);
-  for (const ProgramProcess& process : run.processes) {
-    if (process.steps > 0) {
-      text += fmt::format(" after {} step{}", process.steps, process.steps == 1 ? "" : "s");
-    }
-    if (process.exception.empty()) continue;
-    return fmt::format("{}: {}: {}", text, process.exception, process.message);
-  }
-  return text;
+  const std::string text = fmt::format("the program ended with {}", run.exit_code);
+  if (run.processes.empty()) return text;
+  const auto failed = std::ranges::find_if(
+      run.processes, [](const ProgramProcess& process) { return !process.exception.empty(); });
+  const ProgramProcess& process = failed == run.processes.end() ? run.processes[0] : *failed;
+  const std::string after = process.steps == 0 ? ""
+                                               : fmt::format(" after {} step{}", process.steps,
+                                                             process.steps == 1 ? "" : "s");
+  return process.exception.empty()
+             ? text + after
+             : fmt::format("{}{}: {}: {}", text, after, process.exception, process.message);
 }
 
 // Until a failure nothing is decided.

@@ -32,4 +32,6 @@ def write(name, data):
 
 
 def write_json(name, value):
-    write(name, json.dumps(value, indent=1, default=str).encode())
+    """Names of files may have bytes that are no text."""
+    text = json.dumps(value, indent=1, default=str, ensure_ascii=False)
+    write(name, text.encode("utf-8", "replace"))

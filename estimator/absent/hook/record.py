@@ -189,12 +189,18 @@ class Record:
             code = 1 if last is not None else 0
         elif not isinstance(code, int):
             code = 1  # sys.exit("text")
-        out_of_memory = isinstance(last, self.torch.cuda.OutOfMemoryError)
         text = str(last) if last is not None else ""
+        out_of_memory = (isinstance(last, self.torch.cuda.OutOfMemoryError)
+                         or "CUDA error: out of memory" in text)
         return {"exit_code": code, "by": self.ended_by, "out_of_memory": out_of_memory,
-                "exception": None if last is None else type(last).__module__ + "."
-                             + type(last).__qualname__,
+                "exception": None if last is None else name_of(type(last)),
                 "message": None if last is None else text if out_of_memory else text[:2000]}
+
+
+def name_of(kind):
+    """As a traceback has it: "ValueError", "torch.OutOfMemoryError"."""
+    module = "" if kind.__module__ == "builtins" else kind.__module__ + "."
+    return module + kind.__qualname__
 
 
 def guarded(what, call):
