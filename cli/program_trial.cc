@@ -28,16 +28,17 @@ constexpr size_t kLinesShown = 20;  // of what a program said that failed
 
 // --- What became of it --------------------------------------------------------------------------
 
-// Whether want of memory is what ended it, as far as anything tells.
+// Whether want of a card's memory is what ended it, as far as anything tells.  The machine's may
+// run out, too, in the same words.
 bool RanOut(const ProgramRun& run, const DeviceRecords& records) {
   if (run.exit_code == 0) return false;
   bool is_told = false;
   for (const ProgramProcess& process : run.processes) {
-    if (process.is_oom) return true;
+    const bool is_limited =
+        std::ranges::any_of(process.peaks, [](const TorchPeaks& peaks) { return peaks.ooms > 0; });
+    const bool is_full = is_limited || records.is_any_full();
+    if (is_full && (process.is_oom || (is_limited && process.exception.empty()))) return true;
     is_told |= !process.exception.empty();
-    for (const TorchPeaks& peaks : process.peaks) {
-      if (peaks.ooms > 0 && process.exception.empty()) return true;
-    }
   }
   return !is_told && records.is_any_full();
 }

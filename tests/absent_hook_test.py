@@ -370,9 +370,7 @@ class Saves(Hook):
 
     def program(self, program, code=0, **variables):
         before = self.files()
-        out = super().program("import sys\nsys.modules['_onnxfit_saves'].scratch = (%r,)\n"
-                              % (str(self.run_folder) + os.sep) + textwrap.dedent(program), code,
-                              **variables)
+        out = super().program(textwrap.dedent(program), code, **variables)
         self.assertEqual(self.files(), before)
         return out
 

@@ -76,6 +76,15 @@ TEST_CASE("a process's record is read, one place once") {
   CHECK_THROWS_AS(ReadProgramProcess("{"), Error);
 }
 
+TEST_CASE("a run that a flag ended says so") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};
+  run.processes[0].ended_by = "seconds";
+  CHECK(ToText({run}).ends_with(
+      "What stays open\n"
+      "  - --seconds ended it after 1 step: what it does later is not seen\n"));
+}
+
 TEST_CASE("steps that read alike are one row") {
   ProgramRun run = RunOn("t4", 3000 * kMiB);
   run.processes = {

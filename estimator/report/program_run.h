@@ -69,6 +69,7 @@ struct ProgramProcess {
   std::string exception = {};           // that ended it, "" for none
   std::string message = {};             // of that exception, in its own words
   bool is_oom = false;                  // it is one of memory
+  std::string ended_by = {};            // "steps" and "seconds": the flag that ended it
   ProgramPlace full_at = {};            // whose request was refused last
   std::vector<std::string> oom = {};    // what its message means, a sentence each
 };

@@ -44,6 +44,7 @@ void ReadEnd(const Json& end, ProgramProcess& process) {
   process.exception = TextOrNone(end.at("exception"));
   process.message = TextOrNone(end.at("message"));
   process.is_oom = end.at("out_of_memory");
+  process.ended_by = TextOrNone(end.at("by"));
 }
 
 ProgramProcess ProcessOf(const Json& json) {

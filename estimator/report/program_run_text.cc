@@ -314,10 +314,21 @@ std::string NamesText(const std::vector<std::string>& names, const RunPage& page
   return text;
 }
 
+// Of a program that a flag ended.
+std::string EndedText(const ProgramRun& run) {
+  for (const ProgramProcess& process : run.processes) {
+    if (process.ended_by != "steps" && process.ended_by != "seconds") continue;
+    return fmt::format("--{} ended it after {} step{}: what it does later is not seen",
+                       process.ended_by, process.steps, process.steps == 1 ? "" : "s");
+  }
+  return "";
+}
+
 // A sentence each.
 std::vector<std::string> OpenSentences(const RunPage& page) {
   const ProgramRun& run = page.run;
   std::vector<std::string> sentences;
+  if (const std::string ended = EndedText(run); !ended.empty()) sentences.push_back(ended);
   if (const std::string saved = SavedText(run); !saved.empty()) sentences.push_back(saved);
   if (!run.unknown_functions.empty()) {
     sentences.push_back("functions that this card does not have, told so to the program: " +

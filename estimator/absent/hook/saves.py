@@ -80,9 +80,13 @@ def scratch_folders():
 
 
 def is_held(path):
-    """Whether the rule is about this path."""
-    return (path is not None and not (path + os.sep).startswith(scratch)
-            and not any(name in path + os.sep for name in SCRATCH_NAMES))
+    """Whether the rule is about this path.  The folder that the program is started in is the user's
+    even below a temporary one."""
+    if path is None or any(name in path + os.sep for name in SCRATCH_NAMES):
+        return False
+    nearest = max((folder for folder in (*scratch, protected)
+                   if (path + os.sep).startswith(folder)), key=len, default=protected)
+    return nearest == protected
 
 
 def saved(path):
@@ -446,13 +450,16 @@ def listed():
 
 
 def start():
-    global home, root, scratch
+    global home, protected, root, scratch
     home = os.getcwd()
     run = os.path.abspath(os.environ["ONNXFIT_RUN"])
     root = os.path.join(run, "saved")
     for name, value in OFF.items():
         os.environ[name] = value.format(run=run, scratch=tempfile.gettempdir(), user=os.getuid())
     scratch = scratch_folders()
+    protected = os.path.join(home, "")
+    if protected in scratch or home in (os.sep, os.path.expanduser("~")):
+        protected = ""
     for name, function in TABLE.items():
         if name in real:  # on this system
             setattr(os, name, functools.wraps(real[name])(function))
