@@ -2,6 +2,7 @@
 #pragma once
 
 #include "estimator/absent/card.h"
+#include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
 
@@ -13,6 +14,10 @@ inline const AbsentCard& CurrentCard() {
 
 // A stream, an event, a module …: an address of its own, never given back.
 void* NewHandle();
+inline Status Fresh(void** handle) {
+  *handle = NewHandle();
+  return kSuccess;
+}
 
 // What a whole process has one of: a context, the default pool.
 void* OneHandle();

@@ -13,11 +13,6 @@
 namespace onnxfit::absent {
 namespace {
 
-Status Fresh(void** handle) {
-  *handle = NewHandle();
-  return kSuccess;
-}
-
 Status TheOne(void** handle) {
   if (handle != nullptr) *handle = OneHandle();
   return kSuccess;

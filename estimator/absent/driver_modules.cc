@@ -6,11 +6,6 @@
 namespace onnxfit::absent {
 namespace {
 
-Status Fresh(void** handle) {
-  *handle = NewHandle();
-  return kSuccess;
-}
-
 // CUfunction_attribute (cuda.h).
 int FunctionAttribute(int attribute) {
   switch (attribute) {

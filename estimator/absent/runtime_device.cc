@@ -68,11 +68,9 @@ ABSENT_API Status cudaGetDeviceProperties_v2(void* properties, int device) {
   return kSuccess;
 }
 
+ABSENT_API Status cuDeviceGetPCIBusId(char* text, int size, int device);
 ABSENT_API Status cudaDeviceGetPCIBusId(char* text, int size, int device) {
-  if (!HasCard(device)) return Said(kInvalidDevice);
-  const int place = Machine().cards[static_cast<size_t>(device)].place;
-  std::snprintf(text, static_cast<size_t>(size), "00000000:%02X:00.0", place + 1);
-  return kSuccess;
+  return Said(cuDeviceGetPCIBusId(text, size, device));
 }
 
 ABSENT_API Status cudaDeviceGetByPCIBusId(int* device, const char* text) {

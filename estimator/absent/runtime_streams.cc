@@ -23,11 +23,6 @@ Captures& All() {
   return *captures;
 }
 
-Status Fresh(void** handle) {
-  *handle = NewHandle();
-  return kSuccess;
-}
-
 }  // namespace
 
 void BeginCapture(void* stream) {

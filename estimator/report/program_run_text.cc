@@ -233,6 +233,10 @@ std::string OomText(const RunPage& page) {
   return "";
 }
 
+std::string StepsOf(const ProgramProcess& process) {
+  return Counted(static_cast<size_t>(process.steps), "step", "steps");
+}
+
 // "it ended with 1 after 3 steps: ValueError: no labels"
 std::string FailedText(const ProgramRun& run) {
   const std::string text = fmt::format("the program ended with {}", run.exit_code);
@@ -240,9 +244,7 @@ std::string FailedText(const ProgramRun& run) {
   const auto failed = std::ranges::find_if(
       run.processes, [](const ProgramProcess& process) { return !process.exception.empty(); });
   const ProgramProcess& process = failed == run.processes.end() ? run.processes[0] : *failed;
-  const std::string after = process.steps == 0 ? ""
-                                               : fmt::format(" after {} step{}", process.steps,
-                                                             process.steps == 1 ? "" : "s");
+  const std::string after = process.steps == 0 ? "" : " after " + StepsOf(process);
   return process.exception.empty()
              ? text + after
              : fmt::format("{}{}: {}: {}", text, after, process.exception, process.message);
@@ -318,8 +320,8 @@ std::string NamesText(const std::vector<std::string>& names, const RunPage& page
 std::string EndedText(const ProgramRun& run) {
   for (const ProgramProcess& process : run.processes) {
     if (process.ended_by != "steps" && process.ended_by != "seconds") continue;
-    return fmt::format("--{} ended it after {} step{}: what it does later is not seen",
-                       process.ended_by, process.steps, process.steps == 1 ? "" : "s");
+    return fmt::format("--{} ended it after {}: what it does later is not seen", process.ended_by,
+                       StepsOf(process));
   }
   return "";
 }
