@@ -17,7 +17,7 @@ constexpr uint64_t kPage = 2 << 20;
 TEST_CASE("addresses rise, then fall") {
   Addresses addresses(0, 10 * kPage, 4 * kPage);
   std::vector<uint64_t> pages;
-  for (const uint64_t count : {1, 2, 2, 1, 1})
+  for (const uint64_t count : {1U, 2U, 2U, 1U, 1U})
     pages.push_back(addresses.Take(count * kPage) / kPage);
   // 6 to 9 rise: of two pages only one is left, so that two lie below.
   CHECK(pages == std::vector<uint64_t>{6, 7, 4, 9, 3});

@@ -85,8 +85,8 @@ TEST_CASE("what is no question has no answer") {
       "convolution 1 91900 forward float32 first 4,1,28,28 32,1,3 4,32,26,26 1,1 0,0 1,1",
       "convolution 1 91900 forward float32 first 4,1,x,28 32,1,3,3 4,32,26,26 1,1 0,0 1,1",
       "convolution 1 91900 forward float32 first 4,3,28,28 32,2,3,3 4,32,26,26 1,1 0,0 1,1",
-      "convolution 1 91900 forward float32 first 9000000000000000000,9000000000000000000,28,28 "
-      "9000000000000000000,9000000000000000000,3,3 4,32,26,26 1,1 0,0 1,1",
+      ("convolution 1 91900 forward float32 first 9000000000000000000,9000000000000000000,28,28 "
+       "9000000000000000000,9000000000000000000,3,3 4,32,26,26 1,1 0,0 1,1"),
   };
   for (const char* const question : questions) {
     CAPTURE(question);
