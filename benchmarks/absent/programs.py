@@ -1,0 +1,126 @@
+"""Programs of the kinds that people run, on the card that is not there (programs/).
+
+    programs.py --committed          # programs.csv
+    programs.py --check              # exit 1 where one is not as programs.csv has it (needs PyTorch and the libraries)
+    programs.py --update             # writes programs.csv
+    programs.py sft generate         # these alone; with --check and none of the others
+
+Each asserts what a card would give it: how many tokens a step has, how many steps a scaler let through, which
+batch was the first that the card took.  PyTorch 2.11.0, transformers 5.17.0 and the libraries of LIBRARIES are
+those of --python, this one's where it is not given; what it has not is left out, and said.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "accuracy"))
+import committed  # noqa: E402
+from runs import ROOT  # noqa: E402
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TWO_CARDS = ["--devices", "2xa100-40gb"]
+LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings": {"lightning": "2.6.6"},
+             "sft": {"trl": "1.16.0", "datasets": "5.2.0"}, "offload": {"diffusers": "0.42.1"},
+             "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"}}
+# Where it is not one process on an A100: flags of the run, what goes before the file, arguments.
+HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORCHRUN, "ranks", ["fsdp2"]),
+       "full_card": (["-g", "rtx3060"], [], "full_card", [])}
+FIGURES = ["verdict", "allocated", "reserved", "open", "ended"]
+
+
+def names():
+    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {"ranks"}
+    return sorted(files | set(HOW))
+
+
+def worse(before, row):
+    return [f"{name} {row[name]}, not {before[name]}" for name in FIGURES
+            if str(row[name]) != before[name] and (name in ("verdict", "ended") or not is_more(before, row, name))]
+
+
+def is_more(before, row, name):
+    """Fewer open lines, or bytes that are other: not worse, and yet not as committed."""
+    return name != "open" or int(row[name]) < int(before[name])
+
+
+TABLE = committed.Table(HERE / "programs.csv", ["program"], FIGURES, worse, lambda row: False)
+
+
+def missing(python, name):
+    """Of the libraries that it needs, those that are not there in this version."""
+    script = ("import importlib.metadata as m, json, sys\nfor name, version in json.loads(sys.argv[1]).items():\n"
+              "  try: found = m.version(name)\n  except m.PackageNotFoundError: found = 'none'\n"
+              "  if found.split('+')[0] != version: print(f'{name} {version} (here: {found})')")
+    wanted = {"torch": "2.11.0", "transformers": "5.17.0"} | LIBRARIES.get(name, {})
+    text = subprocess.run([python, "-c", script, json.dumps(wanted)], capture_output=True, text=True, check=True)
+    return text.stdout.splitlines()
+
+
+def run(args, name):
+    """The run's JSON."""
+    flags, before, file, after = HOW.get(name, (["-g", "a100-40gb"], [], name, []))
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        home.mkdir()
+        out = Path(folder) / "answer.json"
+        command = [args.binary, "run", *flags, "-q", "-f", "json", "--output", str(out), "--", args.python, "-B", *before,
+                   str(HERE / f"programs/{file}.py"), *after]
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"), "HF_HUB_OFFLINE": "1"}
+        result = subprocess.run(command, cwd=home, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                text=True, check=False)
+        if args.verbose:
+            print(result.stdout[-2000:], result.stderr[-2000:])
+        return json.loads(out.read_text()) if out.exists() else None
+
+
+def row_of(args, name):
+    answer = run(args, name)
+    if answer is None:
+        return {"program": name, **dict.fromkeys(FIGURES, ""), "ended": "no answer"}
+    devices = [device for process in answer["processes"] for device in process["devices"]]
+    return {"program": name, "verdict": " ".join(sorted({target.get("verdict", "failed") for target in answer["targets"]})),
+            "allocated": max((device.get("allocated_bytes", 0) for device in devices), default=0),
+            "reserved": max((device.get("reserved_bytes", 0) for device in devices), default=0),
+            "open": sum(len(process.get("unknown_reads", [])) for process in answer["processes"]),
+            "ended": answer["exit_code"]}
+
+
+def measure(args):
+    rows = []
+    for name in args.names or names():
+        lacking = missing(args.python, name)
+        if lacking:
+            print(f"left out: {name}: needs {', '.join(lacking)}")
+            continue
+        rows.append(row_of(args, name))
+        print(*rows[-1].values(), flush=True)
+    return rows, names()
+
+
+def print_rows(rows):
+    print("| program | verdict | allocated | reserved | lines that read what nobody computed |\n|---|---|---|---|---|")
+    for row in rows:
+        print(f"| {row['program']} | {row['verdict']} | {int(row['allocated']):,} | {int(row['reserved']):,} | {row['open']} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="of programs; all, where none is given")
+    parser.add_argument("--binary", default=str(ROOT / "build/release/onnxfit"))
+    parser.add_argument("--python", default=sys.executable, help="with PyTorch")
+    parser.add_argument("--committed", action="store_true", help="what programs.csv says")
+    parser.add_argument("-v", "--verbose", action="store_true", help="what they print")
+    committed.add_arguments(parser)
+    args = parser.parse_args()
+    return committed.answer(args, TABLE, lambda: measure(args), lambda rows: None, print_rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
