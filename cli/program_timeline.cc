@@ -9,7 +9,8 @@ namespace onnxfit {
 
 TimelinePlot PlotOf(const RunCurve& drawn) {
   const RecordedCurve& curve = drawn.curve;
-  TimelinePlot plot = {.title = fmt::format("In tensors while it ran, {} events", curve.events),
+  TimelinePlot plot = {.title = fmt::format("In tensors while it ran, {}{} events",
+                                            curve.is_cut ? "the last " : "", curve.events),
                        .staying = "what lives for a third of the time or more",
                        .peak_at = drawn.asked_by[curve.peak]};
   const size_t all = curve.requested_bytes.size();
@@ -25,7 +26,9 @@ TimelinePlot PlotOf(const RunCurve& drawn) {
   }
   plot.peak = curve.peak * points / all;
   for (size_t turn = 0; turn < curve.turns.size(); ++turn) {
-    plot.marks.push_back({curve.turns[turn] * points / all, fmt::format("turn {}", turn + 1)});
+    // Of a history that is cut nobody knows the first turn's number.
+    plot.marks.push_back({curve.turns[turn] * points / all,
+                          curve.is_cut ? "turn" : fmt::format("turn {}", turn + 1)});
   }
   return plot;
 }

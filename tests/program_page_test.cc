@@ -138,6 +138,15 @@ TEST_CASE("its numbers stand in it once more as JSON, the curve where its figure
   CHECK(data["basis"] == "run");
 }
 
+TEST_CASE("turns have numbers, unless the record does not begin where the run does") {
+  ProgramRun run = Run();
+  CHECK(Has(PageOf(run), "In tensors over 100000 allocations"));
+  CHECK(Has(PageOf(run), ">turn 1</li>"));
+  run.processes[0].curve->curve.is_cut = true;
+  CHECK(Has(PageOf(run), "In tensors over the last 100000 allocations"));
+  CHECK_FALSE(Has(PageOf(run), "turn 1</li>"));
+}
+
 TEST_CASE("a page of 100,000 events and 1,000 steps is below 400 kB") {
   ProgramRun run = Run();
   for (int64_t step = 0; step < 1000; ++step) {

@@ -143,6 +143,8 @@ TEST_CASE("reserved bytes go up and down, from what the end has back") {
   const RecordedCurve curve =
       Draw("reserve 100\n+a 50 train.py:1:main\nhistory\nreserve 70\nrelease 100\n").curve;
   CHECK(curve.reserved_bytes == std::vector<int64_t>{100, 170, 70});
+  CHECK(curve.is_cut);
+  CHECK_FALSE(Draw("reserve 100\n+a 50 train.py:1:main\n").curve.is_cut);
 }
 
 TEST_CASE("where the card was full is marked") {

@@ -38,7 +38,7 @@ std::string_view PageScript() {
     readout.hidden = false;
     const phaseOf = (point) => {
       if (curve.phases) return curve.phases.filter((phase) => phase.from <= point).pop().phase;
-      const turn = curve.turns.filter((from) => from <= point).length;
+      const turn = curve.is_cut ? 0 : curve.turns.filter((from) => from <= point).length;
       return turn ? "turn " + turn : Math.round(100 * point / count) + " %";
     };
     const tell = (point) => {

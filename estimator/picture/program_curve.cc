@@ -94,7 +94,9 @@ std::string LegendOf(const RunCurve& drawn, const std::vector<size_t>& order) {
   return Element("ul", {{"class", "legend"}}, text);
 }
 
+// Of a history that is cut nobody knows the first turn's number.
 std::string TurnNames(const RecordedCurve& curve) {
+  if (curve.is_cut) return "";
   std::vector<PlotName> names;
   for (size_t turn = 0; turn < curve.turns.size(); ++turn) {
     const double left =
@@ -115,9 +117,10 @@ std::string MarkOf(const ProgramProcess& process) {
 std::string CaptionOf(const ProgramProcess& process) {
   const RunCurve& drawn = *process.curve;
   const size_t peak = drawn.curve.peak;
-  std::string text =
-      fmt::format("In tensors over {} allocations and frees, by the line that asked. The most, {}",
-                  drawn.curve.events, FormatBytes(drawn.curve.requested_bytes[peak]));
+  std::string text = fmt::format(
+      "In tensors over {}{} allocations and frees, by the line that asked. The most, {}",
+      drawn.curve.is_cut ? "the last " : "", drawn.curve.events,
+      FormatBytes(drawn.curve.requested_bytes[peak]));
   if (!drawn.asked_by[peak].empty()) text += ", at " + drawn.asked_by[peak];
   if (process.peaks.size() > 1) text += fmt::format(", on cuda:{}", drawn.device);
   return text + ".";

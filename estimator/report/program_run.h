@@ -116,7 +116,8 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //        "reserved_bytes", "retries", "ooms"}],
 //      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
 //      "held_bytes", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within": [the same]}],
-//      "curve": {"device", "events", "peak", "full", "turns": [POINT], "asked_by": [PLACE's],
+//      "curve": {"device", "events", "is_cut", "peak", "full", "turns": [POINT], "asked_by":
+//      [PLACE's],
 //        "requested": [bytes by point], "reserved", "lines": [{PLACE, "name", "requested"}]},
 //      "unknown_reads": [{PLACE, "count"}],
 //      "not_written": [PATH]}],

@@ -103,6 +103,7 @@ Json CurveJson(const RunCurve& drawn) {
   const RecordedCurve& curve = drawn.curve;
   Json json = {{"device", drawn.device},
                {"events", curve.events},
+               {"is_cut", curve.is_cut},
                {"peak", curve.peak},
                {"turns", curve.turns},
                {"asked_by", drawn.asked_by},

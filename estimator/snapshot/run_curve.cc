@@ -156,8 +156,11 @@ class CurveDrawing {
   }
 
   RecordedCurve Draw() {
+    curve_.is_cut = now_.reserved > 0;
     for (const RecordedBlock& block : run_.blocks) {
-      if (block.born < 0) Add(block, 1);
+      if (block.born >= 0) continue;
+      curve_.is_cut = true;
+      Add(block, 1);
     }
     Note(0);
     for (size_t event = 0; event + 1 < moments_; ++event) {

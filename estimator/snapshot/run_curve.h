@@ -31,6 +31,7 @@ struct LineLayer {
 // peak is lost.
 struct RecordedCurve {
   int64_t events = 0;
+  bool is_cut = false;                        // they are the newest: what came before was not kept
   std::vector<int64_t> requested_bytes = {};  // of all that lives
   std::vector<int64_t> staying_bytes = {};    // of it, what lives for a third of the events or more
   std::vector<int64_t> reserved_bytes = {};

@@ -1,9 +1,11 @@
-"""`python -m onnxfit._called TASK [BATCH]`: the child of onnxfit.run(function), which calls the
-function as often as was asked, and of run_max_batch, which calls it with a batch."""
+"""`python -m onnxfit._called NAME [BATCH]`: the child of onnxfit.run(function), which calls the
+function as often as was asked, and of run_max_batch, which calls it with a batch.  What it calls is
+in the file that ONNXFIT_TASK names; NAME is for reports."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import runpy
 import sys
@@ -42,4 +44,4 @@ def main(path: str, *batch: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(os.environ["ONNXFIT_TASK"], *sys.argv[2:])

@@ -20,6 +20,7 @@ from onnxfit.results import ProgramMaxBatch, ProgramRun
 Program = Union[Sequence[str], Callable[..., Any]]
 PathLike = Union[str, "os.PathLike[str]"]
 _INSIDE = "ONNXFIT_RUN"  # set in all that such a run starts
+TASK = "ONNXFIT_TASK"  # the path of what the child calls: no word of the command, which reports show
 
 
 class _Answer(NamedTuple):
@@ -48,6 +49,10 @@ def _found(function: Callable[..., Any]) -> Optional[Dict[str, Any]]:
     return None if script is None else {"script": os.path.abspath(script), "name": name}
 
 
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
 def _cloudpickle(what: str) -> Any:
     try:
         import cloudpickle  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -61,8 +66,7 @@ def _task(function: Callable[..., Any], arguments: Sequence[Any], repeat: int) -
     """What the child calls, as bytes."""
     found = _found(function)
     if found is None:
-        name = getattr(function, "__qualname__", repr(function))
-        pickled = _cloudpickle(name).dumps((function, tuple(arguments)))
+        pickled = _cloudpickle(_name_of(function)).dumps((function, tuple(arguments)))
     else:
         pickled = pickle.dumps(tuple(arguments))
     return pickle.dumps({"found": found, "pickled": pickled, "repeat": repeat, "path": sys.path})
@@ -132,8 +136,8 @@ def _run(name: str, words: Sequence[str], program: Program, arguments: Sequence[
                         _command.environment())
         task = Path(folder, "task.pickle")
         task.write_bytes(_task(program, arguments, repeat))
-        return _ask(words, [sys.executable, "-m", "onnxfit._called", str(task), *child], folder,
-                    _finds_us())
+        return _ask(words, [sys.executable, "-m", "onnxfit._called", _name_of(program), *child],
+                    folder, dict(_finds_us(), **{TASK: str(task)}))
 
 
 def _path(path: Optional[PathLike]) -> Optional[str]:

@@ -52,11 +52,11 @@ class Run(unittest.TestCase):
     def test_the_largest_batch_of_a_function(self):
         with contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory() as folder:
             page = Path(folder, "page.html")
-            answer = onnxfit.run_max_batch(train, (64, 1 << 22), 3, gpu="t4", multiple_of=64,
-                                           html=page)
+            answer = onnxfit.run_max_batch(train, (1 << 18, 1 << 22), 3, gpu="t4",
+                                           multiple_of=1 << 17, html=page)
             html = page.read_text(encoding="utf-8")
         largest, = answer.targets
-        self.assertEqual((answer.max_batch % 64, largest.limited, largest.run.processes[0].steps),
+        self.assertEqual((answer.max_batch % (1 << 17), largest.limited, largest.run.processes[0].steps),
                          (0, False, 3))
         # A batch's input and the net's output are what a sample takes, in fp32.
         self.assertGreaterEqual(largest.run.allocated_bytes, 2 * answer.max_batch * 1024 * 4)
