@@ -144,6 +144,7 @@ struct ProgramOptions {
   int64_t least_batch = 0;  // --max-batch; 0 where none is looked for
   int64_t most_batch = 0;
   std::string snapshot = {};  // a path: PyTorch's own, "" for none
+  std::string page = {};      // a path: HTML, "" for none
 };
 
 // A flag and its value as they were typed, "" for a switch.

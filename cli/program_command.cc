@@ -11,6 +11,8 @@
 #include "cli/targets.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/error.h"
+#include "estimator/picture/page.h"
+#include "estimator/picture/program_page.h"
 #include "estimator/report/program_run.h"
 #include "estimator/report/program_search.h"
 
@@ -48,6 +50,22 @@ void CheckProgram(const Options& options) {
 }
 
 // Nothing is run for a file that cannot be kept.
+void CheckFile(const std::string& path, const char* flag, const Options& options) {
+  std::error_code ignored;
+  const auto refuse = [&](const std::string& text, const char* hint = "") {
+    throw Error({.file = path, .where = flag, .text = text, .hint = hint});
+  };
+  if (path.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    refuse(fmt::format("expected a folder {}, found none", folder.string()));
+  }
+  if (!std::filesystem::exists(path, ignored)) return;
+  if (std::filesystem::is_directory(path, ignored)) refuse("expected a file, found a directory");
+  if (!std::filesystem::is_regular_file(path, ignored)) refuse("expected a file, found a device");
+  if (!options.force) refuse("the file exists", "--force");
+}
+
 void CheckSnapshot(const Options& options) {
   const std::string& snapshot = options.program.snapshot;
   if (snapshot.empty()) return;
@@ -57,12 +75,7 @@ void CheckSnapshot(const Options& options) {
         {.where = "--snapshot",
          .text = "expected where the program runs once, found several cards or --max-batch"});
   }
-  std::error_code ignored;
-  if (!options.force && std::filesystem::exists(snapshot, ignored)) {
-    throw Error({.where = "--snapshot",
-                 .text = fmt::format("{}: the file exists", snapshot),
-                 .hint = "--force"});
-  }
+  CheckFile(snapshot, "--snapshot", options);
 }
 
 // Cards that the program sees at once: all of --devices, else one at a time.
@@ -87,6 +100,7 @@ ProgramTrial TrialOf(const Options& options, const std::vector<Target>& cards,
                         .most_seconds = options.program.most_seconds,
                         .to_stderr = IsJson(options) && options.output.empty(),
                         .snapshot = options.program.snapshot};
+  if (!options.program.page.empty()) trial.curve_points = kPagePoints;
   if (options.timeline) trial.timeline = WithColor(options, out);
   return trial;
 }
@@ -106,6 +120,11 @@ std::vector<ProgramRun> RunOnEach(const Options& options, const std::ostream& ou
   return runs;
 }
 
+void WritePage(const Options& options, const auto& answers) {
+  if (options.program.page.empty()) return;
+  ReplaceFile(options.program.page, ProgramPage(answers, ONNXFIT_VERSION), "page");
+}
+
 int CodeOf(const std::vector<ProgramRun>& runs, const Options& options) {
   std::vector<Judgement> judgements;
   for (const ProgramRun& run : runs) {
@@ -120,6 +139,7 @@ int AnswerRuns(const Options& options, std::ostream& out, std::ostream& err) {
   const std::string report = IsJson(options) ? ToJson(runs, {.version = ONNXFIT_VERSION})
                                              : ToText(runs, WithColor(options, out));
   WriteReport(report, options, out);
+  WritePage(options, runs);
   return CodeOf(runs, options);
 }
 
@@ -132,6 +152,7 @@ int AnswerSearches(const Options& options, std::ostream& out, std::ostream& err)
   const std::string report = IsJson(options) ? ToJson(searches, {.version = ONNXFIT_VERSION})
                                              : ToText(searches, WithColor(options, out));
   WriteReport(report, options, out);
+  WritePage(options, searches);
   std::vector<Judgement> judgements;
   for (const ProgramSearch& search : searches) {
     for (const JudgedTarget& judged : search.largest.cards) judgements.push_back(judged.judgement);
@@ -145,6 +166,7 @@ int RunProgram(const Options& options, std::ostream& out, std::ostream& err) {
   CheckProgram(options);
   CheckCards(options);
   CheckSnapshot(options);
+  CheckFile(options.program.page, "--html", options);
   CheckOutput(options, options.program.words.front(), "the program");
   return options.program.most_batch > 0 ? AnswerSearches(options, out, err)
                                         : AnswerRuns(options, out, err);

@@ -18,12 +18,14 @@
 #include "estimator/snapshot/memory_snapshot.h"
 #include "estimator/snapshot/python_frames.h"
 #include "estimator/snapshot/recorded_run.h"
+#include "estimator/snapshot/run_curve.h"
 
 namespace onnxfit {
 namespace {
 
 // What a snapshot's peak may lack of PyTorch's own, which counts what is freed on streams later.
 constexpr int64_t kRecordedWithin = 100;  // a hundredth
+constexpr size_t kLayers = 7;             // lines that have a layer of a curve
 
 // Lines of source files, each file read once.
 class Sources {
@@ -50,10 +52,13 @@ class Sources {
   std::map<std::string, std::vector<std::string>> files_;
 };
 
+std::string LineName(const SnapshotFrame& frame) {
+  return fmt::format("{}:{}", FileNameOf(frame), frame.line);
+}
+
 ProgramPlace PlaceOf(const MemorySnapshot& snapshot, FrameId id, Sources& sources) {
   const SnapshotFrame& frame = snapshot.frames[Index(id)];
-  return {.place = fmt::format("{}:{}", FileNameOf(frame), frame.line),
-          .source = sources.LineOf(frame.file, frame.line)};
+  return {.place = LineName(frame), .source = sources.LineOf(frame.file, frame.line)};
 }
 
 // PyTorch's own count of the snapshot's card, at the most of the run.
@@ -77,9 +82,10 @@ std::vector<HeldBytes> HeldOf(const MemorySnapshot& snapshot, const std::vector<
 }
 
 void AddHeld(const MemorySnapshot& snapshot, const RecordedRun& run, const RecordedMoment& moment,
-             const std::string& hidden, ProgramProcess& process) {
+             const std::vector<HeldLine>& lines, const std::string& hidden,
+             ProgramProcess& process) {
   Sources sources;
-  process.held = HeldOf(snapshot, HeldByLines(snapshot, run, moment.event, hidden), sources);
+  process.held = HeldOf(snapshot, lines, sources);
   process.held_bytes = moment.requested_bytes;
   const int64_t peak = RequestedOn(process, snapshot.device);
   const bool is_end = moment.what == RecordedMoment::What::kOom;
@@ -89,14 +95,33 @@ void AddHeld(const MemorySnapshot& snapshot, const RecordedRun& run, const Recor
   process.full_at = full < 0 ? ProgramPlace{.place = "backward"} : PlaceOf(snapshot, full, sources);
 }
 
+RunCurve Named(RecordedCurve curve, const MemorySnapshot& snapshot) {
+  RunCurve named = {.curve = std::move(curve), .device = snapshot.device};
+  Sources sources;
+  for (const LineLayer& layer : named.curve.layers) {
+    named.lines.push_back(layer.frame < 0 ? ProgramPlace()
+                                          : PlaceOf(snapshot, layer.frame, sources));
+  }
+  for (const FrameId frame : named.curve.asked_by) {
+    named.asked_by.push_back(frame < 0 ? "" : LineName(snapshot.frames[Index(frame)]));
+  }
+  return named;
+}
+
 }  // namespace
 
-void AddSnapshot(const std::string& path, const std::string& hidden, ProgramProcess& process) {
+void AddSnapshot(const std::string& path, const std::string& hidden, size_t points,
+                 ProgramProcess& process) {
   try {
     const FileBytes file(path, [](std::string_view) {});
     const MemorySnapshot snapshot = ReadMemorySnapshot(file.bytes());
     const RecordedRun run = FollowSnapshot(snapshot);
-    AddHeld(snapshot, run, process.is_oom ? run.moment : run.peak, hidden, process);
+    const RecordedMoment& moment = process.is_oom ? run.moment : run.peak;
+    const std::vector<HeldLine> lines = HeldByLines(snapshot, run, moment.event, hidden);
+    AddHeld(snapshot, run, moment, lines, hidden, process);
+    if (points == 0 || run.events == 0) return;
+    const CurveOptions options = {.points = points, .layers = kLayers, .hidden = hidden};
+    process.curve = Named(CurveOf(snapshot, run, lines, options), snapshot);
   } catch (const Error&) {
     process.held.clear();  // a process that was killed has none, or half of one
   }

@@ -100,13 +100,13 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards) {
   return records;
 }
 
-std::vector<ProgramProcess> ReadProcesses(const std::string& folder) {
+std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t points) {
   std::vector<ProgramProcess> processes;
   for (const fs::path& file : FilesEnding(folder, kTorchEnding)) {
     ProgramProcess process = ReadProgramProcess(TextOf(file));
     ExplainEnd(process);
     const std::string snapshot = SnapshotPath(folder, process);
-    if (fs::exists(snapshot)) AddSnapshot(snapshot, folder, process);
+    if (fs::exists(snapshot)) AddSnapshot(snapshot, folder, points, process);
     processes.push_back(std::move(process));
   }
   std::ranges::stable_sort(processes, {}, RankOf);

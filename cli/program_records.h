@@ -28,8 +28,9 @@ struct DeviceRecords {
 };
 DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards);
 
-// Those that PyTorch was in, by rank and process; those without `peaks` used no card.
-std::vector<ProgramProcess> ReadProcesses(const std::string& folder);
+// Those that PyTorch was in, by rank and process; those without `peaks` used no card.  With curves
+// of so many `points`, if any.
+std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t points = 0);
 
 // Where PyTorch's snapshot of that process is, if there is one.
 std::string SnapshotPath(const std::string& folder, const ProgramProcess& process);

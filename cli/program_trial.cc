@@ -20,6 +20,7 @@
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/nccl.h"
+#include "estimator/report/program_run_parts.h"
 
 namespace onnxfit {
 namespace {
@@ -200,6 +201,17 @@ void KeepSnapshot(const std::string& snapshot, const std::string& path, std::ost
   if (error) err << "warning: " << path << ": " << error.message() << std::endl;
 }
 
+size_t PointsOf(const ProgramTrial& trial) {
+  return trial.curve_points == 0 && trial.timeline ? kTerminalPoints : trial.curve_points;
+}
+
+// Of the process that is told; "" where it has no record.
+std::string DrawingOf(const ProgramRun& run, const TextOptions& options) {
+  if (run.processes.empty()) return "";
+  const std::optional<RunCurve>& curve = run.processes[LargestProcess(run)].curve;
+  return curve ? TimelineText(PlotOf(*curve), options) : "";
+}
+
 }  // namespace
 
 ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
@@ -210,7 +222,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   TellLeft(end, err);
   const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
-  const std::vector<ProgramProcess> processes = ReadProcesses(folder.path());
+  const std::vector<ProgramProcess> processes = ReadProcesses(folder.path(), PointsOf(trial));
   std::ranges::copy_if(processes, std::back_inserter(run.processes),
                        [](const ProgramProcess& process) { return !process.peaks.empty(); });
   run.unknown_functions = records.unknown_functions;
@@ -220,9 +232,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   JudgeCards(trial.cards, records, run);
   const std::string snapshot = LargestSnapshot(folder.path(), run);
   if (!trial.snapshot.empty()) KeepSnapshot(snapshot, trial.snapshot, err);
-  if (trial.timeline && !snapshot.empty()) {
-    run.drawing = DrawSnapshot(snapshot, folder.path(), *trial.timeline);
-  }
+  if (trial.timeline) run.drawing = DrawingOf(run, *trial.timeline);
   return run;
 }
 

@@ -21,6 +21,7 @@ struct ProgramTrial {
   bool to_stderr = false;     // standard output is ours
   std::string snapshot = {};  // where PyTorch's snapshot of it goes, "" for nowhere
   std::optional<TextOptions> timeline = {};  // how it is drawn, if it is
+  size_t curve_points = 0;                   // of its processes' curves, 0 for none
 };
 
 // Runs it to its end.  Throws Error where it cannot be started, or never used CUDA.

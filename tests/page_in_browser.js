@@ -1,4 +1,4 @@
-// What a page of `onnxfit report` is held to, asked in the browser that shows it: page_in_browser.py
+// What a page of `onnxfit report` or `onnxfit run --html` is held to, asked in the browser that shows it: page_in_browser.py
 // puts this behind the page's own script, and reads the answer off the document.
 "use strict";
 (() => {
@@ -9,28 +9,62 @@
 
   // Its numbers are those of its JSON.
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
-  const compares = "increase_bytes" in data, peak = compares ? data.after.peak : data.peak;
-  const shown = sum(all("#places [data-bytes]").map((cell) => Number(cell.dataset.bytes)));
-  const places = compares ? data.nodes.map((node) => node.new_bytes - node.old_bytes)
+  const bytesOf = (cells) => sum(cells.map((cell) => Number(cell.dataset.bytes)));
+  const compares = "increase_bytes" in data, isRun = data.basis === "run";
+  const placed = isRun ? [] : compares ? data.nodes.map((node) => node.new_bytes - node.old_bytes)
     : data.places.map((place) => place.bytes);
-  check(shown === sum(places), "places do not add up: " + shown);
-  check(data.curve.allocated[data.curve.peak] === peak.allocated_bytes, "the curve's peak");
-  check(Math.max(...data.curve.reserved) <= peak.reserved_bytes, "the curve's reserved bytes");
-  const rows = all(compares ? "#kinds table" : "#peak table")[0].tBodies[0].rows;
-  const filled = compares ? data.kinds.filter((kind) => kind.old_bytes + kind.new_bytes !== 0).length
-    : data.breakdown.filter((row) => row.bytes !== 0).length;
-  check(rows.length === filled + 1, "a row for each kind: " + rows.length);
-  if (compares) {
-    const changes = all("#kinds [data-bytes]").map((cell) => Number(cell.dataset.bytes));
-    check(changes.pop() === data.increase_bytes, "the change as a whole");
-    check(sum(changes) === data.increase_bytes, "kinds do not add up: " + changes);
-    check(all("path.before").length === 1, "no curve of before");
-  }
-  data.curve.allocated.forEach((bytes, i) => {
-    const kinds = sum(Object.values(data.curve.kinds).map((of) => of[i]));
-    check(kinds <= bytes, "kinds above what is allocated at " + i);
-  });
-  check(compares || all("#batch tbody tr").length === data.batches.length, "a row for each batch");
+
+  const checkEstimate = () => {
+    const peak = compares ? data.after.peak : data.peak;
+    const shown = bytesOf(all("#places [data-bytes]"));
+    check(shown === sum(placed), "places do not add up: " + shown);
+    check(data.curve.allocated[data.curve.peak] === peak.allocated_bytes, "the curve's peak");
+    check(Math.max(...data.curve.reserved) <= peak.reserved_bytes, "the curve's reserved bytes");
+    const rows = all(compares ? "#kinds table" : "#peak table")[0].tBodies[0].rows;
+    const filled = compares ? data.kinds.filter((kind) => kind.old_bytes + kind.new_bytes !== 0).length
+      : data.breakdown.filter((row) => row.bytes !== 0).length;
+    check(rows.length === filled + 1, "a row for each kind: " + rows.length);
+    if (compares) {
+      const changes = all("#kinds [data-bytes]").map((cell) => Number(cell.dataset.bytes));
+      check(changes.pop() === data.increase_bytes, "the change as a whole");
+      check(sum(changes) === data.increase_bytes, "kinds do not add up: " + changes);
+      check(all("path.before").length === 1, "no curve of before");
+    }
+    data.curve.allocated.forEach((bytes, i) => {
+      const kinds = sum(Object.values(data.curve.kinds).map((of) => of[i]));
+      check(kinds <= bytes, "kinds above what is allocated at " + i);
+    });
+    check(compares || all("#batch tbody tr").length === data.batches.length, "a row for each batch");
+  };
+
+  // Of a program's run: each figure is of a process, whose lines add up.
+  const checkRun = () => {
+    const figures = all("figure.curve");
+    check(figures.length > 0, "no curve");
+    for (const figure of figures) {
+      const path = figure.dataset.json.split(".");
+      const curve = path.reduce((value, key) => value[key], data);
+      const process = path.slice(0, -1).reduce((value, key) => value[key], data);
+      const most = Math.max(...curve.requested);
+      check(curve.requested[curve.peak] === most, "the curve's peak");
+      check(most === Math.max(...process.devices.map((device) => device.requested_bytes)),
+            "not PyTorch's own peak: " + most);
+      curve.requested.forEach((bytes, i) => {
+        const lines = sum(curve.lines.map((line) => line.requested[i]));
+        check(lines === bytes, "lines do not add up at " + i + ": " + lines);
+        check(bytes <= curve.reserved[i], "more than is reserved at " + i);
+      });
+      const table = figure.closest("details") ||
+        document.getElementById("lines");
+      const held = bytesOf(Array.from(table.querySelectorAll("tr:not(.within) [data-bytes]")));
+      check(held === process.held_bytes, "held bytes do not add up: " + held);
+    }
+    const batches = (data.targets || []).flatMap((target) => target.tried || []);
+    check(all("[id^=batch-] tbody tr").length === batches.length, "a row for each batch");
+    const cards = data.runs ? data.targets.length : 0;
+    check(all("#cards tbody tr").length === cards, "a row for each card");
+  };
+  (isRun ? checkRun : checkEstimate)();
 
   // It fits the window.
   const scrolls = (element) => {
@@ -109,15 +143,15 @@
   check(new Set(ids).size === ids.length, "an id twice");
 
   // Keys move through the curve; the table is sorted and searched.
-  const field = document.querySelector("#curve .field"), readout = document.querySelector("#curve .readout");
+  const field = document.querySelector(".curve .field"), readout = document.querySelector(".curve .readout");
   const press = (key) => field.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
   press("Home");
   const first = readout.textContent;
   press("End");
   check(first !== readout.textContent, "keys do not move through the curve");
-  check(first.startsWith("forward"), "the curve begins with " + first);
+  check(isRun || first.startsWith("forward"), "the curve begins with " + first);
   const table = document.getElementById("places");
-  check(table || places.length === 0, "no table of places");
+  check(table || placed.length === 0, "no table of places");
   if (table) {
     const head = table.querySelector("th"), button = head.querySelector("button");
     const firstBytes = () => Number(document.querySelector("#places [data-bytes]").dataset.bytes);

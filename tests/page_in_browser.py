@@ -1,4 +1,4 @@
-"""Shows pages of `onnxfit report` in a real browser, and asks them what page_in_browser.js says.
+"""Shows pages of `onnxfit report` and `onnxfit run --html` in a real browser, and asks them what page_in_browser.js says.
 
     page_in_browser.py --binary build/release/onnxfit [--keep FOLDER]
     page_in_browser.py --binary … --self-test     # shows that it can fail
@@ -11,6 +11,7 @@ leaves pages and screenshots there, to be looked at.
 import argparse
 import html
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -34,6 +35,18 @@ PAGES = {
     "large": ["mlp_2000.onnxtxt", "-b", "1000000", "--gpu", "h200"],
     "same": ["lenet.onnxtxt", "lenet.onnxtxt", "-b", "4"],
 }
+# Runs of tests/recorded_program.py: one that fits, one that does not, one that fails, without a card,
+# several cards, ranks, the largest batch, and a history of many events.
+RUNS = {
+    "run": (["-g", "t4"], []),
+    "run_oom": (["-g", "t4"], ["--batch", "300"]),
+    "run_failed": ([], ["--fail"]),
+    "run_cards": (["--cards", "t4,gtx1650,a100-40gb"], ["--batch", "60"]),
+    "run_ranks": (["--devices", "2xt4"], ["--ranks", "2", "--batch", "20"]),
+    "run_search": (["-g", "t4", "--max-batch", "8:512"], ["--batch", "{}"]),
+    "run_long": (["-g", "t4"], ["--steps", "300"]),
+}
+HAS_RUN = sys.platform == "linux" and platform.machine() == "x86_64"
 LIGHT, DARK = "1", "0"
 VIEWS = {"light": (1100, LIGHT), "dark": (1100, DARK), "narrow": (360, LIGHT)}
 # Chromium's window is never narrower than this, so a narrow page is shown in a frame.
@@ -97,7 +110,7 @@ def without_script(binary, page, folder):
                   folder)
     static = re.sub(r"<script.*?</script>", "", page, flags=re.S)
     wrong = [f"not there without script: {needed}"
-             for needed in ("<svg", "<table", "Memory over one step", "aria-label")
+             for needed in ("<svg", "<table", "Memory over", "aria-label")
              if needed not in static]
     if "Content Security Policy" not in run.stderr:
         wrong.append("a script ran though none may")
@@ -115,6 +128,25 @@ def page_of(onnxfit, words):
     return run.stdout
 
 
+def page_of_run(onnxfit, flags, words):
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "run.html"
+        program = [sys.executable, str(HERE / "recorded_program.py"), *words]
+        command = [onnxfit, "run", *flags, "--html", str(page), "--", *program]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not page.exists():
+            sys.exit(f"{' '.join(command)}: {run.stderr}")
+        return page.read_text(encoding="utf-8")
+
+
+def pages_of(onnxfit):
+    """Name and text of each page."""
+    for name, words in PAGES.items():
+        yield name, page_of(onnxfit, words)
+    for name, (flags, words) in RUNS.items() if HAS_RUN else ():
+        yield name, page_of_run(onnxfit, flags, words)
+
+
 def keep(binary, name, page, folder):
     file = Path(folder).resolve() / f"{name}.html"
     file.write_text(page, encoding="utf-8")
@@ -125,6 +157,10 @@ def keep(binary, name, page, folder):
                 folder)
 
 
+SPOILT_RUN = {
+    "lines that do not add up": ('"requested":[', '"requested":[1,'),
+    "rows that do not add up": ('<td class="number" data-bytes="', '<td class="number" data-bytes="9'),
+}
 SPOILT = {
     "an error on the console": ("</script>\n<script>", "</script>\n<script>nothing.there();</script><script>"),
     "numbers that differ": ('data-bytes="', 'data-bytes="1'),
@@ -135,12 +171,15 @@ SPOILT = {
 
 
 def self_test(binary, onnxfit):
-    page = page_of(onnxfit, PAGES["fits"])
-    for what, (old, new) in SPOILT.items():
+    spoilt = [(page_of(onnxfit, PAGES["fits"]), *change) for change in SPOILT.items()]
+    if HAS_RUN:
+        page = page_of_run(onnxfit, *RUNS["run"])
+        spoilt += [(page, *change) for change in SPOILT_RUN.items()]
+    for page, what, (old, new) in spoilt:
         assert old in page, f"{what}: the page has no {old!r}"
         with tempfile.TemporaryDirectory() as folder:
             assert look(binary, page.replace(old, new), "light", folder), f"{what}: not seen"
-    print(f"page_in_browser self-test: {len(SPOILT)} spoilt pages seen")
+    print(f"page_in_browser self-test: {len(spoilt)} spoilt pages seen")
 
 
 def main():
@@ -154,9 +193,8 @@ def main():
         sys.exit("no Chromium here (try: apt-get install chromium)")
     if arguments.self_test:
         return self_test(binary, arguments.binary)
-    is_wrong = False
-    for name, words in PAGES.items():
-        page = page_of(arguments.binary, words)
+    is_wrong, count = False, 0
+    for name, page in pages_of(arguments.binary):
         if arguments.keep:
             keep(binary, name, page, arguments.keep)
         with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +203,8 @@ def main():
         for view, line in found:
             print(f"{name}, {view}: {line}")
         is_wrong |= bool(found)
-    print(f"{len(PAGES)} pages in {len(VIEWS)} views, and without script")
+        count += 1
+    print(f"{count} pages in {len(VIEWS)} views, and without script")
     return is_wrong
 
 

@@ -296,7 +296,7 @@ TEST_CASE("what is no run is said") {
         "error: --snapshot: expected where the program runs once, found several cards or "
         "--max-batch\n");
   CHECK(error({"run", "--snapshot", "/", "--", "true"}) ==
-        "error: --snapshot: /: the file exists (try: --force)\n");
+        "error: /: --snapshot: expected a file, found a directory\n");
   CHECK(error({"run", "-f", "csv", "--", "true"}) ==
         "error: --format: expected text or json, found 'csv'\n");
   CHECK(error({"run", "-g", "t4", "--", "/nowhere"})

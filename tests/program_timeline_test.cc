@@ -2,9 +2,12 @@
 #include "cli/program_timeline.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
+#include "estimator/base/index.h"
 #include "tests/snapshot_text.h"
 
 namespace onnxfit::program_timeline_test {
@@ -12,8 +15,13 @@ namespace {
 
 TimelinePlot Plot(const std::string& text) {
   const MemorySnapshot snapshot = SnapshotText(text).Take();
-  const RecordedRun run = FollowSnapshot(snapshot);
-  return PlotOf(snapshot, run, FindTurns(snapshot, run), "");
+  RunCurve drawn = {.curve = CurveOf(snapshot, FollowSnapshot(snapshot), {},
+                                     {.points = kTerminalPoints, .layers = 0, .hidden = ""})};
+  for (const FrameId frame : drawn.curve.asked_by) {
+    drawn.asked_by.push_back(
+        frame < 0 ? "" : fmt::format("train.py:{}", snapshot.frames[Index(frame)].line));
+  }
+  return PlotOf(drawn);
 }
 
 TEST_CASE("a point has what lives behind its event, and what stays of it") {
@@ -45,6 +53,22 @@ TEST_CASE("of many events the most of each slice is kept, and turns are marked")
   const std::string drawn = TimelineText(plot, {});
   CHECK(drawn.find("▲ 2.34 KiB at train.py:6") != std::string::npos);
   CHECK(drawn.find("turn 1") != std::string::npos);
+}
+
+TEST_CASE("a curve of more points than a terminal has keeps its peak") {
+  RunCurve drawn;
+  for (int64_t point = 0; point < 300; ++point) {
+    drawn.curve.requested_bytes.push_back(point == 157 ? 5000 : point);
+    drawn.curve.staying_bytes.push_back(point);
+    drawn.asked_by.emplace_back();
+  }
+  drawn.curve.peak = 157;
+  drawn.curve.turns = {10, 299};
+  const TimelinePlot plot = PlotOf(drawn);
+  REQUIRE(plot.bytes.size() == kTerminalPoints);
+  CHECK(plot.bytes[plot.peak] == 5000);
+  CHECK(plot.staying_bytes[plot.peak] == 157);
+  CHECK(plot.marks[1].point == kTerminalPoints - 1);
 }
 
 }  // namespace

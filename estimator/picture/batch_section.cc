@@ -15,29 +15,30 @@ namespace {
 
 constexpr int64_t kColumns = 1000;  // of the drawing
 
-struct BatchPoint {
-  int64_t batch = 0;
-  const Estimate* estimate = nullptr;
-};
-
-std::vector<BatchPoint> PointsOf(const SweepAnswer& answer) {
-  std::vector<BatchPoint> points;
+// Runs at several batches, without those that have no estimate.
+std::vector<const Estimate*> RunsOf(const SweepAnswer& answer) {
+  std::vector<const Estimate*> runs;
   for (const SweepRow& row : answer.rows) {
-    if (row.estimate) points.push_back({row.estimate->batch, &*row.estimate});
+    if (row.estimate) runs.push_back(&*row.estimate);
   }
-  return points;
+  return runs;
+}
+
+double ShareOfBatch(const BatchPoint& point, const std::vector<BatchPoint>& points) {
+  return static_cast<double>(point.batch) / static_cast<double>(points.back().batch);
 }
 
 std::string PointMarks(const std::vector<BatchPoint>& points, int64_t top, int64_t asked) {
   std::string text;
   for (const BatchPoint& point : points) {
-    const double left =
-        100.0 * static_cast<double>(point.batch) / static_cast<double>(points.back().batch);
-    const double up =
-        100.0 * static_cast<double>(point.estimate->device_bytes) / static_cast<double>(top);
+    const double up = 100.0 * static_cast<double>(point.bytes) / static_cast<double>(top);
+    const std::string_view name = point.batch == asked ? "point asked"
+                                  : point.fails        ? "point fails"
+                                                       : "point";
     text += Element("b",
-                    {{"class", point.batch == asked ? "point asked" : "point"},
-                     {"style", fmt::format("left:{:.2f}%;bottom:{:.2f}%", left, up)}},
+                    {{"class", name},
+                     {"style", fmt::format("left:{:.2f}%;bottom:{:.2f}%",
+                                           100 * ShareOfBatch(point, points), up)}},
                     "");
   }
   return text;
@@ -46,32 +47,12 @@ std::string PointMarks(const std::vector<BatchPoint>& points, int64_t top, int64
 std::string BatchLine(const std::vector<BatchPoint>& points, int64_t top) {
   std::string path;
   for (const BatchPoint& point : points) {
+    if (point.fails) continue;
     path += fmt::format("{}{} {}", path.empty() ? "M" : "L",
                         point.batch * kColumns / points.back().batch,
-                        kPlotHeight - HeightOf(point.estimate->device_bytes, top));
+                        kPlotHeight - HeightOf(point.bytes, top));
   }
   return Element("path", {{"class", "reserved"}, {"d", path}}, "");
-}
-
-// Of the plot of a phone's page, some 250 pixels: a digit is 7.
-constexpr double kDigitShare = 0.03;
-
-// Those far enough from the one before to be read.  At the right edge a number ends at its point.
-std::string BatchNames(const std::vector<BatchPoint>& points) {
-  std::string text;
-  double last = -1;
-  for (const BatchPoint& point : points) {
-    const std::string name = std::to_string(point.batch);
-    const double left = static_cast<double>(point.batch) / static_cast<double>(points.back().batch);
-    const double room = std::max(0.1, kDigitShare * static_cast<double>(name.size()));
-    if (last >= 0 && left - last < room) continue;
-    last = left;
-    text += Element("li",
-                    {{"class", left + room / 2 > 1 ? "end" : "batch"},
-                     {"style", fmt::format("left:{:.2f}%", 100 * left)}},
-                    name);
-  }
-  return Element("ol", {{"class", "batches"}, {"aria-hidden", "true"}}, text);
 }
 
 std::string VerdictCell(const Judgement& judgement) {
@@ -80,18 +61,18 @@ std::string VerdictCell(const Judgement& judgement) {
       fmt::format("{} {:.0f}%", VerdictWord(judgement.verdict), 100 * judgement.share()));
 }
 
-std::string BatchTable(const std::vector<BatchPoint>& points) {
+std::string BatchTable(const std::vector<const Estimate*>& runs) {
   std::string header = Element("th", {{"scope", "col"}}, "batch") +
                        Element("th", {{"scope", "col"}}, "allocated") +
                        Element("th", {{"scope", "col"}}, "reserved") +
                        Element("th", {{"scope", "col"}}, "on the device");
-  for (const JudgedTarget& judged : points[0].estimate->targets) {
+  for (const JudgedTarget& judged : runs[0]->targets) {
     header += Element("th", {{"scope", "col"}}, HtmlText(judged.target.name));
   }
   std::string body;
-  for (const BatchPoint& point : points) {
-    const Estimate& estimate = *point.estimate;
-    std::string cells = Element("th", {{"scope", "row"}}, std::to_string(point.batch));
+  for (const Estimate* run : runs) {
+    const Estimate& estimate = *run;
+    std::string cells = Element("th", {{"scope", "row"}}, std::to_string(estimate.batch));
     for (const int64_t bytes :
          {estimate.peak.allocated_bytes, estimate.peak.reserved_bytes, estimate.device_bytes}) {
       cells += Element("td", {{"class", "number"}}, FormatBytes(bytes));
@@ -107,26 +88,40 @@ std::string BatchTable(const std::vector<BatchPoint>& points) {
 
 }  // namespace
 
+Plot BatchPlot(const std::vector<BatchPoint>& points, int64_t asked, int64_t top,
+               const std::vector<CardLine>& lines) {
+  std::vector<PlotName> names;
+  for (const BatchPoint& point : points) {
+    names.push_back({ShareOfBatch(point, points), std::to_string(point.batch)});
+  }
+  Plot plot = {.id = "batches",
+               .label = fmt::format("Memory on the device against the batch size, from {} at batch "
+                                    "{} to {} at batch {}.",
+                                    FormatBytes(points[0].bytes), points[0].batch,
+                                    FormatBytes(points.back().bytes), points.back().batch),
+               .top = top,
+               .columns = kColumns,
+               .lines = lines};
+  plot.drawing = BatchLine(points, plot.top);
+  plot.over = PointMarks(points, plot.top, asked);
+  plot.below = NamesBelow(names);
+  return plot;
+}
+
 std::string BatchSection(const PageContent& content) {
   if (!content.batches) return "";
-  const std::vector<BatchPoint> points = PointsOf(*content.batches);
-  if (points.size() < 2) return "";
+  const std::vector<const Estimate*> runs = RunsOf(*content.batches);
+  if (runs.size() < 2) return "";
+  std::vector<BatchPoint> points;
   int64_t most = 0;
-  for (const BatchPoint& point : points) most = std::max(most, point.estimate->device_bytes);
-  Plot plot = {
-      .id = "batches",
-      .label = fmt::format("Memory on the device against the batch size, from {} at batch "
-                           "{} to {} at batch {}.",
-                           FormatBytes(points[0].estimate->device_bytes), points[0].batch,
-                           FormatBytes(points.back().estimate->device_bytes), points.back().batch),
-      .top = ByteTicks(most).back(),
-      .columns = kColumns};
-  plot.lines = CardLines(content.estimate, most);
-  plot.drawing = BatchLine(points, plot.top);
-  plot.over = PointMarks(points, plot.top, content.estimate.batch);
-  plot.below = BatchNames(points);
+  for (const Estimate* run : runs) {
+    points.push_back({run->batch, run->device_bytes});
+    most = std::max(most, run->device_bytes);
+  }
+  const Plot plot = BatchPlot(points, content.estimate.batch, ByteTicks(most).back(),
+                              CardLines(content.estimate, most));
   return Section("batch", "By batch size",
-                 PlotFigure(plot, HtmlText(plot.label)) + BatchTable(points));
+                 PlotFigure(plot, HtmlText(plot.label)) + BatchTable(runs));
 }
 
 std::vector<int64_t> BatchesAround(int64_t batch) {

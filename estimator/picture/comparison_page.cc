@@ -34,13 +34,6 @@ std::string BytesCell(int64_t bytes) {
 
 // --- What is said first -------------------------------------------------------------------------
 
-// "Grew by …": what all reports say small.
-std::string Sentence(std::string text) {
-  if (text.empty()) return text;
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text + ".";
-}
-
 std::string MostText(const Comparison& comparison) {
   const MostChanged most = MostChangedOf(comparison);
   if (most.where.empty()) return "";

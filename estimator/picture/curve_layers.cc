@@ -10,18 +10,14 @@
 #include "estimator/picture/html.h"
 
 namespace onnxfit {
-namespace {
-
-// The upper edge: a round size above the peak, and above the cards that are not far above it.
-int64_t TopOf(const Estimate& estimate, int64_t peak) {
+int64_t TopOf(const std::vector<CardLine>& lines, int64_t peak) {
   int64_t top = peak;
-  for (const CardLine& line : CardLines(estimate, peak)) {
+  for (const CardLine& line : lines) {
     if (line.bytes / 4 <= peak) top = std::max(top, line.bytes);
   }
   return ByteTicks(top + std::min(top / 50, std::numeric_limits<int64_t>::max() - top)).back();
 }
 
-// From the top layer down, each from the bottom up to its upper edge: the ones below lie over it.
 std::string DrawLayers(const std::vector<Layer>& layers, int64_t top) {
   const size_t points = layers.empty() ? 0 : layers[0].bytes.size();
   std::vector<int64_t> sums(points);
@@ -39,18 +35,12 @@ std::string DrawLayers(const std::vector<Layer>& layers, int64_t top) {
   return text;
 }
 
-std::string DrawReserved(const Estimate& estimate, int64_t top) {
-  std::vector<int64_t> heights = ReservedOnDevice(estimate);
-  for (int64_t& height : heights) height = HeightOf(height, top);
-  return Element("path", {{"class", "reserved"}, {"d", LinePath(heights, kPlotHeight)}}, "");
+std::string DrawLine(std::string_view name, std::vector<int64_t> bytes, int64_t top) {
+  for (int64_t& height : bytes) height = HeightOf(height, top);
+  return Element("path", {{"class", name}, {"d", LinePath(bytes, kPlotHeight)}}, "");
 }
 
-std::string DrawBefore(const Estimate& before, const Estimate& estimate, int64_t top) {
-  std::vector<int64_t> heights =
-      StretchTo(AllocatedOnDevice(before), before.curve->curve, estimate.curve->curve);
-  for (int64_t& height : heights) height = HeightOf(height, top);
-  return Element("path", {{"class", "before"}, {"d", LinePath(heights, kPlotHeight)}}, "");
-}
+namespace {
 
 // Where each phase begins, and the end; the whole as one where the other has other phases.
 std::vector<size_t> Borders(const Curve& curve, const Curve& other) {
@@ -91,9 +81,14 @@ DrawnCurve DrawCurve(const Estimate& estimate, const Estimate* before) {
   if (before != nullptr) peak = std::max(peak, std::ranges::max(AllocatedOnDevice(*before)));
   DrawnCurve drawn = {.layers = LayersOf(estimate),
                       .lines = CardLines(estimate, peak),
-                      .top = TopOf(estimate, peak)};
-  drawn.drawing = DrawLayers(drawn.layers, drawn.top) + DrawReserved(estimate, drawn.top);
-  if (before != nullptr) drawn.drawing += DrawBefore(*before, estimate, drawn.top);
+                      .top = TopOf(CardLines(estimate, peak), peak)};
+  drawn.drawing = DrawLayers(drawn.layers, drawn.top) +
+                  DrawLine("reserved", ReservedOnDevice(estimate), drawn.top);
+  if (before != nullptr) {
+    const std::vector<int64_t> bytes =
+        StretchTo(AllocatedOnDevice(*before), before->curve->curve, estimate.curve->curve);
+    drawn.drawing += DrawLine("before", bytes, drawn.top);
+  }
   return drawn;
 }
 

@@ -29,15 +29,9 @@ std::string PhaseNames(const Curve& curve) {
 
 std::string PeakMark(const Estimate& estimate) {
   const Curve& curve = estimate.curve->curve;
-  const double place =
-      100.0 * (static_cast<double>(curve.peak) + 0.5) / static_cast<double>(curve.points.size());
-  const bool is_right = place > 50;
-  return Element(
-      "div",
-      {{"class", is_right ? "mark right" : "mark"}, {"style", fmt::format("left:{:.2f}%", place)}},
-      Element(
-          "span", {},
-          fmt::format("peak {} + context", FormatBytes(curve.points[curve.peak].allocated_bytes))));
+  return PlotMark(
+      curve.peak, curve.points.size(),
+      fmt::format("peak {} + context", FormatBytes(curve.points[curve.peak].allocated_bytes)));
 }
 
 std::string Legend(const std::vector<Layer>& layers, bool has_before) {
@@ -62,6 +56,7 @@ std::string CurveSection(const Estimate& estimate, const Estimate* before) {
   if (before != nullptr && before->curve->curve.points.empty()) before = nullptr;
   const DrawnCurve drawn = DrawCurve(estimate, before);
   Plot plot = {.id = "curve",
+               .data = "curve",
                .label = CurveLabel(estimate),
                .top = drawn.top,
                .columns = curve.points.size()};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 #include "estimator/report/markup.h"
 
 namespace onnxfit {
@@ -27,6 +29,12 @@ std::string HtmlBreakable(std::string_view name) {
 }
 
 std::string HtmlCode(std::string_view name) { return "<code>" + HtmlBreakable(name) + "</code>"; }
+
+std::string Sentence(std::string text) {
+  if (text.empty()) return text;
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text + ".";
+}
 
 std::string Section(std::string_view id, std::string_view title, std::string_view inner) {
   const std::string heading = fmt::format("{}-title", id);

@@ -23,6 +23,9 @@ std::string HtmlBreakable(std::string_view name);
 // The same as code.
 std::string HtmlCode(std::string_view name);
 
+// "Grew by 2 GiB.": what reports say small, as a sentence of a page.
+std::string Sentence(std::string text);
+
 // A section with a heading that names it: `id` is of both.
 std::string Section(std::string_view id, std::string_view title, std::string_view inner);
 

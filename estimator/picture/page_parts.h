@@ -1,8 +1,11 @@
 // The sections of a page.  Internal to the room picture/.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/picture/page.h"
 
@@ -73,8 +76,9 @@ std::vector<CardLine> CardLines(const Estimate& estimate, int64_t most);
 // stands upon it.  `id` is of the figure; `below` follows the box.
 struct Plot {
   std::string id;
-  std::string label;  // what it shows, for those who do not see it
-  int64_t top = 0;    // bytes at the upper edge
+  std::string data = {};  // where its numbers stand in the page's JSON: "curve"; "" for nowhere
+  std::string label;      // what it shows, for those who do not see it
+  int64_t top = 0;        // bytes at the upper edge
   size_t columns = 0;
   std::string drawing = {};
   std::string over = {};   // HTML upon the box
@@ -86,5 +90,28 @@ std::string PlotFigure(const Plot& plot, std::string_view caption);
 
 // Of `bytes` where `top` is kPlotHeight.
 int64_t HeightOf(int64_t bytes, int64_t top);
+
+// A line down a plot at one of its points, with a name at its upper end.
+std::string PlotMark(size_t point, size_t points, std::string_view name);
+
+// Names below a plot, at shares of its width in order; those too close to the one before are left
+// out.
+struct PlotName {
+  double left = 0;  // 0 to 1
+  std::string name;
+};
+std::string NamesBelow(const std::vector<PlotName>& names);
+
+// What a process has on its card at each batch.
+struct BatchPoint {
+  int64_t batch = 0;
+  int64_t bytes = 0;
+  bool fails = false;  // for want of memory: beside the line through the others
+};
+
+// Memory on the device against batch size, up to `top`.  `asked`: the batch that is marked.
+// REQUIRES: points, by batch.
+Plot BatchPlot(const std::vector<BatchPoint>& points, int64_t asked, int64_t top,
+               const std::vector<CardLine>& lines);
 
 }  // namespace onnxfit

@@ -22,24 +22,31 @@ std::string_view PageScript() {
     return (unit === 0 ? bytes : rounded(bytes, bytes < 9.995 ? 2 : 1)) + " " + units[unit];
   };
 
-  // The curve: what lives at the instant under the pointer, or where the arrow keys went.
-  const curve = data.curve, figure = document.getElementById("curve");
-  if (curve && figure) {
+  // A curve: what lives at the instant under the pointer, or where the arrow keys went.  Of an
+  // estimate by phase and kind, of a program's run by turn and line.
+  const follow = (figure, curve) => {
     const field = figure.querySelector(".field"), readout = figure.querySelector(".readout");
     const cursor = document.createElement("div");
-    const count = curve.allocated.length;
+    const most = curve.allocated || curve.requested, count = most.length;
+    const layers = curve.lines ? curve.lines.map((line) => [line.name, line.requested])
+      : Object.entries(curve.kinds).map(([kind, bytes]) => [kind.replace(/_/g, " "), bytes]);
+    const asked = curve.nodes || curve.asked_by;
     let at = curve.peak;
     cursor.className = "cursor";
     cursor.hidden = true;
     field.append(cursor);
     readout.hidden = false;
-    const phaseOf = (point) => curve.phases.filter((phase) => phase.from <= point).pop().phase;
+    const phaseOf = (point) => {
+      if (curve.phases) return curve.phases.filter((phase) => phase.from <= point).pop().phase;
+      const turn = curve.is_cut ? 0 : curve.turns.filter((from) => from <= point).length;
+      return turn ? "turn " + turn : Math.round(100 * point / count) + " %";
+    };
     const tell = (point) => {
-      const parts = Object.entries(curve.kinds).filter(([, bytes]) => bytes[point] > 0)
+      const parts = layers.filter(([, bytes]) => bytes[point] > 0)
         .sort((a, b) => b[1][point] - a[1][point])
-        .map(([kind, bytes]) => kind.replace(/_/g, " ") + " " + size(bytes[point]));
-      return phaseOf(point) + (curve.nodes[point] ? ", " + curve.nodes[point] : "") + ": " +
-        size(curve.allocated[point]) + " allocated, " + size(curve.reserved[point]) +
+        .map(([name, bytes]) => name + " " + size(bytes[point]));
+      return phaseOf(point) + (asked[point] ? ", " + asked[point] : "") + ": " +
+        size(most[point]) + (curve.allocated ? " allocated, " : " in tensors, ") + size(curve.reserved[point]) +
         " reserved. " + parts.join(", ");
     };
     const show = (point) => {
@@ -66,6 +73,9 @@ std::string_view PageScript() {
       show(at + moves[event.key]);
     });
     show(at);
+  };
+  for (const figure of document.querySelectorAll("figure.curve")) {
+    follow(figure, figure.dataset.json.split(".").reduce((value, key) => value[key], data));
   }
 
   // The table of nodes: sorted by any column, searched by name.

@@ -35,7 +35,14 @@ constexpr std::string_view kColors = R"css(
 .k-temporaries { fill: var(--temporaries); background: var(--temporaries); }
 .k-workspaces { fill: var(--workspaces); background: var(--workspaces); }
 .k-context { fill: var(--context); background: var(--context); }
-.k-rounding, .k-cached { fill: var(--rounding); background: var(--rounding); }
+.k-line0 { fill: var(--activations); background: var(--activations); }
+.k-line1 { fill: var(--parameters); background: var(--parameters); }
+.k-line2 { fill: var(--gradients); background: var(--gradients); }
+.k-line3 { fill: var(--inputs); background: var(--inputs); }
+.k-line4 { fill: var(--optimizer); background: var(--optimizer); }
+.k-line5 { fill: var(--temporaries); background: var(--temporaries); }
+.k-line6 { fill: var(--workspaces); background: var(--workspaces); }
+.k-rounding, .k-cached, .k-others { fill: var(--rounding); background: var(--rounding); }
 path.before { fill: none; stroke: var(--bad); stroke-width: 2; stroke-dasharray: 5 3; vector-effect: non-scaling-stroke; }
 path.reserved { fill: none; stroke: var(--ink); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
 )css";
@@ -85,7 +92,7 @@ figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5r
 .phases span { padding-left: .25rem; }
 .phases .narrow { position: relative; } .phases .narrow span { position: absolute; right: .25rem; }
 .batches { position: relative; height: 1.4rem; margin-left: 4.75rem; font-size: .8rem; color: var(--soft); }
-.batches li { position: absolute; transform: translateX(-50%); } .batches .end { transform: translateX(-100%); }
+.batches li { position: absolute; white-space: nowrap; transform: translateX(-50%); } .batches .end { transform: translateX(-100%); }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .5rem 0 0; font-size: .85rem; }
 .legend i, .dot { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem;
   vertical-align: -.08rem; }
@@ -94,6 +101,7 @@ figure { margin: 0 0 1rem; } figcaption { color: var(--soft); margin-bottom: .5r
 .point { position: absolute; width: .6rem; height: .6rem; margin: -.3rem; border-radius: 50%;
   background: var(--parameters); transform: translateY(-.0rem); }
 .point { margin-bottom: -.3rem; } .point.asked { background: var(--ink); width: .8rem; height: .8rem; }
+.point.fails { background: var(--bad); }
 i.before { height: 0; border-top: 2px dashed var(--bad); vertical-align: .2rem; }
 i.reserved { height: 0; border-top: 2px solid var(--ink); vertical-align: .2rem; }
 .map { position: relative; aspect-ratio: 3 / 2; max-height: 34rem; width: 100%; }
@@ -109,6 +117,11 @@ tbody th { font-weight: 400; } .total > * { font-weight: 600; }
 .more { color: var(--bad); } .less { color: var(--ok); }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .type, .kind { white-space: nowrap; } .bars { width: 30%; min-width: 4rem; } .bar { display: block; height: .9rem; }
+.source { min-width: 12rem; } .place { white-space: nowrap; } .tall .bars { width: 60%; } .within td { color: var(--soft); border: 0; }
+.within td:nth-child(4) { padding-left: 1rem; }
+.said { margin: .5rem 0; padding: .5rem .75rem; background: var(--pane); font: .85em/1.4 ui-monospace, monospace;
+  white-space: pre-wrap; }
+details { margin: .5rem 0; } summary { cursor: pointer; padding: .25rem 0; }
 .tall thead th { position: sticky; top: 0; background: var(--page); }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
   text-decoration: underline dotted; }
@@ -118,6 +131,9 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 .cell.k-activations { background: #9a4a05; } .cell.k-parameters { background: #0757b3; }
 .cell.k-optimizer_state { background: #9b2a70; } .cell.k-temporaries { background: #6e5300; }
 .cell.k-workspaces { background: #57606a; }
+@media (max-width: 40rem) {
+  .source code { white-space: nowrap; } .bars { min-width: 2.5rem; width: 2.5rem; }
+}
 @media print {
   body { max-width: none; padding: 0; font-size: 11px; }
   .tall { max-height: none; overflow: visible; } .search, .readout { display: none; }

@@ -40,7 +40,34 @@ std::string Lines(const Plot& plot) {
   return text;
 }
 
+// Of the plot of a phone's page, some 250 pixels: a digit is 7.
+constexpr double kDigitShare = 0.03;
+
 }  // namespace
+
+std::string PlotMark(size_t point, size_t points, std::string_view name) {
+  const double place = 100.0 * (static_cast<double>(point) + 0.5) / static_cast<double>(points);
+  return Element("div",
+                 {{"class", place > 50 ? "mark right" : "mark"},
+                  {"style", fmt::format("left:{:.2f}%", place)}},
+                 Element("span", {}, HtmlText(name)));
+}
+
+// At the right edge a name ends at its point.
+std::string NamesBelow(const std::vector<PlotName>& names) {
+  std::string text;
+  double last = -1;
+  for (const PlotName& place : names) {
+    const double room = std::max(0.1, kDigitShare * static_cast<double>(place.name.size()));
+    if (last >= 0 && place.left - last < room) continue;
+    last = place.left;
+    text += Element("li",
+                    {{"class", place.left + room / 2 > 1 ? "end" : "batch"},
+                     {"style", fmt::format("left:{:.2f}%", 100 * place.left)}},
+                    place.name);
+  }
+  return Element("ol", {{"class", "batches"}, {"aria-hidden", "true"}}, text);
+}
 
 std::vector<CardLine> CardLines(const Estimate& estimate, int64_t most) {
   std::vector<CardLine> lines;
@@ -73,7 +100,8 @@ std::string PlotFigure(const Plot& plot, std::string_view caption) {
   const std::string field =
       Element("div", {{"class", "field"}, {"role", "img"}, {"aria-label", plot.label}},
               drawing + Lines(plot) + plot.over);
-  return Element("figure", {{"id", plot.id}, {"class", "plot"}},
+  const std::string_view of_curve = plot.data.empty() ? "plot" : "plot curve";
+  return Element("figure", {{"id", plot.id}, {"class", of_curve}, {"data-json", plot.data}},
                  Element("figcaption", {}, caption) + "\n" +
                      Element("div", {{"class", "box"}}, Ticks(plot.top) + field) + plot.below) +
          "\n";

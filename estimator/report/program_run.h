@@ -10,6 +10,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/report/formats.h"
+#include "estimator/snapshot/run_curve.h"
 
 namespace onnxfit {
 
@@ -53,6 +54,14 @@ struct HeldBytes {
   std::vector<HeldBytes> within = {};  // of these, by lines of packages that it calls
 };
 
+// What a process had in tensors over its run, on the card of which it had most.
+struct RunCurve {
+  RecordedCurve curve;
+  int64_t device = 0;                      // the process's number of the card
+  std::vector<ProgramPlace> lines = {};    // of each layer; without a place for those of no line
+  std::vector<std::string> asked_by = {};  // by point: "train.py:27", "" where no line asked
+};
+
 struct ProgramProcess {
   int64_t pid = 0;
   std::string rank = {};   // of torchrun, "" without
@@ -64,6 +73,7 @@ struct ProgramProcess {
   std::vector<HeldBytes> held = {};        // at the peak, or when it ran out; the most bytes first
   int64_t held_bytes = 0;                  // of all of them
   bool is_held_all = true;                 // the record reaches back to the run's peak
+  std::optional<RunCurve> curve = {};      // if it was asked for, and there is a record
   std::vector<UnknownRead> unknown = {};
   std::vector<std::string> saved = {};  // files that were not written over
   std::string exception = {};           // that ended it, "" for none
@@ -106,6 +116,9 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //        "reserved_bytes", "retries", "ooms"}],
 //      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
 //      "held_bytes", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within": [the same]}],
+//      "curve": {"device", "events", "is_cut", "peak", "full", "turns": [POINT], "asked_by":
+//      [PLACE's],
+//        "requested": [bytes by point], "reserved", "lines": [{PLACE, "name", "requested"}]},
 //      "unknown_reads": [{PLACE, "count"}],
 //      "not_written": [PATH]}],
 //    "unknown_functions", "unknown_sizes"}

@@ -99,6 +99,26 @@ void PutHeld(const ProgramProcess& process, Json& row) {
   row["held"] = HeldJson(process.held);
 }
 
+Json CurveJson(const RunCurve& drawn) {
+  const RecordedCurve& curve = drawn.curve;
+  Json json = {{"device", drawn.device},
+               {"events", curve.events},
+               {"is_cut", curve.is_cut},
+               {"peak", curve.peak},
+               {"turns", curve.turns},
+               {"asked_by", drawn.asked_by},
+               {"requested", curve.requested_bytes},
+               {"reserved", curve.reserved_bytes}};
+  if (curve.full) json["full"] = *curve.full;
+  for (size_t i = 0; i < curve.layers.size(); ++i) {
+    Json line = PlaceJson(drawn.lines[i]);
+    line["name"] = LayerName(drawn, i);
+    line["requested"] = curve.layers[i].bytes;
+    json["lines"].push_back(line);
+  }
+  return json;
+}
+
 void PutEnd(const ProgramProcess& process, Json& row) {
   PutIfKnown(row, "exception", process.exception);
   PutIfKnown(row, "message", process.message);
@@ -117,6 +137,7 @@ Json ProcessJson(const ProgramProcess& process) {
         {{"allocated_bytes", step.allocated_bytes}, {"reserved_bytes", step.reserved_bytes}});
   }
   PutHeld(process, row);
+  if (process.curve) row["curve"] = CurveJson(*process.curve);
   for (const UnknownRead& read : process.unknown) {
     Json place = PlaceJson(read.at);
     place["count"] = read.count;
@@ -156,7 +177,22 @@ ProgramProcess ReadProgramProcess(std::string_view json) {
   }
 }
 
-std::string ToJson(const std::vector<ProgramRun>& runs, const JsonOptions& options) {
+std::string LayerName(const RunCurve& curve, size_t layer) {
+  const std::string& place = curve.lines[layer].place;
+  switch (curve.curve.layers[layer].what) {
+    case LineLayer::What::kLine:
+      return curve.curve.layers[layer].is_rest ? place + ", the rest" : place;
+    case LineLayer::What::kBackward:
+      return "backward";
+    case LineLayer::What::kEarly:
+      return "before the record";
+    case LineLayer::What::kOthers:
+      return "other lines";
+  }
+  return place;
+}
+
+Json RunsJson(const std::vector<ProgramRun>& runs, const JsonOptions& options) {
   Json json = {{"schema", 1},
                {"version", options.version},
                {"basis", "run"},
@@ -164,14 +200,18 @@ std::string ToJson(const std::vector<ProgramRun>& runs, const JsonOptions& optio
                {"command", runs[0].command}};
   if (runs.size() == 1) {
     json.update(RunJson(runs[0]));
-    return Dumped(json) + '\n';
+    return json;
   }
   json["targets"] = Json::array();
   for (const ProgramRun& run : runs) {
     for (const Json& target : TargetsJson(run)) json["targets"].push_back(target);
     json["runs"].push_back(RunJson(run));
   }
-  return Dumped(json) + '\n';
+  return json;
+}
+
+std::string ToJson(const std::vector<ProgramRun>& runs, const JsonOptions& options) {
+  return Dumped(RunsJson(runs, options)) + '\n';
 }
 
 }  // namespace onnxfit

@@ -1,11 +1,14 @@
-// What reports of a program's run share.  Internal to the room report/.
+// What reports of a program's run share: its layouts here, and its page (picture/).
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "estimator/report/formats.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/program_run.h"
+#include "estimator/report/program_search.h"
 
 namespace onnxfit {
 
@@ -14,5 +17,44 @@ std::string RunDetails(const ProgramRun& run, const TextOptions& options);
 
 // {"exit_code", "failed", "targets", "processes", …}
 Json RunJson(const ProgramRun& run);
+
+// What ToJson writes.
+Json RunsJson(const std::vector<ProgramRun>& runs, const JsonOptions& options);
+Json SearchesJson(const std::vector<ProgramSearch>& searches, const JsonOptions& options);
+
+// Of several, the one that is told in full: the last that fits, else the last.  REQUIRES: a run.
+const ProgramRun& ToldRun(const std::vector<ProgramRun>& runs);
+
+// Whose lines are told: of several processes, the one that allocated most.  REQUIRES: a process.
+size_t LargestProcess(const ProgramRun& run);
+
+// "rank 1", "process 2", "rank 0, cuda:1"; "the run" of the only one.
+std::string NameOf(const ProgramRun& run, size_t place, const TorchPeaks& peaks);
+
+// "At the peak of rank 1, 5.48 GiB by the lines that asked for it"
+std::string HeldTitle(const ProgramProcess& process, size_t place, const ProgramRun& run);
+
+// "train.py:27", "backward", "other lines": whose layer of a curve that is.
+std::string LayerName(const RunCurve& curve, size_t layer);
+
+// Steps in a row that read alike.
+struct StepGroup {
+  size_t first = 0;  // from 0
+  size_t last = 0;
+  StepPeaks peaks;
+};
+std::vector<StepGroup> GroupsOfSteps(const std::vector<StepPeaks>& steps);
+
+// "8 steps", of the optimizer.
+std::string StepsOf(const ProgramProcess& process);
+
+// "the program ended with 1 after 3 steps: ValueError: no labels"
+std::string FailedText(const ProgramRun& run);
+
+// What stays open but for values that were read, a sentence each, with all names.
+std::vector<std::string> OpenSentences(const ProgramRun& run);
+
+// What a search left open, a sentence each.
+std::vector<std::string> SearchSentences(const ProgramSearch& search);
 
 }  // namespace onnxfit

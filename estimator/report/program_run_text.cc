@@ -53,17 +53,12 @@ std::string Counted(size_t count, std::string_view one, std::string_view several
 
 // --- The figures --------------------------------------------------------------------------------
 
-// Steps in a row that read alike.
-struct StepGroup {
-  size_t first = 0;
-  size_t last = 0;
-  StepPeaks peaks;
-};
-
 bool ReadAlike(const StepPeaks& a, const StepPeaks& b) {
   return FormatBytes(a.allocated_bytes) == FormatBytes(b.allocated_bytes) &&
          FormatBytes(a.reserved_bytes) == FormatBytes(b.reserved_bytes);
 }
+
+}  // namespace
 
 std::vector<StepGroup> GroupsOfSteps(const std::vector<StepPeaks>& steps) {
   std::vector<StepGroup> groups;
@@ -75,6 +70,8 @@ std::vector<StepGroup> GroupsOfSteps(const std::vector<StepPeaks>& steps) {
   }
   return groups;
 }
+
+namespace {
 
 std::string StepsName(size_t first, size_t last, const Glyphs& glyphs) {
   if (first == last) return fmt::format("step {}", first + 1);
@@ -111,7 +108,8 @@ void AddSteps(const ProgramProcess& process, const RunPage& page, Rows& rows) {
   }
 }
 
-// "rank 1", "process 2", "rank 0, cuda:1"; "the run" of the only one.
+}  // namespace
+
 std::string NameOf(const ProgramRun& run, size_t place, const TorchPeaks& peaks) {
   const ProgramProcess& process = run.processes[place];
   std::string name = "the run";
@@ -121,6 +119,8 @@ std::string NameOf(const ProgramRun& run, size_t place, const TorchPeaks& peaks)
   const bool is_one_of_many = std::ranges::count_if(process.peaks, is_used) > 1;
   return is_one_of_many ? fmt::format("{}, cuda:{}", name, peaks.device) : name;
 }
+
+namespace {
 
 std::string PeaksTable(const RunPage& page) {
   const std::vector<ProgramProcess>& processes = page.run.processes;
@@ -141,7 +141,8 @@ std::string PeaksTable(const RunPage& page) {
 
 // --- What holds them ----------------------------------------------------------------------------
 
-// Whose lines are told: of several, the one that allocated most.
+}  // namespace
+
 size_t LargestProcess(const ProgramRun& run) {
   const auto most = [](const ProgramProcess& process) { return process.held_bytes; };
   return static_cast<size_t>(std::ranges::max_element(run.processes, {}, most) -
@@ -156,6 +157,8 @@ std::string HeldTitle(const ProgramProcess& process, size_t place, const Program
   return fmt::format("{}{}, {} by the lines that asked for it", when, whose,
                      FormatBytes(process.held_bytes));
 }
+
+namespace {
 
 void AddHeld(const HeldBytes& held, std::string_view indent, const RunPage& page, Rows& rows) {
   const std::string place = held.at.place.empty() ? "backward" : held.at.place;
@@ -233,11 +236,12 @@ std::string OomText(const RunPage& page) {
   return "";
 }
 
+}  // namespace
+
 std::string StepsOf(const ProgramProcess& process) {
   return Counted(static_cast<size_t>(process.steps), "step", "steps");
 }
 
-// "it ended with 1 after 3 steps: ValueError: no labels"
 std::string FailedText(const ProgramRun& run) {
   const std::string text = fmt::format("the program ended with {}", run.exit_code);
   if (run.processes.empty()) return text;
@@ -249,6 +253,8 @@ std::string FailedText(const ProgramRun& run) {
              ? text + after
              : fmt::format("{}{}: {}: {}", text, after, process.exception, process.message);
 }
+
+namespace {
 
 // Until a failure nothing is decided.
 std::string UntilText(const JudgedTarget& judged, const Glyphs& glyphs) {
@@ -359,6 +365,12 @@ std::string OpenText(const RunPage& page) {
 
 }  // namespace
 
+std::vector<std::string> OpenSentences(const ProgramRun& run) {
+  const TextOptions options = {.verbose = true};
+  const RunPage page = {run, options, kUnicodeGlyphs};
+  return OpenSentences(page);
+}
+
 std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const RunPage page = {run, options, GlyphsOf(options)};
   std::string text;
@@ -387,13 +399,12 @@ bool Fits(const ProgramRun& run) {
   return !run.failed && std::ranges::all_of(run.cards, fits);
 }
 
-// The last that fits, else the last.
+}  // namespace
+
 const ProgramRun& ToldRun(const std::vector<ProgramRun>& runs) {
   const auto fitting = std::find_if(runs.rbegin(), runs.rend(), Fits);
   return fitting == runs.rend() ? runs.back() : *fitting;
 }
-
-}  // namespace
 
 std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& options) {
   std::string text;

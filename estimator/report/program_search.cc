@@ -42,8 +42,10 @@ std::string TriedText(const ProgramSearch& search) {
   return fmt::format("run, up to {} steps each: {}", search.steps, fmt::join(tried, ", "));
 }
 
+}  // namespace
+
 std::vector<std::string> SearchSentences(const ProgramSearch& search) {
-  std::vector<std::string> sentences = {TriedText(search)};
+  std::vector<std::string> sentences;
   if (search.fails && search.batch > 0) {
     sentences.push_back(fmt::format("{} does not run", *search.fails));
     if (*search.fails - search.batch > search.multiple_of) {
@@ -58,6 +60,8 @@ std::vector<std::string> SearchSentences(const ProgramSearch& search) {
   }
   return sentences;
 }
+
+namespace {
 
 Json SearchJson(const ProgramSearch& search) {
   Json json = {{"gpu", CardsText(search.largest)},
@@ -87,20 +91,25 @@ std::string ToText(const std::vector<ProgramSearch>& searches, const TextOptions
     if (searches.size() > 1) {
       text += fmt::format("\nOn {}\n", Clean(CardsText(search.largest), options.ascii));
     }
+    text += Wrap("  - ", TriedText(search));
     for (const std::string& sentence : SearchSentences(search)) text += Wrap("  - ", sentence);
     if (searches.size() == 1) text += RunDetails(search.largest, options);
   }
   return TrimLines(text);
 }
 
-std::string ToJson(const std::vector<ProgramSearch>& searches, const JsonOptions& options) {
+Json SearchesJson(const std::vector<ProgramSearch>& searches, const JsonOptions& options) {
   Json json = {{"schema", 1},
                {"version", options.version},
                {"basis", "run"},
                {"text", ToText(searches)},
                {"command", searches[0].command}};
   for (const ProgramSearch& search : searches) json["targets"].push_back(SearchJson(search));
-  return Dumped(json) + '\n';
+  return json;
+}
+
+std::string ToJson(const std::vector<ProgramSearch>& searches, const JsonOptions& options) {
+  return Dumped(SearchesJson(searches, options)) + '\n';
 }
 
 }  // namespace onnxfit

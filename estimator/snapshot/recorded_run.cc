@@ -64,7 +64,7 @@ class Backwards {
 class Forwards {
  public:
   Forwards(const MemorySnapshot& snapshot, RecordedRun& run) : snapshot_(snapshot), run_(run) {
-    now_.reserved_bytes = ReservedBefore();
+    now_.reserved_bytes = ReservedBefore(snapshot);
     born_.resize(snapshot.events.size());
     died_.resize(snapshot.events.size());
     for (const RecordedBlock& block : run.blocks) {
@@ -86,27 +86,10 @@ class Forwards {
   }
 
  private:
-  // What the end has, less what the history adds.  A history that is cut may lack what it takes.
-  int64_t ReservedBefore() const {
-    int64_t reserved = snapshot_.reserved_bytes;
-    for (const SnapshotEvent& event : snapshot_.events) {
-      if (event.action == Action::kRelease) reserved = CheckedAdd(reserved, event.bytes);
-    }
-    for (const SnapshotEvent& event : snapshot_.events) {
-      if (event.action == Action::kReserve) reserved -= std::min(reserved, event.bytes);
-    }
-    return reserved;
-  }
-
   void Take(const SnapshotEvent& event) {
     const size_t place = Index(now_.event - 1);
     now_.requested_bytes = CheckedAdd(now_.requested_bytes, born_[place]) - died_[place];
-    if (event.action == Action::kReserve) {
-      now_.reserved_bytes = CheckedAdd(now_.reserved_bytes, event.bytes);
-    }
-    if (event.action == Action::kRelease) {
-      now_.reserved_bytes -= std::min(now_.reserved_bytes, event.bytes);
-    }
+    now_.reserved_bytes = ReservedAfter(event, now_.reserved_bytes);
     if (event.action == Action::kOom) NoteOom(event);
   }
 
@@ -125,6 +108,23 @@ class Forwards {
 };
 
 }  // namespace
+
+int64_t ReservedBefore(const MemorySnapshot& snapshot) {
+  int64_t reserved = snapshot.reserved_bytes;
+  for (const SnapshotEvent& event : snapshot.events) {
+    if (event.action == Action::kRelease) reserved = CheckedAdd(reserved, event.bytes);
+  }
+  for (const SnapshotEvent& event : snapshot.events) {
+    if (event.action == Action::kReserve) reserved -= std::min(reserved, event.bytes);
+  }
+  return reserved;
+}
+
+int64_t ReservedAfter(const SnapshotEvent& event, int64_t reserved) {
+  if (event.action == Action::kReserve) return CheckedAdd(reserved, event.bytes);
+  if (event.action == Action::kRelease) return reserved - std::min(reserved, event.bytes);
+  return reserved;
+}
 
 std::vector<size_t> RecordedRun::LiveAt(int64_t event) const {
   std::vector<size_t> live;

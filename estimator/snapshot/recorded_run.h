@@ -46,6 +46,13 @@ struct RecordedRun {
   std::vector<size_t> LiveAt(int64_t event) const;
 };
 
+// What was reserved before the first event: what the end has, less what the history adds.  A
+// history that is cut may lack what it takes.
+int64_t ReservedBefore(const MemorySnapshot& snapshot);
+
+// What is reserved after `event`, of what was before it.
+int64_t ReservedAfter(const SnapshotEvent& event, int64_t reserved);
+
 // Throws Error where sums need more than 63 bits.  O(events × log).
 RecordedRun FollowSnapshot(const MemorySnapshot& snapshot);
 

@@ -7,10 +7,10 @@
 writes models of libraries to files."""
 
 from onnxfit._ask import check, closed_form, estimate, max_batch, report, sweep
-from onnxfit._program import run
+from onnxfit._program import run, run_max_batch
 from onnxfit.errors import OnnxfitError, OnnxfitWarning
-from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, ProgramRun, Sweep
+from onnxfit.results import Check, ClosedForm, Estimate, MaxBatch, ProgramMaxBatch, ProgramRun, Sweep
 
 __all__ = ["Check", "ClosedForm", "Estimate", "MaxBatch", "OnnxfitError", "OnnxfitWarning",
-           "ProgramRun", "Sweep", "check", "closed_form", "estimate", "max_batch", "report", "run",
-           "sweep"]
+           "ProgramMaxBatch", "ProgramRun", "Sweep", "check", "closed_form", "estimate", "max_batch",
+           "report", "run", "run_max_batch", "sweep"]

@@ -1,9 +1,11 @@
-"""`python -m onnxfit._called TASK`: the child of onnxfit.run(function), which calls the function
-as often as was asked."""
+"""`python -m onnxfit._called NAME [BATCH]`: the child of onnxfit.run(function), which calls the
+function as often as was asked, and of run_max_batch, which calls it with a batch.  What it calls is
+in the file that ONNXFIT_TASK names; NAME is for reports."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import runpy
 import sys
@@ -33,13 +35,13 @@ def _task(task: Mapping[str, Any]) -> Tuple[Callable[..., Any], Tuple[Any, ...]]
     return value, pickle.loads(task["pickled"])
 
 
-def main(path: str) -> None:
+def main(path: str, *batch: str) -> None:
     task = pickle.loads(Path(path).read_bytes())
     sys.path[:] = task["path"]
     function, arguments = _task(task)
     for _ in range(task["repeat"]):
-        function(*arguments)
+        function(*map(int, batch), *arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(os.environ["ONNXFIT_TASK"], *sys.argv[2:])

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from onnxfit import _command, flags
 from onnxfit._from_json import from_json
 from onnxfit.errors import OnnxfitError
-from onnxfit.results import ProgramRun
+from onnxfit.results import ProgramMaxBatch, ProgramRun
 
 Program = Union[Sequence[str], Callable[..., Any]]
+PathLike = Union[str, "os.PathLike[str]"]
 _INSIDE = "ONNXFIT_RUN"  # set in all that such a run starts
+TASK = "ONNXFIT_TASK"  # the path of what the child calls: no word of the command, which reports show
+
+
+class _Answer(NamedTuple):
+    data: Mapping[str, Any]
+    code: int
 
 
 def _main_file() -> Optional[str]:
@@ -41,6 +49,10 @@ def _found(function: Callable[..., Any]) -> Optional[Dict[str, Any]]:
     return None if script is None else {"script": os.path.abspath(script), "name": name}
 
 
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
 def _cloudpickle(what: str) -> Any:
     try:
         import cloudpickle  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -54,8 +66,7 @@ def _task(function: Callable[..., Any], arguments: Sequence[Any], repeat: int) -
     """What the child calls, as bytes."""
     found = _found(function)
     if found is None:
-        name = getattr(function, "__qualname__", repr(function))
-        pickled = _cloudpickle(name).dumps((function, tuple(arguments)))
+        pickled = _cloudpickle(_name_of(function)).dumps((function, tuple(arguments)))
     else:
         pickled = pickle.dumps(tuple(arguments))
     return pickle.dumps({"found": found, "pickled": pickled, "repeat": repeat, "path": sys.path})
@@ -84,7 +95,7 @@ def _finds_us() -> Dict[str, str]:
 
 
 def _ask(words: Sequence[str], command: Sequence[str], folder: str,
-         environment: Mapping[str, str]) -> ProgramRun:
+         environment: Mapping[str, str]) -> _Answer:
     report = Path(folder, "report.json")
     arguments = [_command.binary(), "run", *words, "--format", "json", "--output", str(report),
                  "--", *command]
@@ -96,7 +107,7 @@ def _ask(words: Sequence[str], command: Sequence[str], folder: str,
         raise OnnxfitError(error or f"onnxfit run ended with {process.returncode}")
     data: Mapping[str, Any] = json.loads(report.read_text(encoding="utf-8"))
     _refuse_failed(data)
-    return from_json(ProgramRun, data, text=data["text"], raw=data, holds=process.returncode == 0)
+    return _Answer(data, process.returncode)
 
 
 def _refuse_failed(data: Mapping[str, Any]) -> None:
@@ -109,11 +120,35 @@ def _refuse_failed(data: Mapping[str, Any]) -> None:
                            f"{said[0] if said else ''}")
 
 
+def _run(name: str, words: Sequence[str], program: Program, arguments: Sequence[Any],
+         repeat: int = 1, child: Sequence[str] = ()) -> _Answer:
+    """Runs a program, or a function in a child that has `child` among its words."""
+    if os.environ.get(_INSIDE):
+        raise OnnxfitError(f"{name}: expected outside of such a run, found inside of one",
+                           'if __name__ == "__main__": around the call')
+    with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        if not callable(program):
+            if arguments or isinstance(program, str):
+                raise OnnxfitError(f"{name}: expected a list of words or a function with "
+                                   f"arguments, found {program!r}",
+                                   'onnxfit.run(["python", "train.py"])')
+            return _ask(words, [os.fspath(word) for word in program], folder,
+                        _command.environment())
+        task = Path(folder, "task.pickle")
+        task.write_bytes(_task(program, arguments, repeat))
+        return _ask(words, [sys.executable, "-m", "onnxfit._called", _name_of(program), *child],
+                    folder, dict(_finds_us(), **{TASK: str(task)}))
+
+
+def _path(path: Optional[PathLike]) -> Optional[str]:
+    return None if path is None else os.fspath(path)
+
+
 def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] = None,
         devices: Optional[flags.Names] = None, memory: Optional[flags.Sizes] = None,
         reserve: Optional[flags.Size] = None, steps: Optional[int] = None,
         seconds: Optional[int] = None, repeat: int = 1, strict: bool = False,
-        snapshot: Union[None, str, "os.PathLike[str]"] = None) -> ProgramRun:
+        snapshot: Optional[PathLike] = None, html: Optional[PathLike] = None) -> ProgramRun:
     """What a program takes on a card that is not there, by running it there: its PyTorch allocates
     as it would, kernels do nothing, no GPU is needed.  Linux on x86-64.
 
@@ -123,23 +158,45 @@ def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] 
     goes there by cloudpickle, where that is installed.
 
     `gpu` and `memory` are cards that it has to fit, a run each; `devices` are cards that it sees
-    at once, such as "2xt4".  `steps` (of an optimizer) and `seconds` end it early.  What it prints
-    is printed.  Raises OnnxfitError where it fails for another reason than memory."""
-    if os.environ.get(_INSIDE):
-        raise OnnxfitError("run: expected outside of such a run, found inside of one",
-                           'if __name__ == "__main__": around the call')
+    at once, such as "2xt4".  `steps` (of an optimizer) and `seconds` end it early.  `html` is a
+    page for a browser that is written, too, `snapshot` PyTorch's own file.  What it prints is
+    printed.  Raises OnnxfitError where it fails for another reason than memory."""
     words: List[str] = flags.arguments({
         "gpu": gpu, "devices": devices, "memory": memory, "reserve": reserve,
         "steps": steps, "seconds": seconds, "strict": strict,
-        "snapshot": None if snapshot is None else os.fspath(snapshot)})
-    with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
-        if not callable(program):
-            if arguments or isinstance(program, str):
-                raise OnnxfitError("run: expected a list of words or a function with arguments, "
-                                   f"found {program!r}", 'onnxfit.run(["python", "train.py"])')
-            return _ask(words, [os.fspath(word) for word in program], folder,
-                        _command.environment())
-        task = Path(folder, "task.pickle")
-        task.write_bytes(_task(program, arguments, repeat))
-        return _ask(words, [sys.executable, "-m", "onnxfit._called", str(task)], folder,
-                    _finds_us())
+        "snapshot": _path(snapshot), "html": _path(html)})
+    answer = _run("run", words, program, arguments, repeat)
+    return from_json(ProgramRun, answer.data, text=answer.data["text"], raw=answer.data,
+                     holds=answer.code == 0)
+
+
+def run_max_batch(program: Program, batches: Tuple[int, int], *arguments: Any,
+                  gpu: Union[None, str, Sequence[str]] = None,
+                  devices: Optional[flags.Names] = None, memory: Optional[flags.Sizes] = None,
+                  reserve: Optional[flags.Size] = None, multiple_of: int = 1,
+                  steps: Optional[int] = None, seconds: Optional[int] = None,
+                  strict: bool = False, html: Optional[PathLike] = None) -> ProgramMaxBatch:
+    """The largest batch that a program runs on a card that is not there, from the least to the most
+    of `batches`, found by running it: 5 to 12 runs, a line to stderr each.  Linux on x86-64.
+
+    `program` is a function of the batch, which makes its model and data and trains some steps: a
+    new Python process calls it as program(batch, *arguments) for each batch.  Or a command with
+    "{}" where the batch stands: ["python", "train.py", "--batch-size", "{}"].
+
+    Each run ends after `steps` steps of an optimizer (10 where nobody says) or `seconds`.
+    `multiple_of`: only batches that it divides.  `strict`: a batch that is TIGHT does not count.
+    `gpu`, `memory` and `devices` are as in run(), a search for each; `html` is a page of all that
+    was run.  The answer's max_batch is 0 where not even the least batch runs.  Raises OnnxfitError
+    where a run fails for another reason than memory."""
+    try:
+        least, most = map(operator.index, batches)
+    except (TypeError, ValueError):
+        raise OnnxfitError("run_max_batch: expected the least and the most batch, found "
+                           f"{batches!r}", "(8, 512)") from None
+    words: List[str] = flags.arguments({
+        "max_batch": f"{least}:{most}", "multiple_of": multiple_of, "gpu": gpu,
+        "devices": devices, "memory": memory, "reserve": reserve, "steps": steps,
+        "seconds": seconds, "strict": strict, "html": _path(html)})
+    answer = _run("run_max_batch", words, program, arguments, child=["{}"])
+    return from_json(ProgramMaxBatch, answer.data, text=answer.data["text"], raw=answer.data,
+                     holds=answer.code == 0)

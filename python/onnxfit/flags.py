@@ -111,11 +111,14 @@ class MaxBatchFlags(RunFlags, total=False):
 
 
 class ProgramFlags(TypedDict, total=False):
-    """Of onnxfit.run(), beside gpu, devices, memory, reserve and strict."""
+    """Of onnxfit.run() and run_max_batch(), beside gpu, devices, memory, reserve, multiple_of and
+    strict."""
 
+    max_batch: str  # "8:512"
     steps: Optional[int]  # of an optimizer, after which the program ends
     seconds: Optional[int]
     snapshot: Optional[str]  # the path of a file
+    html: Optional[str]  # the same
 
 
 class NumbersFlags(RunFlags, total=False):

@@ -491,18 +491,12 @@ class ProcessRun:
 
 
 @dataclass(frozen=True)
-class _Ran:
-    command: Tuple[str, ...]
-    targets: Tuple[Target, ...] = ()
+class Ran:
+    """One run of a program on cards that are not there."""
+
+    targets: Tuple[Target, ...] = ()  # the cards that it saw
     exit_code: int = 0
-    processes: Tuple[ProcessRun, ...] = ()  # of several cards asked one by one: in raw["runs"]
-    schema: int = 1
-    version: str = ""
-
-
-@dataclass(frozen=True)
-class ProgramRun(Report, _Ran):
-    """What a program took on cards that are not there."""
+    processes: Tuple[ProcessRun, ...] = ()
 
     @property
     def device_bytes(self) -> int:
@@ -527,3 +521,60 @@ class ProgramRun(Report, _Ran):
         """The worst of all cards: "fits", "tight" or "oom"."""
         order = ("fits", "tight", "oom")
         return max((target.verdict for target in self.targets), key=order.index, default="fits")
+
+
+@dataclass(frozen=True)
+class _RanCommand(Ran):
+    command: Tuple[str, ...] = ()
+    runs: Tuple[Ran, ...] = ()  # of several cards asked one by one, which `targets` has all of
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramRun(Report, _RanCommand):
+    """What a program took on cards that are not there."""
+
+    def _most(self, figure: str) -> int:
+        return max((run._most(figure) for run in self.runs), default=super()._most(figure))
+
+
+@dataclass(frozen=True)
+class TriedBatch:
+    batch: int
+    verdict: str  # "fits", "tight" or "oom"
+    used_bytes: int = 0  # of the card, a context included
+
+
+@dataclass(frozen=True)
+class LargestRun:
+    """The largest batch that a program runs on one card, or on several that it sees at once; 0
+    where not even the least does."""
+
+    gpu: str
+    max_batch: int
+    steps: int = 0  # of each run, at most
+    limited: bool = False  # all ran: a larger one may, too
+    fails: Optional[int] = None  # the least that was seen not to run
+    fixed_bytes: Optional[int] = None  # the device has about so much,
+    per_sample_bytes: Optional[int] = None  # and so much a sample
+    tried: Tuple[TriedBatch, ...] = ()  # in the order in which they were run
+    run: Ran = field(default_factory=Ran)  # of that batch; of the least where none runs
+
+
+@dataclass(frozen=True)
+class _RanBatches:
+    command: Tuple[str, ...] = ()
+    targets: Tuple[LargestRun, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramMaxBatch(Report, _RanBatches):
+    """The largest batch that a program runs, for each card."""
+
+    @property
+    def max_batch(self) -> int:
+        """Of the first card."""
+        return self.targets[0].max_batch

@@ -7,8 +7,10 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
+from pathlib import Path
 from unittest import mock
 
 import onnxfit
@@ -28,6 +30,13 @@ def take(size, times=1):
         pointer = ctypes.c_void_p()
         if ctypes.CDLL(None).cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) != 0:
             sys.exit(3)
+
+
+def take_batch(batch, size, fails_at=None):
+    """`size` bytes a sample, of which the card's context is not one."""
+    if batch == fails_at:
+        raise ValueError("no such batch")
+    take(batch * size)
 
 
 class Holder:
@@ -70,6 +79,13 @@ class Run(unittest.TestCase):
         answer = onnxfit.run(take, 13 * GIB, gpu=["rtx3060", "t4"])
         self.assertEqual([target.verdict for target in answer.targets], ["oom", "fits"])
         self.assertEqual((answer.verdict, answer.holds), ("oom", False))
+        self.assertEqual([run.verdict for run in answer.runs], ["oom", "fits"])
+
+    def test_a_page_is_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder, "page.html")
+            onnxfit.run(take, GIB, gpu="t4", html=page)
+            self.assertIn("<strong>FITS</strong> on t4", page.read_text(encoding="utf-8"))
 
     def test_another_failure_is_raised(self):
         with contextlib.redirect_stderr(io.StringIO()), \
@@ -81,7 +97,64 @@ class Run(unittest.TestCase):
             onnxfit.run([sys.executable, "-c", program], gpu="t4")
 
 
+@unittest.skipUnless(has_run(), "no `onnxfit run` here")
+class LargestBatch(unittest.TestCase):
+    def test_a_function_is_called_with_each_batch(self):
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            answer = onnxfit.run_max_batch(take_batch, (1, 64), GIB, gpu="t4")
+        largest, = answer.targets
+        self.assertEqual((answer.max_batch, largest.fails, largest.limited), (14, 15, False))
+        self.assertEqual(answer.holds, True)
+        by_batch = {row.batch: row for row in largest.tried}
+        self.assertEqual((by_batch[8].verdict, by_batch[16].verdict), ("fits", "oom"))
+        self.assertEqual(by_batch[8].used_bytes - by_batch[4].used_bytes, 4 * GIB)
+        self.assertEqual(largest.per_sample_bytes, GIB)
+        self.assertEqual(largest.run.device_bytes, by_batch[14].used_bytes)
+        self.assertTrue(str(answer).startswith("batch 14 on t4: "))
+        self.assertIn("batch 8: FITS on t4", told.getvalue())
+
+    def test_a_command_has_its_batch_in_braces(self):
+        program = ("import ctypes, sys; ctypes.CDLL(None).cudaMalloc(ctypes.byref("
+                   "ctypes.c_void_p()), ctypes.c_size_t(int(sys.argv[1]) << 30)) and sys.exit(3)")
+        with contextlib.redirect_stderr(io.StringIO()), \
+                tempfile.TemporaryDirectory() as folder:
+            page = Path(folder, "page.html")
+            answer = onnxfit.run_max_batch([sys.executable, "-c", program, "{}"], (2, 6), gpu="t4",
+                                           multiple_of=2, html=page)
+            self.assertIn("By batch on t4", page.read_text(encoding="utf-8"))
+        self.assertEqual((answer.max_batch, answer.targets[0].limited), (6, True))
+        self.assertEqual([row.batch for row in answer.targets[0].tried], [2, 4, 6])
+
+    def test_cards_have_an_answer_each(self):
+        with contextlib.redirect_stderr(io.StringIO()):
+            answer = onnxfit.run_max_batch(take_batch, (1, 16), 2 * GIB, gpu=["rtx3060", "t4"])
+        self.assertEqual([(row.gpu, row.max_batch) for row in answer.targets],
+                         [("rtx3060", 5), ("t4", 7)])
+
+    def test_where_not_even_the_least_runs(self):
+        with contextlib.redirect_stderr(io.StringIO()):
+            answer = onnxfit.run_max_batch(take_batch, (16, 32), GIB, gpu="t4")
+        self.assertEqual((answer.max_batch, answer.holds), (0, False))
+        self.assertEqual(answer.targets[0].run.verdict, "oom")
+
+    def test_a_run_that_fails_is_raised(self):
+        with contextlib.redirect_stderr(io.StringIO()), \
+                self.assertRaisesRegex(onnxfit.OnnxfitError, "batch 4|ended with 1"):
+            onnxfit.run_max_batch(take_batch, (2, 8), GIB, 4, gpu="t4")
+
+    def test_a_command_without_braces(self):
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, r"expected \{\} in the program's words"):
+            onnxfit.run_max_batch(["true"], (1, 8), gpu="t4")
+
+
 class Refused(unittest.TestCase):
+    def test_what_are_no_batches(self):
+        for batches in [512, (8,), ("8", "512"), (1, 2, 3), (1.5, 2)]:
+            with self.assertRaisesRegex(onnxfit.OnnxfitError, "the least and the most batch"):
+                onnxfit.run_max_batch(take_batch, batches)
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "--max-batch: expected"):
+            onnxfit.run_max_batch(take_batch, (8, 4))
+
     def test_what_is_no_program(self):
         for program in ["python train.py", ["python", "train.py"]]:
             arguments = () if isinstance(program, str) else (8,)

@@ -1,7 +1,11 @@
 """onnxfit.run of a function that trains: PyTorch's own peaks, and whose lines hold them."""
 
+import contextlib
+import io
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
 import torch
 
@@ -44,6 +48,23 @@ class Run(unittest.TestCase):
         self.assertEqual(by_source["net = torch.nn.Linear(1024, 1024).cuda()"], states // 2)
         self.assertTrue(all(held.place.startswith("run_test.py:") for held in process.held
                             if held.place))
+
+    def test_the_largest_batch_of_a_function(self):
+        with contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory() as folder:
+            page = Path(folder, "page.html")
+            answer = onnxfit.run_max_batch(train, (1 << 18, 1 << 22), 3, gpu="t4",
+                                           multiple_of=1 << 17, html=page)
+            html = page.read_text(encoding="utf-8")
+        largest, = answer.targets
+        self.assertEqual((answer.max_batch % (1 << 17), largest.limited, largest.run.processes[0].steps),
+                         (0, False, 3))
+        # A batch's input and the net's output are what a sample takes, in fp32.
+        self.assertGreaterEqual(largest.run.allocated_bytes, 2 * answer.max_batch * 1024 * 4)
+        self.assertGreater(largest.run.device_bytes, 12 << 30)
+        fails = min(row.batch for row in largest.tried if row.verdict == "oom")
+        self.assertEqual(largest.fails, fails)
+        self.assertIn("data-json=\"targets.0.run.processes.0.curve\"", html)
+        self.assertIn("net(torch.randn(batch, 1024", html)
 
     def test_a_full_card_is_explained(self):
         answer = onnxfit.run(too_much, gpu="t4")
