@@ -237,6 +237,10 @@ TEST_CASE("JSON has what a record says") {
   run.processes[0].held_bytes = 60;
   const auto json = nlohmann::json::parse(ToJson({run}, {.version = "1"}));
   const auto& process = json["processes"][0];
+  CHECK(json["peak"] == nlohmann::json{{"device_bytes", 3000 * kMiB},
+                                       {"exact_bytes", 1000},
+                                       {"allocated_bytes", 1024},
+                                       {"reserved_bytes", 2 * kMiB}});
   CHECK(process["rank"] == "1");
   CHECK(process["step_peaks"][1]["allocated_bytes"] == 1024);
   CHECK(process["devices"][0]["ooms"] == 1);

@@ -110,6 +110,8 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 
 // Schema 1, one object.  Of one run
 //   {"schema", "version", "basis": "run", "text", "command", "exit_code", "failed",
+//    "peak": {"device_bytes", "exact_bytes", "allocated_bytes", "reserved_bytes": as estimate's; of
+//      a program without PyTorch the first alone},
 //    "targets": [as estimate's; without "verdict" where it failed],
 //    "processes": [{"pid", "rank", "torch", "steps", "exception", "message", "out_of_memory",
 //      "full_at": PLACE, "devices": [{"device", "requested_bytes", "allocated_bytes",

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "estimator/base/error.h"
@@ -156,10 +157,35 @@ Json TargetsJson(const ProgramRun& run) {
   return targets;
 }
 
+// In the words of an estimate: the most of any process and card.
+Json RunPeakJson(const ProgramRun& run) {
+  TorchPeaks most;
+  for (const ProgramProcess& process : run.processes) {
+    for (const TorchPeaks& peaks : process.peaks) {
+      most.requested_bytes = std::max(most.requested_bytes, peaks.requested_bytes);
+      most.allocated_bytes = std::max(most.allocated_bytes, peaks.allocated_bytes);
+      most.reserved_bytes = std::max(most.reserved_bytes, peaks.reserved_bytes);
+    }
+  }
+  int64_t device = 0;
+  for (const JudgedTarget& judged : run.cards) {
+    device = std::max(device, judged.judgement.used_bytes);
+  }
+  Json json = {{"device_bytes", device}};
+  if (run.processes.empty()) return json;
+  json["exact_bytes"] = most.requested_bytes;
+  json["allocated_bytes"] = most.allocated_bytes;
+  json["reserved_bytes"] = most.reserved_bytes;
+  return json;
+}
+
 }  // namespace
 
 Json RunJson(const ProgramRun& run) {
-  Json json = {{"exit_code", run.exit_code}, {"failed", run.failed}, {"targets", TargetsJson(run)}};
+  Json json = {{"exit_code", run.exit_code},
+               {"failed", run.failed},
+               {"peak", RunPeakJson(run)},
+               {"targets", TargetsJson(run)}};
   json["processes"] = Json::array();
   for (const ProgramProcess& process : run.processes) {
     json["processes"].push_back(ProcessJson(process));

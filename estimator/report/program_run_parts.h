@@ -15,7 +15,7 @@ namespace onnxfit {
 // All of a run below its verdicts.
 std::string RunDetails(const ProgramRun& run, const TextOptions& options);
 
-// {"exit_code", "failed", "targets", "processes", …}
+// {"exit_code", "failed", "peak", "targets", "processes", …}
 Json RunJson(const ProgramRun& run);
 
 // What ToJson writes.
