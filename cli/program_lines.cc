@@ -65,7 +65,7 @@ std::vector<HeldBytes> HeldOf(const MemorySnapshot& snapshot, const std::vector<
   return all;
 }
 
-void AddHeld(const MemorySnapshot& snapshot, const RecordedRun& run, const RecordedMoment& moment,
+void AddHeld(const MemorySnapshot& snapshot, const RecordedMoment& moment,
              const std::vector<HeldLine>& lines, ProgramProcess& process) {
   ScriptLines sources;
   process.held = HeldOf(snapshot, lines, sources);
@@ -128,7 +128,6 @@ void AddSnapshot(const SnapshotOfProcess& from, size_t points, ProgramProcess& p
     Follow(from, points, process);
   } catch (const Error&) {
     process.held.clear();  // a process that was killed has none, or half of one
-    return "";
   }
 }
 
