@@ -428,13 +428,40 @@ void TakeWords(const std::vector<std::string>& words, bool has_numbers, Options&
     case Command::kInit:
       options.folder = FolderOf(words);
       break;
-    case Command::kRun:
+    case Command::kRun:  // TakeProgram has the program's
       if (!words.empty()) {
-        throw Error(
-            {.text = fmt::format("expected -- in front of the program, found {}", Quote(words[0])),
-             .hint = fmt::format("onnxfit run -g rtx3060 -- {}", fmt::join(words, " "))});
+        throw Error({.text = fmt::format("expected flags alone in front of --, found {}",
+                                         Quote(words[0]))});
       }
       break;
+  }
+}
+
+// The flag that a word names; null for none of ours.
+const Flag* OurFlagNamed(const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const auto found = std::ranges::find_if(Flags(), [&](const Flag& flag) {
+    return !name.empty() && (name == flag.name || name == flag.letter);
+  });
+  return found == Flags().end() ? nullptr : &*found;
+}
+
+// "run -g t4 python train.py --batch-size 8": the program's own flags are none of ours, so that the
+// missing -- is told first.
+void RefuseWithoutDashes(std::span<const std::string> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with('-')) {
+      const Flag* const flag = OurFlagNamed(words[i]);
+      if (flag == nullptr || flag->about) return;  // told as unknown, or a question about us
+      if (!flag->value.empty() && words[i].find('=') == std::string::npos) ++i;
+      continue;
+    }
+    throw Error(
+        {.text = fmt::format("expected -- in front of the program, found {}", Quote(words[i])),
+         .hint = fmt::format(
+             "onnxfit run {}-- {}",
+             i == 0 ? "-g rtx3060 " : fmt::format("{} ", fmt::join(words.first(i), " ")),
+             fmt::join(words.subspan(i), " "))});
   }
 }
 
@@ -444,6 +471,8 @@ std::vector<std::string> TakeProgram(std::span<const std::string> args, Options&
                        ? std::ranges::find(args, "--")
                        : args.end();
   if (end != args.end()) options.program.words.assign(end + 1, args.end());
+  const bool is_run = !args.empty() && args[0] == ToString(Command::kRun);
+  if (is_run && end == args.end()) RefuseWithoutDashes(args.subspan(1));
   return {args.begin(), end};
 }
 

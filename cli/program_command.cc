@@ -42,6 +42,11 @@ void CheckProgram(const Options& options) {
     throw Error({.text = "expected a program behind --, found none",
                  .hint = "onnxfit run -g rtx3060 -- python train.py"});
   }
+  if (options.program.words[0].starts_with('-')) {
+    throw Error({.text = fmt::format("expected a program behind --, found {}",
+                                     Quoted(options.program.words[0])),
+                 .hint = "flags of onnxfit run in front of --"});
+  }
   const bool is_search = options.program.most_batch > 0;
   if (!is_search && std::ranges::find(options.given, "--multiple-of") != options.given.end()) {
     throw Error(
@@ -98,6 +103,7 @@ ProgramTrial TrialOf(const Options& options, const std::vector<Target>& cards,
                         .cards = cards,
                         .most_steps = options.program.most_steps,
                         .most_seconds = options.program.most_seconds,
+                        .until_same = options.program.until_same,
                         .to_stderr = IsJson(options) && options.output.empty(),
                         .snapshot = options.program.snapshot};
   if (!options.program.page.empty()) trial.curve_points = kPagePoints;

@@ -19,10 +19,12 @@ struct ProgramLimits {
 };
 ProgramLimits LimitsOf(const Options& options);
 
-// Runs `trial` with batches in the place of {} in its words: doubled from the least one until one
-// is too large, then what lies between is halved, along the line through the peaks where that is
-// closer.  Some 5 to 12 runs.  Says each in a line to `err`.  Throws Error where no word has a {},
-// where no multiple lies in the limits, and where a run fails for another reason than memory.
+// Runs `trial` with batches in the place of {} in its words: along the line through the peaks of
+// the last two that fit until one is too large, then between what runs and what does not, where
+// each try that does not halve it is followed by the middle.  Some 4 to 8 runs.  Where the largest
+// that runs is TIGHT, the largest that fits is looked for as well.  Says each in a line to `err`.
+// Throws Error where no word has a {}, where no multiple lies in the limits, and where a run fails
+// for another reason than memory.
 ProgramSearch SearchBatch(const ProgramTrial& trial, const ProgramLimits& limits,
                           std::ostream& err);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/flags.h"
 #include "estimator/absent/run_folder.h"
 
 namespace onnxfit {
@@ -49,6 +51,11 @@ Error::Parts Failed(const UnusedCard& card) {
     return {.text = fmt::format("it was ended by signal {} ({}) before it used CUDA", signal,
                                 strsignal(signal)),
             .hint = HintOf(signal)};
+  }
+  constexpr int kUsage = 2;  // as argparse, getopt and shells end with
+  if (card.end.exit_code == kUsage && !card.our_flag.empty()) {
+    return {.text = fmt::format("it ended with {} before it used CUDA", kUsage),
+            .hint = fmt::format("{} in front of --, if it is onnxfit's", card.our_flag)};
   }
   return {.text = fmt::format("it ended with {} before it used CUDA", card.end.exit_code),
           .hint = "what it says itself: this is no question of memory"};
@@ -91,6 +98,17 @@ std::string OwnRuntime(const std::string& folder) {
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with(kEvent)) return line.substr(kEvent.size());
     }
+  }
+  return "";
+}
+
+std::string OurFlag(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    const bool is_ours = std::ranges::any_of(Flags(), [&](const Flag& flag) {
+      return !flag.name.empty() && flag.name == name && IsOf(flag, Command::kRun);
+    });
+    if (is_ours) return name;
   }
   return "";
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/process.h"
 #include "estimator/base/error.h"
@@ -11,7 +12,8 @@ namespace onnxfit {
 
 // What is known of it.
 struct UnusedCard {
-  std::string program = {};  // as it was called
+  std::string program = {};   // as it was called
+  std::string our_flag = {};  // "--steps", where a flag of onnxfit run is among its words
   ProgramEnd end = {};
   std::string torch = {};                   // version of its PyTorch, "" for none
   bool is_cpu_build = false;                // that PyTorch has no CUDA
@@ -22,6 +24,9 @@ struct UnusedCard {
 // The file that has NVIDIA's runtime linked into it, by what processes wrote into the run's folder;
 // "" for none.
 std::string OwnRuntime(const std::string& folder);
+
+// The first of a program's words that is a flag of onnxfit run; "" for none.
+std::string OurFlag(const std::vector<std::string>& words);
 
 // CUDA_VISIBLE_DEVICES, where it hides all cards.
 std::optional<std::string> VisibleDevices();

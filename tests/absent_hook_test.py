@@ -21,7 +21,7 @@ TORCH = {
         __version__ = "0.0"
         loads = globals().get("loads", 0) + 1
         class version: cuda = "13.0"
-        from torch import _C, cuda, serialization, jit, optim
+        from torch import _C, cuda, serialization, jit, nn, optim
         def save(value, f):
             _C.write(f, value)
         def load(f):
@@ -30,19 +30,31 @@ TORCH = {
         """,
     "_C.py": """
         import _io
-        current, peak = 0, 0
+        current, peak, taken, given, retries = 0, 0, 0, 0, 0
+        observers = []
         def allocate(n):
-            global current, peak
+            global current, peak, taken
             current += n
+            taken += 1
             peak = max(peak, current)
         def free(n):
-            global current
+            global current, given
             current -= n
+            given += 1
+        def _cuda_attach_out_of_memory_observer(observer):
+            observers.append(observer)
+        def refuse(n):
+            for observer in observers:
+                observer(0, n, 4096, 512)
         def _figures():
             return {"all": {"current": current, "peak": peak}}
+        reserved = 0
         def _cuda_memoryStats(device):
             return {"requested_bytes": _figures(), "allocated_bytes": _figures(),
-                    "reserved_bytes": _figures(), "num_alloc_retries": 0, "num_ooms": 0}
+                    "reserved_bytes": {"all": {"current": reserved, "peak": peak}},
+                    "num_alloc_retries": retries, "num_ooms": 0,
+                    "allocation": {"all": {"allocated": taken, "freed": given}},
+                    "segment": {"all": {"allocated": 0, "freed": 0}}}
         def _cuda_resetPeakMemoryStats(device):
             global peak
             peak = current
@@ -83,12 +95,23 @@ TORCH = {
         """,
     "serialization.py": "",
     "jit.py": "",
-    "optim/__init__.py": "from torch.optim import optimizer",
+    "optim/__init__.py": "from torch.optim.optimizer import Optimizer",
     "optim/optimizer.py": """
         hooks = []
         def register_optimizer_step_post_hook(hook): hooks.append(hook)
+        class Optimizer:
+            def __init__(self): pass
+            def step(self):
+                for hook in hooks: hook(self, (), {})
+        made = []
         def step():
-            for hook in hooks: hook(None, (), {})
+            made or made.append(Optimizer())
+            made[0].step()
+        """,
+    "nn.py": """
+        class Module:
+            def __call__(self, *args):
+                return self.forward(*args)
         """,
 }
 
@@ -193,7 +216,7 @@ class Imports(Hook):
         self.assertEqual(out, "1 2\n")
 
     def test_a_failure_of_ours_is_written_down_and_the_program_goes_on(self):
-        self.package("torch/optim/optimizer.py", "")
+        self.package("torch/optim/optimizer.py", "class Optimizer: pass")
         out = self.program("import torch; print(torch.finished)")
         self.assertEqual(out, "True\n")
         self.assertIn("register_optimizer_step_post_hook", self.failures()[0])
@@ -209,6 +232,15 @@ class Imports(Hook):
             print("_onnxfit_record" in sys.modules, torch.optim.optimizer.hooks != [])
             """)
         self.assertEqual(out, "False\nTrue True\n")
+
+    def test_processes_that_have_it_say_so(self):
+        self.program("""
+            import os
+            if os.fork() == 0:
+                os._exit(0)
+            os.wait()
+            """)
+        self.assertEqual(len(list(self.run_folder.glob("*.python"))), 2)
 
     def test_children_have_it(self):
         out = self.program("""
@@ -315,6 +347,138 @@ class Records(Hook):
             """, ONNXFIT_RUN_STEPS="3")
         self.assertEqual(out, "tidied\n")
         self.assertEqual((self.record()["steps"], self.record()["end"]["by"]), (3, "steps"))
+
+    # A turn allocates what is written for it; whether it ends, and behind which turn.
+    UNTIL_SAME = """
+        import torch
+        from torch import _C
+        from torch.optim.optimizer import Optimizer
+        torch.cuda.init()
+        def turn(n, kept=0):
+            _C.allocate(n); _C.free(n - kept)
+        class Outer(torch.nn.Module):
+            def __init__(self): self.inner = Inner()
+            def forward(self, n): return self.inner(n)
+        class Inner(torch.nn.Module):
+            def forward(self, n): turn(n)
+        net = Outer()
+        """
+
+    def until_same(self, program):
+        self.program(textwrap.dedent(self.UNTIL_SAME) + textwrap.dedent(program),
+                     ONNXFIT_RUN_UNTIL_SAME="1")
+        self.assertEqual(self.failures(), [])
+        record = self.record()
+        return record["end"]["by"], record["steps"], record["calls"]
+
+    def test_until_steps_are_the_same(self):
+        rows = [
+            ("o = Optimizer()\nfor n in [9, 5, 5, 5, 5, 5]: turn(n * 20000); o.step()", 4),
+            ("o = Optimizer()\nfor n in range(6): turn(5); _C.reserved += n < 2; o.step()", 4),
+            # a loss that is kept is no growth, what grows by more is
+            ("o = Optimizer()\nfor n in range(9): turn(99999, 512); o.step()", 3),
+            ("o = Optimizer()\nfor n in range(9): turn(99999, 20000); o.step()", None),
+            # what is computed before the first step is no turn
+            ("o = Optimizer()\nfor n in range(9): net(7)\nfor n in range(9): turn(8); o.step()",
+             3),
+            # parts of a batch belong to one step
+            ("o = Optimizer()\nfor n in range(20):\n  turn(5)\n  if n % 4 == 3: o.step()", 3),
+            # each of several optimizers, which step by turns or not at all yet
+            ("a, b = Optimizer(), Optimizer()\n"
+             "for n in range(9): turn(5); a.step(); turn(7); b.step()", 6),
+            ("a, b = Optimizer(), Optimizer()\nfor n in range(9): turn(5); a.step()", None),
+            # the card was full in between
+            ("o = Optimizer()\nfor n in range(4): turn(5); _C.retries += 1; o.step()", None),
+        ]
+        for text, steps in rows:
+            with self.subTest(text):
+                by, made, _ = self.until_same(text)
+                self.assertEqual((by, made if by else None),
+                                 ("until-same" if steps else None, steps))
+
+    def test_until_calls_are_the_same(self):
+        self.assertEqual(self.until_same("for n in [9, 5, 5, 5, 5, 5]: net(n * 20000)"),
+                         ("until-same", 0, 4))
+        self.assertEqual(self.until_same("for n in range(9): net(n * 20000)"), (None, 0, 9))
+
+    def test_without_the_flag_no_end(self):
+        self.program(textwrap.dedent(self.UNTIL_SAME) + "for n in range(9): net(5)")
+        self.assertEqual(self.record()["end"]["by"], None)
+
+    def test_refused_requests(self):
+        self.program("""
+            import torch
+            torch.cuda.init()
+            import sys
+            sys.modules["_onnxfit_reads"].LIBRARY_FOLDERS += (sys.path[1],)  # where this torch is
+            def ask(n):
+                torch._C.refuse(n)
+            ask(640)
+            torch.optim.optimizer.step()
+            ask(320)
+            """)
+        self.assertEqual([(row["line"], row["text"], row["bytes"], row["step"])
+                          for row in self.record()["refused"]],
+                         [(7, "torch._C.refuse(n)", 640, 0), (7, "torch._C.refuse(n)", 320, 1)])
+
+    def test_a_refusal_in_a_thread_of_the_engines_is_of_the_line_that_waits(self):
+        self.package("torch/engine.py", """
+            import threading
+            from torch import _C
+            def run(n):
+                thread = threading.Thread(target=_C.refuse, args=(n,))
+                thread.start()
+                thread.join()
+            """)
+        self.program("""
+            import torch, torch.engine, sys
+            torch.cuda.init()
+            reads = sys.modules["_onnxfit_reads"]
+            reads.LIBRARY_FOLDERS += (sys.path[1],)  # the packages of this test
+            torch.engine.run(7)
+            """)
+        self.assertEqual([row["text"] for row in self.record()["refused"]],
+                         ["torch.engine.run(7)"])
+
+    def test_more_steps_than_rows(self):
+        self.program("""
+            import sys, torch
+            sys.modules["_onnxfit_record"].MAX_STEPS = 2
+            torch.cuda.init()
+            for n in (5, 7, 9, 6):
+                torch._C.allocate(n); torch._C.free(n)
+                torch.optim.optimizer.step()
+            """)
+        self.assertEqual((self.record()["steps"], self.record()["step_peaks"]),
+                         (4, [[5, 5], [9, 9]]))
+
+    def test_a_peak_that_the_record_would_lose_is_pictured_once(self):
+        out = self.program("""
+            import time, torch
+            torch.cuda.init()
+            taken, snapshot = [], torch.cuda.memory._snapshot
+            def _snapshot():
+                taken.append(torch._C.taken)
+                return snapshot()
+            torch.cuda.memory._snapshot = _snapshot
+            def pass_by(n):
+                for _ in range(n):
+                    torch._C.allocate(1); torch._C.free(1)
+                time.sleep(0.6)  # two looks
+                print(len(taken))
+            torch._C.allocate(1000); torch._C.free(990)
+            pass_by(10)  # events enough are left
+            pass_by(30)  # and now not
+            pass_by(300)  # nothing new
+            torch._C.allocate(2000); torch._C.free(2000)
+            pass_by(300)
+            """, ONNXFIT_RUN_EVENTS="100")
+        self.assertEqual(out, "0\n1\n1\n2\n")
+        self.assertTrue((self.run_folder / ("%d.peak.pickle" % self.pid)).exists())
+
+    def test_a_run_that_is_short_has_no_picture_of_its_peak(self):
+        self.program("import torch; torch.cuda.init(); torch._C.allocate(10)")
+        self.assertEqual(list(self.run_folder.glob("*.peak.pickle")), [])
 
     def test_enough_time(self):
         out = self.program("""

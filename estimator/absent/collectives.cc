@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "estimator/absent/contents.h"
+#include "estimator/absent/counts.h"
 #include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
 #include "estimator/absent/exchange.h"
@@ -39,6 +40,7 @@ struct Communicator {
   std::map<int, int> received = {};  // and by the one that sent them
   bool is_alone = false;             // another rank did not answer
   void* buffers = nullptr;           // on the card; none of a rank that has nobody to send to
+  int place = 0;                     // of that card
 };
 
 constexpr Status kCudaError = 1;  // ncclUnhandledCudaError
@@ -63,12 +65,16 @@ size_t BytesOf(size_t count, int type) {
 Status New(void** communicator, int ranks, int rank, const std::string& name,
            int device = CurrentDevice()) {
   void* buffers = nullptr;
+  const int place = HasCard(device) ? Machine().cards[static_cast<size_t>(device)].place : 0;
   if (ranks > 1) {
-    if (Allocate(device, NcclLeastBytes(), &buffers) != kSuccess) return kCudaError;
-    const int place = Machine().cards[static_cast<size_t>(device)].place;
-    WriteEvent({"communicator", place, 0, NcclLeastBytes()});
+    CountCommunicators(place, 1);
+    if (Allocate(device, NcclLeastBytes(), &buffers) != kSuccess) {
+      CountCommunicators(place, -1);
+      return kCudaError;
+    }
   }
-  *communicator = new Communicator{.ranks = ranks, .rank = rank, .name = name, .buffers = buffers};
+  *communicator = new Communicator{
+      .ranks = ranks, .rank = rank, .name = name, .buffers = buffers, .place = place};
   return kSuccess;
 }
 
@@ -76,6 +82,7 @@ Status New(void** communicator, int ranks, int rank, const std::string& name,
 Status End(Communicator* communicator) {
   if (communicator == nullptr || communicator->buffers == nullptr) return kSuccess;
   Free(std::exchange(communicator->buffers, nullptr));
+  CountCommunicators(communicator->place, -1);
   return kSuccess;
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "estimator/absent/askers.h"
 #include "estimator/absent/card.h"
 #include "estimator/absent/events.h"
 
@@ -34,15 +35,23 @@ SharedCounts& Shared() {
   return *counts;
 }
 
-void Raise(std::atomic<int64_t>& peak, int64_t bytes) {
+// What is open is that of the highest peak, unless two processes raise it at the same instant.
+void RaisePeak(int place, int64_t bytes) {
+  std::atomic<int64_t>& peak = Shared().peak_bytes[place];
   int64_t before = peak.load();
-  while (before < bytes && !peak.compare_exchange_weak(before, bytes)) {
+  while (before < bytes) {
+    if (!peak.compare_exchange_weak(before, bytes)) continue;
+    Shared().open_at_peak.contexts[place] = Shared().open.contexts[place].load();
+    Shared().open_at_peak.communicators[place] = Shared().open.communicators[place].load();
+    return;
   }
 }
 
 void GiveBackAll(SharedProcess& process) {
   for (int place = 0; place < kMostCards; ++place) {
     Shared().bytes[place] -= process.bytes[place].exchange(0);
+    Shared().open.contexts[place] -= process.open.contexts[place].exchange(0);
+    Shared().open.communicators[place] -= process.open.communicators[place].exchange(0);
   }
 }
 
@@ -94,9 +103,14 @@ bool TryTake(int place, int64_t bytes, int64_t total) {
   do {
     if (bytes > total - before) return false;
   } while (!Shared().bytes[place].compare_exchange_weak(before, before + bytes));
-  Raise(Shared().peak_bytes[place], before + bytes);
+  RaisePeak(place, before + bytes);
   Own().bytes[place] += bytes;
   return true;
+}
+
+void CountContexts(int place, int more) {
+  Shared().open.contexts[place] += more;
+  Own().open.contexts[place] += more;
 }
 
 }  // namespace
@@ -116,6 +130,11 @@ void GiveBytes(int place, int64_t bytes) {
 int64_t FreeBytes(int place) {
   const int64_t total = Machine().all[static_cast<size_t>(place)].total_bytes;
   return total - Shared().bytes[place].load();
+}
+
+void CountCommunicators(int place, int more) {
+  Shared().open.communicators[place] += more;
+  Own().open.communicators[place] += more;
 }
 
 const SharedCounts& Counts() { return Shared(); }
@@ -138,12 +157,15 @@ bool EnsureContext(int device) {
   const AbsentCard& card = Machine().cards[static_cast<size_t>(device)];
   if (has_context[card.place]) return true;
   GiveBackOfEnded();
+  CountContexts(card.place, 1);
   if (!TakeBytes(card.place, card.context_bytes)) {
-    WriteEvent({"full", card.place, 0, card.context_bytes});
+    CountContexts(card.place, -1);
+    WriteEvent({"full", card.place, 0, card.context_bytes, {}});
     return false;
   }
   has_context[card.place] = true;
-  WriteEvent({"context", card.place, 0, card.context_bytes});
+  WriteEvent({"context", card.place, 0, card.context_bytes, {}});
+  if (IsPython()) WritePython();
   return true;
 }
 

@@ -20,6 +20,9 @@ const SharedCounts& Counts();
 // Whether the process of that place still runs.
 bool IsRunning(const SharedProcess& process);
 
+// One more of NCCL's communicators of this process on the card, or one less.
+void CountCommunicators(int place, int more);
+
 // Makes this process's context on the card, if it has none yet.  False where there is no room.
 bool EnsureContext(int device);
 

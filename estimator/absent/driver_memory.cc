@@ -1,6 +1,8 @@
 // The CUDA driver: memory, copies, and the virtual memory that expandable segments are made of.
 #include <cstring>
+#include <string>
 
+#include "estimator/absent/askers.h"
 #include "estimator/absent/contents.h"
 #include "estimator/absent/counts.h"
 #include "estimator/absent/current.h"
@@ -151,16 +153,17 @@ ABSENT_API Status cuMemCreate(Physical** handle, size_t bytes,
   if (!HasCard(device)) return kInvalidDevice;
   const int place = Machine().cards[static_cast<size_t>(device)].place;
   const auto taken = static_cast<int64_t>(bytes);
+  const std::string asker = Asker();
   const bool has_room = EnsureContext(device) && TakeBytes(place, taken);
   if (has_room) *handle = new Physical{taken, place};
   WriteEvent({has_room ? "take" : "full", place, has_room ? reinterpret_cast<uint64_t>(*handle) : 0,
-              taken});
+              taken, asker});
   return has_room ? kSuccess : kOutOfMemory;
 }
 
 ABSENT_API Status cuMemRelease(Physical* handle) {
   GiveBytes(handle->place, handle->bytes);
-  WriteEvent({"give", handle->place, reinterpret_cast<uint64_t>(handle), handle->bytes});
+  WriteEvent({"give", handle->place, reinterpret_cast<uint64_t>(handle), handle->bytes, {}});
   delete handle;
   return kSuccess;
 }

@@ -49,10 +49,15 @@ void WriteOnce(const char* what, const char* function) {
 void WriteEvent(const DeviceEvent& event) {
   const std::lock_guard lock(Mutex());
   char line[128];
-  std::snprintf(line, sizeof line, "%s %d %llu %lld\n", event.what, event.place,
+  std::snprintf(line, sizeof line, "%s %d %llu %lld", event.what, event.place,
                 static_cast<unsigned long long>(event.address),
                 static_cast<long long>(event.bytes));
-  WriteLine(line);
+  WriteLine(line + (event.asker.empty() ? "" : "\t" + event.asker) + "\n");
+}
+
+void WritePython() {
+  const std::lock_guard lock(Mutex());
+  WriteLine("python\n");
 }
 
 void WriteUnknown(const char* function) { WriteOnce("unknown", function); }

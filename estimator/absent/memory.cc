@@ -2,8 +2,10 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "estimator/absent/addresses.h"
+#include "estimator/absent/askers.h"
 #include "estimator/absent/card.h"
 #include "estimator/absent/contents.h"
 #include "estimator/absent/counts.h"
@@ -27,11 +29,11 @@ int64_t RoundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; 
 
 class DeviceMemory {
  public:
-  Status Allocate(int device, int64_t bytes, uint64_t& address) {
+  Status Allocate(int device, int64_t bytes, const std::string& asker, uint64_t& address) {
     const std::lock_guard lock(mutex_);
     const bool is_small = bytes <= kLargestShared;
-    const bool has_room = is_small ? TakeShared(device, bytes, address)
-                                   : TakePages(device, RoundUp(bytes, kPage), address);
+    const bool has_room = is_small ? TakeShared(device, bytes, asker, address)
+                                   : TakePages(device, RoundUp(bytes, kPage), asker, address);
     if (!has_room) return kOutOfMemory;
     blocks_[address] = {address, bytes, device};
     return kSuccess;
@@ -80,11 +82,11 @@ class DeviceMemory {
         .first->second;
   }
 
-  bool TakePages(int device, int64_t bytes, uint64_t& address) {
+  bool TakePages(int device, int64_t bytes, const std::string& asker, uint64_t& address) {
     const int place = PlaceOf(device);
     const bool has_room = TakeBytes(place, bytes);
     address = has_room ? AddressesOf(device).Take(static_cast<uint64_t>(bytes)) : 0;
-    WriteEvent({has_room ? "take" : "full", place, address, bytes});
+    WriteEvent({has_room ? "take" : "full", place, address, bytes, asker});
     return has_room;
   }
 
@@ -92,15 +94,15 @@ class DeviceMemory {
     const int place = PlaceOf(device);
     GiveBytes(place, bytes);
     AddressesOf(device).Give(address, static_cast<uint64_t>(bytes));
-    WriteEvent({"give", place, address, bytes});
+    WriteEvent({"give", place, address, bytes, {}});
   }
 
-  bool TakeShared(int device, int64_t bytes, uint64_t& address) {
+  bool TakeShared(int device, int64_t bytes, const std::string& asker, uint64_t& address) {
     const int64_t rounded = RoundUp(bytes > 0 ? bytes : 1, kAlignment);
     uint64_t& page = open_[device];
     if (page == 0 || pages_[page].filled + rounded > kPage) {
       uint64_t fresh = 0;
-      if (!TakePages(device, kPage, fresh)) return false;
+      if (!TakePages(device, kPage, asker, fresh)) return false;
       page = fresh;
     }
     SharedPage& shared = pages_[page];
@@ -138,7 +140,8 @@ Status Allocate(int device, int64_t bytes, void** pointer) {
   *pointer = nullptr;
   if (!EnsureContext(device)) return HasCard(device) ? kOutOfMemory : kNoDevice;
   uint64_t address = 0;
-  const Status status = bytes < 0 ? kOutOfMemory : Memory().Allocate(device, bytes, address);
+  const Status status =
+      bytes < 0 ? kOutOfMemory : Memory().Allocate(device, bytes, Asker(), address);
   *pointer = reinterpret_cast<void*>(address);
   return status;
 }

@@ -24,22 +24,36 @@ inline constexpr const char* kCountsFile = "counts";
 // "PID.events": what the process asked the card for, a line each (events.h).
 inline constexpr const char* kEventsEnding = ".events";
 
+// "PID.python": the hooks are in that process, which is Python's.  "PID.hook.txt": what failed in
+// them, a name and a traceback each.
+inline constexpr const char* kPythonEnding = ".python";
+inline constexpr const char* kFailuresEnding = ".hook.txt";
+
 // A socket where the command answers what libraries ask for (estimator/workspaces/asked_sizes.h).
 inline constexpr const char* kAsksSocket = "asks";
 
 inline constexpr int kMostCards = 16;
 inline constexpr int kMostProcesses = 512;
 
+// What is open on each card, and takes memory that nobody knows to the byte.
+struct SharedOpen {
+  std::atomic<int32_t> contexts[kMostCards];
+  std::atomic<int32_t> communicators[kMostCards];  // of NCCL's
+};
+
 // One process on all cards.  A free place has no pid.
 struct SharedProcess {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> bytes[kMostCards];  // held now, its contexts included
+  SharedOpen open;
 };
 
 // Zeros are a run that has not begun.
 struct SharedCounts {
   std::atomic<int64_t> bytes[kMostCards];  // of all processes
   std::atomic<int64_t> peak_bytes[kMostCards];
+  SharedOpen open;
+  SharedOpen open_at_peak;
   SharedProcess processes[kMostProcesses];
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "estimator/base/bytes.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/layout.h"
@@ -29,7 +31,10 @@ std::string SearchHeadline(const ProgramSearch& search, const TextOptions& optio
   if (search.batch == 0) {
     return fmt::format("no batch on {}: {} is {}, {}\n", cards, search.tried[0].batch, word, used);
   }
-  return fmt::format("batch {} on {}: {}, {}\n", search.batch, cards, word, used);
+  const std::string fits = verdict == Verdict::kTight && search.fits_batch > 0
+                               ? fmt::format("; {} FITS", search.fits_batch)
+                               : "";
+  return fmt::format("batch {} on {}: {}, {}{}\n", search.batch, cards, word, used, fits);
 }
 
 std::string TriedText(const ProgramSearch& search) {
@@ -52,6 +57,16 @@ std::vector<std::string> SearchSentences(const ProgramSearch& search) {
       sentences.back() += "; what lies between was not tried";
     }
   }
+  const bool is_tight = std::ranges::any_of(search.largest.cards, [](const JudgedTarget& judged) {
+    return judged.judgement.verdict == Verdict::kTight;
+  });
+  const bool is_left = search.does_not_fit && search.fits_batch > 0 &&
+                       *search.does_not_fit - search.fits_batch > search.multiple_of;
+  if (is_tight && is_left) {
+    sentences.push_back(fmt::format("{} FITS, {} does not; what lies between was not tried",
+                                    search.fits_batch, *search.does_not_fit));
+  }
+  if (is_tight && search.fits_batch == 0) sentences.emplace_back("no batch that was run FITS");
   if (search.is_limited) sentences.emplace_back("larger ones may run, too: none was asked for");
   if (search.per_sample_bytes > 0 && search.fixed_bytes > 0) {
     sentences.push_back(fmt::format("the device has about {} + {} a sample",
@@ -66,6 +81,7 @@ namespace {
 Json SearchJson(const ProgramSearch& search) {
   Json json = {{"gpu", CardsText(search.largest)},
                {"max_batch", search.batch},
+               {"max_batch_fits", search.fits_batch},
                {"limited", search.is_limited},
                {"steps", search.steps}};
   if (search.fails) json["fails"] = *search.fails;
@@ -93,7 +109,9 @@ std::string ToText(const std::vector<ProgramSearch>& searches, const TextOptions
     }
     text += Wrap("  - ", TriedText(search));
     for (const std::string& sentence : SearchSentences(search)) text += Wrap("  - ", sentence);
-    if (searches.size() == 1) text += RunDetails(search.largest, options);
+    if (searches.size() == 1) {
+      text += RunReasons(search.largest, options) + RunDetails(search.largest, options);
+    }
   }
   return TrimLines(text);
 }

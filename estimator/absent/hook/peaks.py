@@ -5,6 +5,7 @@ We set it back at each step, and programs where they like.  So both calls and th
 wrapped where Python enters PyTorch: a reading gives the highest since the program's own reset,
 ours gives the highest of all."""
 
+import collections
 import threading
 
 FIGURES = ("requested_bytes", "allocated_bytes", "reserved_bytes")
@@ -13,6 +14,10 @@ COUNTS = ("num_alloc_retries", "num_ooms")
 # PyTorch's own entries: reading, resetting.
 ENTRIES = (("_cuda_memoryStats", "_cuda_resetPeakMemoryStats"),
            ("_accelerator_getDeviceStats", "_accelerator_resetPeakStats"))
+
+# Of one card: the most allocated and reserved of a step, what is reserved behind it, and all
+# retries so far.
+Row = collections.namedtuple("Row", "allocated reserved reserved_now retries")
 
 lock = threading.RLock()
 held = {}  # device: the statistics' peaks since the program's own reset
@@ -64,14 +69,35 @@ def wrap(module, reading, resetting):
     setattr(module, resetting, reset_noted)
 
 
+def of_step(devices):
+    """Of each card; the next step begins."""
+    return [since_last_step(device) for device in range(devices)]
+
+
 def since_last_step(device):
-    """Allocated and reserved."""
     with lock:
         stats = read(device)
         raise_to(whole.setdefault(device, {}), stats)
         raise_to(held.setdefault(device, {}), stats)
         reset(device)
-        return tuple(stats[figure]["all"]["peak"] for figure in FIGURES[1:])
+        allocated, reserved = (stats[figure]["all"] for figure in FIGURES[1:])
+        return Row(allocated["peak"], reserved["peak"], reserved["current"],
+                   stats["num_alloc_retries"])
+
+
+def so_far(devices):
+    """The most that was allocated on a card, and how many events the allocator has recorded: an
+    allocation is one, what is freed two, and segments are such themselves."""
+    most = events = 0
+    for device in range(devices):
+        with lock:
+            stats = read(device)
+            peaks = raise_to(whole.setdefault(device, {}), stats)
+        most = max(most, peaks["allocated_bytes"]["all"]["peak"])
+        for what in ("allocation", "segment"):
+            counts = stats[what]["all"]
+            events += counts["allocated"] + 2 * counts["freed"]
+    return most, events
 
 
 def of_run(device):

@@ -14,9 +14,12 @@ import time
 
 notes = load("notes")  # noqa: F821, sitecustomize.py has given it
 peaks = load("peaks")  # noqa: F821
+pictures = load("pictures")  # noqa: F821
+refusals = load("refusals")  # noqa: F821
+turns = load("turns")  # noqa: F821
 
 EVENTS = 100000  # of the allocator's that are kept with their Python lines; the newest
-MAX_STEPS = 1000  # of which the peaks are written
+MAX_STEPS = 10000  # of which the peaks are written; the last row is the most of all behind it, too
 GRACE = 5  # seconds that a program has to end after its time, before it is ended
 
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -38,9 +41,14 @@ class Record:
         self.ended_by = None
         self.steps = 0
         self.step_peaks = []
+        self.step_device = 0
         self.users_history = False  # the program records by itself
         self.max_steps = number("ONNXFIT_RUN_STEPS")
         self.max_seconds = number("ONNXFIT_RUN_SECONDS")
+        self.turns = turns.Turns(torch) if os.environ.get("ONNXFIT_RUN_UNTIL_SAME") else None
+        self.events = int(os.environ.get("ONNXFIT_RUN_EVENTS", EVENTS))
+        self.pictures = pictures.Pictures(self, self.events)
+        self.guarded = guarded
 
     # How it begins.
 
@@ -48,6 +56,9 @@ class Record:
         """Called by PyTorch as soon as CUDA is there, in the thread that asked for it."""
         guarded("history", self.start_history)
         guarded("signals", self.catch_sigterm)
+        guarded("refusals", lambda: refusals.watch(self.torch, self))
+        if self.has_history():
+            self.pictures.start()
 
     def has_history(self):
         """The driver's own pools (backend:cudaMallocAsync) keep none, and fail where they are asked."""
@@ -57,7 +68,7 @@ class Record:
     def start_history(self):
         if not self.users_history and self.has_history():
             self.record_history(enabled="all", context="alloc", stacks="python",
-                                max_entries=int(os.environ.get("ONNXFIT_RUN_EVENTS", EVENTS)))
+                                max_entries=self.events)
 
     def share_history(self):
         """The program may record by itself.  While it does, the history is its own."""
@@ -85,18 +96,45 @@ class Record:
 
     # Its steps.
 
-    def on_step(self, *_):
+    def on_step(self, optimizer):
         self.steps += 1
-        guarded("steps", self.note_step)
+        may_end = guarded("steps", lambda: self.note_step(optimizer))
         if self.max_steps and self.steps >= self.max_steps:
             self.enough("steps")
+        if may_end:
+            self.enough("until-same")
 
-    def note_step(self):
+    def note_step(self, optimizer):
         mirrors = sys.modules.get("_onnxfit_mirrors")
         if mirrors is not None:
             mirrors.steps[0] = self.steps
-        if self.steps <= MAX_STEPS and self.torch.cuda.is_initialized():
-            self.step_peaks.append(peaks.since_last_step(self.torch.cuda.current_device()))
+        if not self.torch.cuda.is_initialized():
+            return False
+        rows = peaks.of_step(self.torch.cuda.device_count())
+        self.step_device = self.torch.cuda.current_device()
+        self.note_peaks(rows[self.step_device])
+        return self.turns is not None and self.turns.after_step(optimizer, rows)
+
+    def note_peaks(self, row):
+        pair = row.allocated, row.reserved
+        if len(self.step_peaks) < MAX_STEPS:
+            self.step_peaks.append(pair)
+        else:
+            self.step_peaks[-1] = tuple(map(max, self.step_peaks[-1], pair))
+
+    def on_call(self):
+        """Behind a call of an outermost module."""
+        if guarded("calls", self.note_call):
+            self.enough("until-same")
+
+    def note_call(self):
+        if len(self.turns.of_optimizers) or not self.torch.cuda.is_initialized():
+            return False
+        return self.turns.after_call(peaks.of_step(self.torch.cuda.device_count()))
+
+    def watch_turns(self):
+        self.turns.watch_optimizers(self.torch.optim.Optimizer)
+        self.turns.watch_calls(self.torch.nn.Module, self.on_call)
 
     def enough(self, what):
         self.ended_by = what
@@ -137,11 +175,15 @@ class Record:
         self.pid, self.forked, self.written = os.getpid(), True, False
         self.exit_code = self.ended_by = None
         self.steps, self.step_peaks = 0, []
+        self.pictures = pictures.Pictures(self, self.events)
+        del refusals.rows[:]
 
     def finish(self, exit_code=None, ended_by=None):
         if self.written or (self.forked and not self.cuda_is_up()):
             return
         self.written = True
+        with self.pictures.lock:
+            pass  # a picture that is being taken is finished
         self.exit_code = exit_code if exit_code is not None else self.exit_code
         self.ended_by = ended_by or self.ended_by
         notes.write_json("torch.json", self.summary())
@@ -163,9 +205,12 @@ class Record:
             "devices": guarded("devices", self.devices) or [],
             "end": self.end(),
             "steps": self.steps,
+            "calls": self.turns.calls if self.turns else 0,
+            "refused": refusals.rows,
+            "step_device": self.step_device,
             "step_peaks": [list(pair) for pair in self.step_peaks],
             "own_history": self.users_history,
-            "values": reads is not None,
+            "values": "_onnxfit_values" in sys.modules,
             "unknown_reads": reads.listed() if reads else [],
             "saved": saves.listed() if saves else [],
             "failures": notes.failures[:notes.MAX_FAILURES],
@@ -226,9 +271,11 @@ def start(torch):
     torch.cuda._lazy_call(record.on_first_cuda)
 
     def on_step(optimizer, args, kwargs):
-        record.on_step()
+        record.on_step(optimizer)
 
     on_step._torchdynamo_disable = True  # a compiled step calls it as it is
     importlib.import_module("torch.optim.optimizer").register_optimizer_step_post_hook(on_step)
+    if record.turns is not None:
+        guarded("turns", record.watch_turns)
     if record.max_seconds:
         _thread.start_new_thread(record.watch_time, ())

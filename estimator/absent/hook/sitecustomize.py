@@ -129,6 +129,12 @@ def run_the_users():
         sys.modules.setdefault("sitecustomize", sys.modules["_onnxfit_start"])
 
 
+def tell_that_we_are_here(create=os.open, close=os.close):
+    """An empty file, `<pid>.python`: a Python without one was started in a way that left us out."""
+    path = os.path.join(os.environ["ONNXFIT_RUN"], "%d.python" % os.getpid())
+    close(create(path, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
 def leave_the_path():
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or os.curdir) != HERE]
 
@@ -137,6 +143,8 @@ def main():
     sys.modules["_onnxfit_start"] = sys.modules[__name__]
     leave_the_path()
     if os.environ.get("ONNXFIT_RUN"):
+        attempt("start", tell_that_we_are_here)
+        os.register_at_fork(after_in_child=lambda: attempt("start", tell_that_we_are_here))
         attempt("saves", lambda: load("saves").start())
         sys.meta_path.insert(0, AfterImport)
     run_the_users()

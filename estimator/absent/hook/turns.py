@@ -1,0 +1,109 @@
+"""An end of a loop whose turns allocate the same (`--until-same`).
+
+A turn is a step of an optimizer or, while the program has none, a call of its outermost module.
+What modules do where an optimizer is there that has not stepped (a pass of validation first, the
+parts of a batch that is accumulated) ends nothing: what a step adds is not seen yet.  Of several
+optimizers, the turns of each have to be the same."""
+
+import collections
+import os
+import sys
+import threading
+import weakref
+
+notes = load("notes")  # noqa: F821, sitecustomize.py has given it
+
+SAME = 3  # turns in a row
+WITHIN = 16 << 10  # bytes; a program that keeps the loss of each turn does not grow
+
+
+class Turns:
+    def __init__(self, torch):
+        self.torch = torch
+        self.count = self.calls = 0
+        self.of_calls = collections.deque(maxlen=SAME)
+        self.of_optimizers = weakref.WeakKeyDictionary()
+        self.retries = 0  # of all turns so far
+        self.told = False
+
+    # Who turns.
+
+    def watch_optimizers(self, kind):
+        begin, turns = kind.__init__, self
+
+        def __init__(self, *args, **kwargs):
+            begin(self, *args, **kwargs)
+            turns.turns_of(self)
+
+        kind.__init__ = __init__
+
+    def watch_calls(self, kind, then):
+        """`then` is called behind each call of a module that no other module makes."""
+        call = kind.__call__
+        compiler = getattr(self.torch, "compiler", None)
+        is_compiling = getattr(compiler, "is_compiling", lambda: False)
+        main, inside = threading.main_thread(), []
+
+        def __call__(self, *args, **kwargs):
+            if is_compiling() or inside or threading.current_thread() is not main:
+                return call(self, *args, **kwargs)
+            inside.append(True)
+            try:
+                result = call(self, *args, **kwargs)
+            finally:
+                inside.pop()
+            then()
+            return result
+
+        kind.__call__ = __call__
+
+    # What they took.  `rows` are peaks.of_step's.
+
+    def turns_of(self, optimizer):
+        return self.of_optimizers.setdefault(optimizer, collections.deque(maxlen=SAME))
+
+    def after_step(self, optimizer, rows):
+        """Whether the program may end."""
+        return self.after(self.turns_of(optimizer), rows)
+
+    def after_call(self, rows):
+        self.calls += 1
+        return self.after(self.of_calls, rows)
+
+    def after(self, turns, rows):
+        self.count += 1
+        retries = sum(row.retries for row in rows)
+        turns.append(([(row.allocated, row.reserved_now) for row in rows], retries - self.retries))
+        self.retries = retries
+        return self.are_same() and self.ranks_are()
+
+    def are_same(self):
+        return all(same(turns) for turns in list(self.of_optimizers.values()) or [self.of_calls])
+
+    def ranks_are(self):
+        """All end behind the same turn, or nearly: the first at which all have told that they may."""
+        group = sys.modules.get("torch.distributed")
+        if group is None or not group.is_available() or not group.is_initialized():
+            return True
+        everyone = all(os.path.exists(told(rank)) for rank in range(group.get_world_size()))
+        if not self.told:
+            self.told = True
+            notes.real_open(told(group.get_rank()), "w").close()
+        return everyone
+
+
+def told(rank):
+    return os.path.join(os.environ["ONNXFIT_RUN"], "same.%d" % rank)
+
+
+def same(turns):
+    if len(turns) < SAME:
+        return False
+    first = turns[0][0]
+    for rows, retries in turns:
+        if retries or len(rows) != len(first):
+            return False
+        for (allocated, reserved), (before, reserved_before) in zip(rows, first):
+            if reserved != reserved_before or abs(allocated - before) > WITHIN:
+                return False
+    return True
