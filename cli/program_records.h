@@ -31,6 +31,10 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards);
 // Those that PyTorch was in, by rank and process; those without `peaks` used no card.
 std::vector<ProgramProcess> ReadProcesses(const std::string& folder);
 
+// Files that the program wrote apart from the user's, as the user would call them from where the
+// command was started: in the order of their last writing, those of hidden folders behind.
+std::vector<std::string> ReadSaved(const std::string& folder);
+
 // Where PyTorch's snapshot of that process is, if there is one.
 std::string SnapshotPath(const std::string& folder, const ProgramProcess& process);
 

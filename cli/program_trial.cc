@@ -213,6 +213,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path());
   std::ranges::copy_if(processes, std::back_inserter(run.processes),
                        [](const ProgramProcess& process) { return !process.peaks.empty(); });
+  run.saved = ReadSaved(folder.path());
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;
   if (trial.is_silent && (end.exit_code != 0 && !RanOut(run, records))) ShowEnd(said, err);

@@ -28,8 +28,7 @@ constexpr char kRecord[] = R"json({
   "steps": 2, "step_peaks": [[512, 2097152], [1024, 2097152]],
   "unknown_reads": [
     {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "a", "count": 2},
-    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}],
-  "saved": [{"path": "model.pt"}]})json";
+    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}]})json";
 
 ProgramRun RunOn(const char* card, int64_t used) {
   ProgramRun run = {.command = {"python", "train.py"}};
@@ -71,7 +70,6 @@ TEST_CASE("a process's record is read, one place once") {
   CHECK(process.unknown[0].at == ProgramPlace{"train.py:41", "n = m.sum().item()"});
   CHECK(process.unknown[0].count == 5);
   CHECK(process.is_oom);
-  CHECK(process.saved == std::vector<std::string>{"model.pt"});
   CHECK_THROWS_AS(ReadProgramProcess("{}"), Error);
   CHECK_THROWS_AS(ReadProgramProcess("{"), Error);
 }
@@ -190,8 +188,8 @@ TEST_CASE("what stays open is short") {
     for (int64_t line = 1; line < 6; ++line) {
       process.unknown.push_back({{fmt::format("train.py:{}", line), std::string(60, 'y')}, 4});
     }
-    process.saved = {"model.pt", "model.pt.1"};
   }
+  run.saved = {"model.pt", "model.pt.1", "log.txt", "out/log.txt"};
   run.unknown_functions = {"cuGLInit"};
   const std::string text = ToText({run});
   CHECK(text.substr(text.find("What stays open")) ==
@@ -235,6 +233,7 @@ TEST_CASE("JSON has what a record says") {
   run.processes = {ReadProgramProcess(kRecord)};
   run.processes[0].held = {{{"train.py:9", "y = net(x)"}, 60, 2}};
   run.processes[0].held_bytes = 60;
+  run.saved = {"model.pt"};
   const auto json = nlohmann::json::parse(ToJson({run}, {.version = "1"}));
   const auto& process = json["processes"][0];
   CHECK(process["rank"] == "1");
@@ -243,7 +242,7 @@ TEST_CASE("JSON has what a record says") {
   CHECK(process["out_of_memory"] == true);
   CHECK(process["held"][0]["place"] == "train.py:9");
   CHECK(process["unknown_reads"][0]["count"] == 5);
-  CHECK(process["not_written"][0] == "model.pt");
+  CHECK(json["not_written"][0] == "model.pt");
 }
 
 TEST_CASE("a search tells the batch, what was run, and what it left open") {

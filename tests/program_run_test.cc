@@ -327,7 +327,7 @@ TEST_CASE("a program that never uses CUDA is told why") {
   };
   // As hook/record.py writes it, of a PyTorch that is built for …
   const std::string torch = R"(printf '{"pid": 7, "torch": "2.11.0", "steps": 0, "ranks": {},
-    "devices": [], "step_peaks": [], "unknown_reads": [], "saved": [], "end": {"by": null, "exception": null,
+    "devices": [], "step_peaks": [], "unknown_reads": [], "end": {"by": null, "exception": null,
     "message": null, "out_of_memory": false}, "cuda": %s}' )";
   const std::string to_folder = R"( > "$ONNXFIT_RUN/7.torch.json")";
   const Row rows[] = {

@@ -65,13 +65,12 @@ struct ProgramProcess {
   int64_t held_bytes = 0;                  // of all of them
   bool is_held_all = true;                 // the record reaches back to the run's peak
   std::vector<UnknownRead> unknown = {};
-  std::vector<std::string> saved = {};  // files that were not written over
-  std::string exception = {};           // that ended it, "" for none
-  std::string message = {};             // of that exception, in its own words
-  bool is_oom = false;                  // it is one of memory
-  std::string ended_by = {};            // "steps" and "seconds": the flag that ended it
-  ProgramPlace full_at = {};            // whose request was refused last
-  std::vector<std::string> oom = {};    // what its message means, a sentence each
+  std::string exception = {};         // that ended it, "" for none
+  std::string message = {};           // of that exception, in its own words
+  bool is_oom = false;                // it is one of memory
+  std::string ended_by = {};          // "steps" and "seconds": the flag that ended it
+  ProgramPlace full_at = {};          // whose request was refused last
+  std::vector<std::string> oom = {};  // what its message means, a sentence each
 };
 
 // One run of the command.
@@ -83,6 +82,7 @@ struct ProgramRun {
   std::vector<JudgedTarget> cards = {};
   std::vector<ProgramProcess> processes = {};  // those that used PyTorch on a card
   std::string drawing = {};                    // of what was allocated over time, if asked for
+  std::vector<std::string> saved = {};         // files that were not written over
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};  // whose scratch was taken as none
 };
@@ -106,9 +106,8 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //        "reserved_bytes", "retries", "ooms"}],
 //      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
 //      "held_bytes", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within": [the same]}],
-//      "unknown_reads": [{PLACE, "count"}],
-//      "not_written": [PATH]}],
-//    "unknown_functions", "unknown_sizes"}
+//      "unknown_reads": [{PLACE, "count"}]}],
+//    "not_written": [PATH], "unknown_functions", "unknown_sizes"}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
 // what is below "command" for each; "text" is what people read.  What is not known or does not
 // apply is absent.

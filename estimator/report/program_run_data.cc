@@ -57,7 +57,6 @@ ProgramProcess ProcessOf(const Json& json) {
     process.step_peaks.push_back({.allocated_bytes = step.at(0), .reserved_bytes = step.at(1)});
   }
   for (const Json& read : json.at("unknown_reads")) AddRead(read, process.unknown);
-  for (const Json& saved : json.at("saved")) process.saved.push_back(saved.at("path"));
   ReadEnd(json.at("end"), process);
   return process;
 }
@@ -122,7 +121,6 @@ Json ProcessJson(const ProgramProcess& process) {
     place["count"] = read.count;
     row["unknown_reads"].push_back(place);
   }
-  if (!process.saved.empty()) row["not_written"] = process.saved;
   return row;
 }
 
@@ -143,6 +141,7 @@ Json RunJson(const ProgramRun& run) {
   for (const ProgramProcess& process : run.processes) {
     json["processes"].push_back(ProcessJson(process));
   }
+  json["not_written"] = run.saved;
   json["unknown_functions"] = run.unknown_functions;
   json["unknown_sizes"] = run.unknown_sizes;
   return json;

@@ -297,10 +297,7 @@ std::string ReadsText(const RunPage& page) {
 }
 
 std::string SavedText(const ProgramRun& run) {
-  std::vector<std::string> saved;
-  for (const ProgramProcess& process : run.processes) {
-    saved.insert(saved.end(), process.saved.begin(), process.saved.end());
-  }
+  const std::vector<std::string>& saved = run.saved;
   if (saved.empty()) return "";
   const std::string more =
       saved.size() == 1 ? "" : fmt::format(" and {}", Counted(saved.size() - 1, "other", "others"));

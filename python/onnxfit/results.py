@@ -485,7 +485,6 @@ class ProcessRun:
     step_peaks: Tuple[StepPeaks, ...] = ()
     held: Tuple[HeldBytes, ...] = ()
     unknown_reads: Tuple[UnknownRead, ...] = ()
-    not_written: Tuple[str, ...] = ()
     exception: str = ""
     message: str = ""
 
@@ -496,6 +495,7 @@ class _Ran:
     targets: Tuple[Target, ...] = ()
     exit_code: int = 0
     processes: Tuple[ProcessRun, ...] = ()  # of several cards asked one by one: in raw["runs"]
+    not_written: Tuple[str, ...] = ()  # files that it wrote apart from the user's
     schema: int = 1
     version: str = ""
 

@@ -43,7 +43,6 @@ def attempt(what, call, *args):
 
 def after_torch(torch):
     attempt("record", lambda: load("record").start(torch))
-    attempt("saves", lambda: load("saves").wrap_module(torch))
     if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
         attempt("values", lambda: load("values").start(torch))
         torch_is_there.append(True)
@@ -75,7 +74,6 @@ torch_is_there = []
 # What is done once a package has been loaded.
 WATCHED = {
     "torch": after_torch,
-    "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
     "triton.runtime.jit": with_values("around_triton"),
     "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
