@@ -71,6 +71,13 @@ char* TruePath(const char* path, char* to) {
   return std::strcpy(to, Path(known).text());
 }
 
+// Between fork() and exec() nothing may be looked up, so that these are the kernel's, too.
+int Execute(const char* path, char* const* words, char* const* variables) {
+  Path room;
+  path = ToRead(AT_FDCWD, path, /*follows=*/true, room);
+  return path == nullptr ? -1 : static_cast<int>(syscall(SYS_execve, path, words, variables));
+}
+
 // --- Making and removing ------------------------------------------------------------------------
 
 int MakeFolder(int folder, const char* path, mode_t mode) {
@@ -130,8 +137,9 @@ KEPT_STAT(__fxstatat64, (int, int folder, const char* path, struct stat* to, int
           flags)
 KEPT_LIBC(int, statx, (int folder, const char* path, int flags, unsigned mask, void* to)) {
   Path room;
-  path = ToRead(folder, path, FollowsAt(flags), room);
-  return path == nullptr ? -1 : static_cast<int>(syscall(SYS_statx, folder, path, flags, mask, to));
+  if (path != nullptr && (path = ToRead(folder, path, FollowsAt(flags), room)) == nullptr)
+    return -1;
+  return static_cast<int>(syscall(SYS_statx, folder, path, flags, mask, to));
 }
 
 KEPT_LIBC(ssize_t, readlink, (const char* path, char* to, size_t size)) {
@@ -206,13 +214,20 @@ KEPT_LIBC(int, renameat2,
   return Rename(from_folder, from, to_folder, to, flags);
 }
 
-// What is as libc has it but for the path.
-#define KEPT_PATH(type, name, parameters, arguments, where, failed) \
-  KEPT_LIBC(type, name, parameters) {                               \
-    static auto* const real = RealOf<type parameters>(#name);       \
-    Path room;                                                      \
-    path = where;                                                   \
-    return path == nullptr ? (failed) : real arguments;             \
+KEPT_LIBC(int, execve, (const char* path, char* const* words, char* const* variables)) {
+  return Execute(path, words, variables);
+}
+KEPT_LIBC(int, execv, (const char* path, char* const* words)) {
+  return Execute(path, words, environ);
+}
+
+// What is as libc has it but for the path.  utimensat() and others may have none, but a descriptor.
+#define KEPT_PATH(type, name, parameters, arguments, where, failed)  \
+  KEPT_LIBC(type, name, parameters) {                                \
+    static auto* const real = RealOf<type parameters>(#name);        \
+    Path room;                                                       \
+    if (path != nullptr && (path = where) == nullptr) return failed; \
+    return real arguments;                                           \
   }
 
 #define KEPT_READS(type, name, parameters, arguments, follows) \
@@ -234,9 +249,6 @@ KEPT_READS(ssize_t, listxattr, (const char* path, char* to, size_t size), (path,
 KEPT_READS(ssize_t, llistxattr, (const char* path, char* to, size_t size), (path, to, size), false)
 KEPT_READS(int, inotify_add_watch, (int file, const char* path, uint32_t mask), (file, path, mask),
            true)
-KEPT_READS(int, execve, (const char* path, char* const* words, char* const* variables),
-           (path, words, variables), true)
-KEPT_READS(int, execv, (const char* path, char* const* words), (path, words), true)
 KEPT_PATH(int, faccessat, (int folder, const char* path, int what, int flags),
           (folder, path, what, flags), ToRead(folder, path, FollowsAt(flags), room), -1)
 KEPT_PATH(int, posix_spawn,

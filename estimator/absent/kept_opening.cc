@@ -130,6 +130,13 @@ KEPT_LIBC(char*, mkdtemp, (char* text)) {
 
 }  // namespace onnxfit::absent
 
+// For what calls the kernel by itself (hook/saves.py): where a file is to be written that the
+// program calls `path`, until this thread asks again.  Null and errno where it cannot be.
+extern "C" __attribute__((visibility("default"))) const char* onnxfit_saved_path(const char* path) {
+  static thread_local onnxfit::absent::Path room;
+  return onnxfit::absent::ToOpen(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, room);
+}
+
 // --- Libraries ----------------------------------------------------------------------------------
 
 // dlopen() looks for a library where its caller says (RUNPATH), so that it has to be called from

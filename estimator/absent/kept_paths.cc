@@ -149,7 +149,8 @@ bool MakeTrue(Path& path) {
 bool Resolve(int folder, const char* text, bool follows, Place& place) {
   if (text == nullptr || text[0] == '\0' || IsMagic(text)) return false;
   if (!MakeAbsolute(folder, text, place.path)) return false;
-  follows |= text[std::strlen(text) - 1] == '/';
+  place.ends_in_slash = text[std::strlen(text) - 1] == '/';
+  follows |= place.ends_in_slash;
   for (int links = 0; links < kMostLinks; ++links) {
     place.is_elsewhere |= !MakeTrue(place.path);
     Path target;
@@ -217,8 +218,10 @@ bool MakeRoom(std::string_view path) {
 
 namespace {
 
-const char* InSaved(std::string_view path, Path& room) {
-  room = SavedPath(path);
+// With its slash, of which the kernel makes an error where it is no folder.
+const char* InSaved(const Place& place, Path& room) {
+  room = SavedPath(place.path.view());
+  if (place.ends_in_slash) room.Append("/");
   return room.text();
 }
 
@@ -230,6 +233,7 @@ const char* Failed(int error) {
 const char* AsItIs(const Place& place, const char* text, Path& room) {
   if (!place.is_elsewhere) return text;
   room = place.path;
+  if (place.ends_in_slash) room.Append("/");
   return room.text();
 }
 
@@ -240,7 +244,7 @@ const char* FindToRead(int folder, const char* text, bool follows, Path& room) {
   if (!Resolve(folder, text, follows, place)) return text;
   if (!place.is_held) return AsItIs(place, text, room);
   const Look look = LookAt(place.path.view());
-  if (look.where == Stands::kInSaved) return InSaved(place.path.view(), room);
+  if (look.where == Stands::kInSaved) return InSaved(place, room);
   const bool is_hidden = look.where == Stands::kNowhere && IsReal(place.path.view());
   return is_hidden ? nullptr : AsItIs(place, text, room);
 }
@@ -259,18 +263,18 @@ const char* OpenUsers(const Place& place, const char* text, int flags, mode_t mo
   const int wanted = access == O_WRONLY ? W_OK : W_OK | R_OK;
   if (!IsAllowed(place.path.text(), wanted)) return nullptr;
   if (!CopyUp(place.path.view(), (flags & O_TRUNC) == 0)) return nullptr;
-  return InSaved(place.path.view(), room);
+  return InSaved(place, room);
 }
 
 const char* OpenToWrite(const Place& place, const char* text, int flags, Path& room) {
   const std::string_view path = place.path.view();
   if ((flags & O_TMPFILE) == O_TMPFILE) {
-    return MakeRoom(Path(path, "/.").view()) ? InSaved(path, room) : nullptr;
+    return MakeRoom(Path(path, "/.").view()) ? InSaved(place, room) : nullptr;
   }
   const Look look = LookAt(path);
   switch (look.where) {
     case Stands::kInSaved:
-      return InSaved(path, room);
+      return InSaved(place, room);
     case Stands::kWithUser:
       return OpenUsers(place, text, flags, look.mode, room);
     default:
@@ -279,18 +283,20 @@ const char* OpenToWrite(const Place& place, const char* text, int flags, Path& r
   if ((flags & O_CREAT) == 0) return Failed(ENOENT);
   if (!MakeRoom(path)) return nullptr;
   SetDone(kSaved);
-  return InSaved(path, room);
+  return InSaved(place, room);
 }
 
 }  // namespace
 
 const char* ToRead(int folder, const char* text, bool follows, Path& room) {
+  if (text == nullptr) return Failed(EFAULT);
   if (!IsKeeping() || !(IsDone(kSaved) || IsDone(kRemoved))) return text;
   const char* const found = FindToRead(folder, text, follows, room);
   return found == nullptr ? Failed(ENOENT) : found;
 }
 
 const char* ToOpen(int folder, const char* text, int flags, Path& room) {
+  if (text == nullptr) return Failed(EFAULT);
   const bool is_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
   const bool follows = (flags & O_NOFOLLOW) == 0 && !is_new;
   if (!Writes(flags)) return ToRead(folder, text, follows, room);
@@ -305,29 +311,35 @@ const char* ToOpen(int folder, const char* text, int flags, Path& room) {
 }
 
 const char* ToMake(int folder, const char* text, Path& room) {
+  if (text == nullptr) return Failed(EFAULT);
   const int before = errno;
   Place place;
-  if (!IsKeeping() || !Resolve(folder, text, /*follows=*/false, place)) return text;
+  const bool is_known = IsKeeping() && Resolve(folder, text, /*follows=*/false, place);
+  errno = before;
+  if (!is_known) return text;
   if (!place.is_held) return AsItIs(place, text, room);
   if (LookAt(place.path.view()).is_there()) return Failed(EEXIST);
   if (!MakeRoom(place.path.view())) return nullptr;
   SetDone(kSaved);
   errno = before;
-  return InSaved(place.path.view(), room);
+  return InSaved(place, room);
 }
 
 const char* ToChange(int folder, const char* text, bool follows, Path& room) {
+  if (text == nullptr) return Failed(EFAULT);
   const int before = errno;
   Place place;
-  if (!IsKeeping() || !Resolve(folder, text, follows, place)) return text;
+  const bool is_known = IsKeeping() && Resolve(folder, text, follows, place);
+  errno = before;
+  if (!is_known) return text;
   if (!place.is_held) return AsItIs(place, text, room);
   const Look look = LookAt(place.path.view());
-  if (look.where == Stands::kInSaved) return InSaved(place.path.view(), room);
+  if (look.where == Stands::kInSaved) return InSaved(place, room);
   if (look.where == Stands::kNowhere) return Failed(ENOENT);
   if (!look.is_file()) return Failed(0);
   if (!CopyUp(place.path.view(), /*with_contents=*/true)) return nullptr;
   errno = before;
-  return InSaved(place.path.view(), room);
+  return InSaved(place, room);
 }
 
 }  // namespace onnxfit::absent

@@ -16,6 +16,7 @@ struct Place {
   Path path;
   bool is_held = false;
   bool is_elsewhere = false;  // the kernel would not get there by the program's words
+  bool ends_in_slash = false;
 };
 
 // `folder` and `text` as openat() takes them.  False for what is no path of files: "" (the folder's
@@ -59,8 +60,9 @@ const char* ToChange(int folder, const char* text, bool follows, Path& room);
 // anything there.  False and errno where not.
 bool MakeRoom(std::string_view path);
 
-// A copy in saved/ of the user's file, or an empty one of its mode.  False and errno where it
-// fails.
+// A copy in saved/ of the user's file, or an empty one of its mode.  A whole one before anything is
+// written, since the rest has to be read there, by descriptors and maps, too; the kernel shares
+// blocks and leaves holes where it can.  False and errno where it fails.
 bool CopyUp(std::string_view path, bool with_contents);
 
 inline Path SavedPath(std::string_view path) { return Path(SavedRoot(), path); }

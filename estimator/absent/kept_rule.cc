@@ -79,6 +79,16 @@ bool IsWithin(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
+// By the name that the kernel has for it; false where it is not there.
+bool TrueFolder(const char* name, Path& path) {
+  const auto file =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (file < 0) return false;
+  const bool is_found = DescriptorPath(file, path);
+  syscall(SYS_close, file);
+  return is_found;
+}
+
 struct Rule {
   Path run;
   Path saved;
@@ -96,8 +106,9 @@ struct Rule {
     if (folder == nullptr || folder[0] != '/') return;
     run.Append(folder);
     while (run.length() > 1 && run.view().back() == '/') run.Cut(run.length() - 1);
+    Path found;
+    if (TrueFolder(run.text(), found)) run = found;
     AddScratch(run.text());
-    run = Path(folders[0]);  // as the kernel calls it
     saved.Append(run.view()).Append("/").Append(kSavedFolder);
     removed.Append(run.view()).Append("/removed");
     state = MapState(Path(run.view(), "/kept").text());
@@ -117,15 +128,16 @@ struct Rule {
     for (const char* const name : kScratchOfHome) AddScratch(Path(user, name).text());
   }
 
-  // By the name that the kernel has for it, if it is there.
+  // One that is not there yet may be made later.
   void AddScratch(const char* name) {
-    const auto file =
-        static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_PATH | O_DIRECTORY | O_CLOEXEC));
     Path path;
-    if (file < 0 || !DescriptorPath(file, path)) path = Path(name);
-    if (file >= 0) syscall(SYS_close, file);
+    if (!TrueFolder(name, path)) {
+      const bool is_here = std::strchr(name, '/') == nullptr;
+      if (!TrueFolder(is_here ? "." : Path(FolderOf(name), "/").text(), path)) return;
+      path.Append(path.view() == "/" ? "" : "/").Append(NameOf(name));
+    }
     const bool fits = used + path.length() <= kPoolBytes && count < kMostFolders;
-    if (!fits || path.length() < 2 || path.view().front() != '/') return;
+    if (!fits || path.length() < 2) return;
     std::memcpy(pool + used, path.text(), path.length());
     folders[count++] = {pool + used, path.length()};
     used += path.length();

@@ -74,6 +74,7 @@ torch_is_there = []
 # What is done once a package has been loaded.
 WATCHED = {
     "torch": after_torch,
+    "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
     "triton.runtime.jit": with_values("around_triton"),
     "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
