@@ -453,9 +453,12 @@ TEST_CASE("a temporary folder that no variable can name is not taken") {
   for (const char* name : {"with blank", "with:colon"}) {
     CAPTURE(name);
     const TempFolder folder;
+    const TempFolder other;  // which is no user's
+    const std::string printed = other.Path("printed");
     std::filesystem::create_directory(folder.Path(name));
     const Elsewhere elsewhere(folder.Path(""), folder.Path(name));
-    CHECK(Printed("name") == "Tesla T4, 7\n");
+    RunShell(fmt::format("{} name > {}", ABSENT_CLIENT, printed));
+    CHECK(ContentsOf(printed) == "Tesla T4, 7\n");
     CHECK(std::filesystem::is_empty(folder.Path(name)));
   }
 }
