@@ -19,6 +19,50 @@ LIBRARY = "build/release/estimator/absent/libonnxfit_absent.so"
 FILES = {"model.pt": "real", "log.txt": "first\n", "old/kept": "kept", "old/deep/er": "deep"}
 
 
+# What a program does by chance, and says of each: the same below the library as really.
+BY_CHANCE = """
+import errno, os, random, sys
+chance = random.Random(int(sys.argv[1]))
+names = ["model.pt", "log.txt", "old", "old/kept", "old/deep", "old/deep/er", "a", "a/b", "a/b/c",
+         "old/a", "link", "link/kept", "link/b", "old/deep/a", "none/a"]
+def write(name, mode):
+    with open(name, mode) as file:
+        file.write("%d." % step)
+def read(name):
+    with open(name) as file:
+        return file.read()
+def listed(name):
+    return sorted((e.name, e.is_dir(), e.is_symlink()) for e in os.scandir(name))
+def here(name):
+    os.chdir(name)
+    found = os.getcwd()[len(home):], sorted(os.listdir("."))
+    os.chdir(home)
+    return found
+def status(name):
+    s = os.lstat(name)
+    return s.st_mode, s.st_size if os.path.isfile(name) else 0
+def second(name):
+    return chance.choice(names)
+home = os.getcwd()
+calls = [
+    lambda n: write(n, chance.choice(["w", "a", "r+", "x"])), read, os.remove, os.mkdir, os.rmdir,
+    lambda n: os.rename(n, second(n)), lambda n: os.replace(n, second(n)), listed, here, status,
+    lambda n: os.symlink(chance.choice(["old", "a", "model.pt"]), n),
+    os.readlink, lambda n: os.truncate(n, 2), lambda n: os.access(n, os.R_OK),
+    lambda n: os.path.realpath(n)[len(home):],
+    lambda n: sorted(os.path.join(d, x) for d, s, f in os.walk(n) for x in s + f),
+    lambda n: os.makedirs(n, exist_ok=True), lambda n: os.chmod(n, 0o640 if os.path.isfile(n) else 0o755),
+]
+for step in range(150):
+    call, name = chance.randrange(len(calls)), chance.choice(names)
+    try:
+        print(step, call, name, calls[call](name))
+    except OSError as error:
+        print(step, call, name, errno.errorcode[error.errno])
+print(sorted(os.path.join(d, x) for d, s, f in os.walk(".") for x in s + f))
+"""
+
+
 class Saves(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -212,6 +256,19 @@ class Saves(unittest.TestCase):
                 self.begin()
                 self.assertEqual(self.python("open('model.pt', 'w').write('0')", *flags), "")
                 self.assertEqual(self.saved(), {"model.pt": "0"})
+
+    def test_programs_by_chance(self):
+        copy = self.folder / "copy"
+        for seed in range(20):
+            with self.subTest(seed):
+                self.begin()
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.copytree(self.user, copy)
+                really = subprocess.run([sys.executable, "-c", BY_CHANCE, str(seed)], cwd=copy,
+                                        stdout=subprocess.PIPE, encoding="utf-8", check=True)
+                found = self.words(sys.executable, "-c", BY_CHANCE, str(seed))
+                for one, other in zip(found.splitlines(), really.stdout.splitlines()):
+                    self.assertEqual(one, other)
 
     def test_git(self):
         git = ["git", "-c", "user.name=me", "-c", "user.email=me@example.org"]

@@ -147,11 +147,13 @@ DIR* OpenAt(int folder, const char* path) {
 
 // --- Whole lists --------------------------------------------------------------------------------
 
+constexpr size_t kEntryBytes = sizeof(void*);
+
 using Chosen = int(const dirent*);
 using Order = int(const dirent**, const dirent**);
 
 bool AddCopy(const dirent* entry, dirent**& names, size_t& count) {
-  auto** const more = static_cast<dirent**>(std::realloc(names, (count + 1) * sizeof(dirent*)));
+  auto** const more = static_cast<dirent**>(std::realloc(names, (count + 1) * kEntryBytes));
   if (more == nullptr) return false;
   names = more;
   auto* const copy = static_cast<dirent*>(std::malloc(entry->d_reclen));
@@ -170,7 +172,7 @@ int Scan(DIR* folder, dirent*** found, Chosen* chosen, Order* order) {
     if (!AddCopy(entry, names, count)) break;
   }
   if (order != nullptr && count > 0) {
-    std::qsort(names, count, sizeof(dirent*),
+    std::qsort(names, count, kEntryBytes,
                reinterpret_cast<int (*)(const void*, const void*)>(order));
   }
   closedir(folder);

@@ -276,8 +276,10 @@ KEPT_SEARCHES(int, posix_spawnp,
 #define KEPT_CHANGES(name, parameters, arguments, folder, follows)                   \
   KEPT_PATH(int, name, parameters, arguments, ToChange(folder, path, follows, room), \
             errno == 0 ? 0 : -1)
-KEPT_CHANGES(truncate, (const char* path, off_t length), (path, length), AT_FDCWD, true)
-KEPT_CHANGES(truncate64, (const char* path, off_t length), (path, length), AT_FDCWD, true)
+KEPT_PATH(int, truncate, (const char* path, off_t length), (path, length),
+          ToOpen(AT_FDCWD, path, O_WRONLY, room), -1)
+KEPT_PATH(int, truncate64, (const char* path, off_t length), (path, length),
+          ToOpen(AT_FDCWD, path, O_WRONLY, room), -1)
 KEPT_CHANGES(chmod, (const char* path, mode_t mode), (path, mode), AT_FDCWD, true)
 KEPT_CHANGES(lchmod, (const char* path, mode_t mode), (path, mode), AT_FDCWD, false)
 KEPT_CHANGES(fchmodat, (int folder, const char* path, mode_t mode, int flags),

@@ -211,15 +211,20 @@ int Move(const End& from, const End& to) {
   return RemoveFolderAt(from);
 }
 
-// What rename(2) refuses; 0 where it does not.
+bool IsBelow(const End& end, const End& above) { return end.path.starts_with(above.path + "/"); }
+
+// What rename(2) refuses, in the kernel's order; 0 where it does not.
 int RenameError(const End& from, const End& to, unsigned flags) {
   const Look source = from.look();
   const Look target = to.look();
-  if (!source.is_there()) return ENOENT;
   if ((flags & ~static_cast<unsigned>(RENAME_NOREPLACE)) != 0) return EINVAL;
+  if (!LookAbove(from.path).is_folder()) return MissingError(from.path);
+  if (!LookAbove(to.path).is_folder()) return MissingError(to.path);
+  if (!source.is_there()) return ENOENT;
   if (target.is_there() && flags != 0) return EEXIST;
-  if (to.path.starts_with(from.path + "/")) return EINVAL;
-  if (!target.is_there()) return 0;
+  if (IsBelow(to, from)) return EINVAL;
+  if (IsBelow(from, to)) return ENOTEMPTY;
+  if (from.path == to.path || !target.is_there()) return 0;
   if (!source.is_folder()) return target.is_folder() ? EISDIR : 0;
   if (!target.is_folder()) return ENOTDIR;
   return NamesIn(to.path).empty() ? 0 : ENOTEMPTY;
@@ -250,7 +255,7 @@ bool CopyUp(std::string_view path, bool with_contents) {
 int RemoveFile(const Place& place) {
   const std::string_view path = place.path.view();
   const Look look = LookAt(path);
-  if (!look.is_there()) return Failure(ENOENT);
+  if (!look.is_there()) return Failure(MissingError(path));
   if (look.is_folder()) return Failure(EISDIR);
   if (!MakeRoom(path)) return -1;
   if (look.where == Stands::kInSaved &&
@@ -264,7 +269,7 @@ int RemoveFile(const Place& place) {
 int RemoveFolder(const Place& place) {
   const End at = {std::string(place.path.view()), true};
   const Look look = at.look();
-  if (!look.is_there()) return Failure(ENOENT);
+  if (!look.is_there()) return Failure(MissingError(at.path));
   return look.is_folder() ? RemoveFolderAt(at) : Failure(ENOTDIR);
 }
 
@@ -294,12 +299,12 @@ int Link(int from_folder, const char* from, int to_folder, const char* to, int f
   const int before = errno;
   Place places[2];
   const End source = EndOf(from_folder, from, (flags & AT_SYMLINK_FOLLOW) != 0, places[0]);
+  const Look look = source.path.empty() ? Look{} : source.look();
+  const bool is_users = source.is_held && look.where == Stands::kWithUser;
+  if (source.is_held && !look.is_there()) return Failure(MissingError(source.path));
   Path room;
   const char* const target = ToMake(to_folder, to, room);
   if (target == nullptr) return -1;
-  const Look look = source.path.empty() ? Look{} : source.look();
-  const bool is_users = source.is_held && look.where == Stands::kWithUser;
-  if (source.is_held && !look.is_there()) return Failure(ENOENT);
   const std::string contents = ContentsOf(source, look);
   const char* const words = source.is_held || places[0].is_elsewhere ? contents.c_str() : from;
   if (!is_users && Call(SYS_linkat, from_folder, words, to_folder, target, flags) == 0) return 0;

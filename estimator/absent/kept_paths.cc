@@ -189,6 +189,20 @@ Look LookAt(std::string_view path) {
   return {};
 }
 
+// That of the first folder on the way which is none.
+int MissingError(std::string_view path) {
+  for (std::string_view above = FolderOf(path); !above.empty(); above = FolderOf(above)) {
+    const Look look = LookAt(above);
+    if (look.is_there()) return look.is_folder() ? ENOENT : S_ISLNK(look.mode) ? ELOOP : ENOTDIR;
+  }
+  return ENOENT;
+}
+
+Look LookAbove(std::string_view path) {
+  const std::string_view above = FolderOf(path);
+  return above.empty() ? Look{Stands::kWithUser, S_IFDIR} : LookAt(above);
+}
+
 void MarkRemoved(std::string_view path) {
   Path mark(RemovedRoot(), path);
   if (!MakeFolders(mark.text())) return;
@@ -204,9 +218,9 @@ void MarkRemoved(std::string_view path) {
 
 bool MakeRoom(std::string_view path) {
   const std::string_view above = FolderOf(path);
-  const Look look = above.empty() ? Look{Stands::kWithUser, S_IFDIR} : LookAt(above);
+  const Look look = LookAbove(path);
   if (!look.is_there() || !look.is_folder()) {
-    errno = look.is_there() ? ENOTDIR : ENOENT;
+    errno = MissingError(path);
     return false;
   }
   const Path real(above.empty() ? "/" : above);
@@ -237,16 +251,18 @@ const char* AsItIs(const Place& place, const char* text, Path& room) {
   return room.text();
 }
 
-// Once something is saved or removed.
-const char* FindToRead(int folder, const char* text, bool follows, Path& room) {
+// Once something is saved or removed.  What may not even be looked at the kernel says itself.
+const char* FindToRead(int folder, const char* text, bool follows, Path& room, int& error) {
   const ErrnoKept kept;
   Place place;
   if (!Resolve(folder, text, follows, place)) return text;
   if (!place.is_held) return AsItIs(place, text, room);
   const Look look = LookAt(place.path.view());
   if (look.where == Stands::kInSaved) return InSaved(place, room);
-  const bool is_hidden = look.where == Stands::kNowhere && IsReal(place.path.view());
-  return is_hidden ? nullptr : AsItIs(place, text, room);
+  if (look.is_there()) return AsItIs(place, text, room);
+  error = MissingError(place.path.view());
+  const bool is_unseen = !IsReal(place.path.view()) && errno != ENOENT && errno != ENOTDIR;
+  return is_unseen ? AsItIs(place, text, room) : nullptr;
 }
 
 bool Writes(int flags) {
@@ -280,7 +296,7 @@ const char* OpenToWrite(const Place& place, const char* text, int flags, Path& r
     default:
       break;
   }
-  if ((flags & O_CREAT) == 0) return Failed(ENOENT);
+  if ((flags & O_CREAT) == 0) return Failed(MissingError(path));
   if (!MakeRoom(path)) return nullptr;
   SetDone(kSaved);
   return InSaved(place, room);
@@ -291,8 +307,9 @@ const char* OpenToWrite(const Place& place, const char* text, int flags, Path& r
 const char* ToRead(int folder, const char* text, bool follows, Path& room) {
   if (text == nullptr) return Failed(EFAULT);
   if (!IsKeeping() || !(IsDone(kSaved) || IsDone(kRemoved))) return text;
-  const char* const found = FindToRead(folder, text, follows, room);
-  return found == nullptr ? Failed(ENOENT) : found;
+  int error = 0;
+  const char* const found = FindToRead(folder, text, follows, room, error);
+  return found == nullptr ? Failed(error) : found;
 }
 
 const char* ToOpen(int folder, const char* text, int flags, Path& room) {
@@ -335,7 +352,7 @@ const char* ToChange(int folder, const char* text, bool follows, Path& room) {
   if (!place.is_held) return AsItIs(place, text, room);
   const Look look = LookAt(place.path.view());
   if (look.where == Stands::kInSaved) return InSaved(place, room);
-  if (look.where == Stands::kNowhere) return Failed(ENOENT);
+  if (look.where == Stands::kNowhere) return Failed(MissingError(place.path.view()));
   if (!look.is_file()) return Failed(0);
   if (!CopyUp(place.path.view(), /*with_contents=*/true)) return nullptr;
   errno = before;

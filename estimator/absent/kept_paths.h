@@ -36,11 +36,15 @@ struct Look {
   bool is_file() const { return (mode & 0170000) == 0100000; }
 };
 Look LookAt(std::string_view path);
+Look LookAbove(std::string_view path);  // at the folder that it is in
 
 // Whether the path is really there, whatever the run did to it; and whether the run removed it.
 bool IsReal(std::string_view path);
 bool IsRemoved(std::string_view path);
 void MarkRemoved(std::string_view path);
+
+// The error of a held path at which nothing is.
+int MissingError(std::string_view path);
 
 // Each of these says which path the real function shall have instead of `text`: `text` itself, or
 // one that it puts into `room`.  Null where there is none, with errno as the function would set it.
