@@ -318,6 +318,7 @@ class Saves(unittest.TestCase):
     def test_users_links(self):
         """What the user's own links lead to, the program changes nowhere but in saved/."""
         (self.user / "last.pt").symlink_to("model.pt")
+        (self.user / "last").symlink_to("old")
         (self.folder / "cache").symlink_to(self.scratch)
         out = self.python("""
             import os
@@ -326,8 +327,12 @@ class Saves(unittest.TestCase):
             os.remove("last.pt")
             print(os.path.lexists("last.pt"), open("model.pt").read())
             open("../cache/c", "w").write("1")
+            os.remove("last")
+            os.mkdir("last")
+            open("last/f", "w").write("2")
+            print(os.listdir("last"), os.path.exists("old/f"))
             """)
-        self.assertEqual(out, "True 0\nFalse 0")
+        self.assertEqual(out, "True 0\nFalse 0\n['f'] False")
         self.assertEqual((self.scratch / "c").read_text(), "1")
 
     def test_holes_stay_holes(self):
