@@ -1,6 +1,9 @@
 #include "cli/program_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -72,15 +75,92 @@ std::string Prefixed(const char* variable, const std::string& first) {
   return fmt::format("{}={}{}{}", variable, first, has_rest ? ":" : "", has_rest ? rest : "");
 }
 
+// --- Where it lies ------------------------------------------------------------------------------
+
+constexpr std::string_view kNames = "onnxfit-run-";
+
+// LD_PRELOAD and paths of libraries have no way to quote these (ld.so(8)).
+constexpr std::string_view kApart = " \t\n:;$";
+
+fs::path TemporaryFolder() {
+  const char* const asked = std::getenv("TMPDIR");
+  for (const char* const name : {asked == nullptr ? "/tmp" : asked, "/tmp", "/var/tmp"}) {
+    std::error_code error;
+    const fs::path path = fs::absolute(name, error);
+    const bool is_apart = path.string().find_first_of(kApart) != std::string::npos;
+    if (!is_apart && access(path.c_str(), W_OK | X_OK) == 0) return path;
+  }
+  throw Error({.text = fmt::format("no folder for the run: expected a temporary one whose path has "
+                                   "no blank, ':', ';' or '$', found {}",
+                                   asked == nullptr ? "/tmp" : asked),
+               .hint = "TMPDIR=/dev/shm"});
+}
+
+// --- Runs that were killed ----------------------------------------------------------------------
+
+// A run holds a lock on this file, which the kernel takes back however it ends.
+constexpr std::string_view kOwner = "owner";
+
+// -1 where there is none, or another has it.
+int LockedFile(const fs::path& file, int flags) {
+  const int lock = open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (lock >= 0) close(lock);
+  return -1;
+}
+
+// Under its name once it is locked, so that nobody finds it without.
+int TakeLock(const fs::path& folder) {
+  const fs::path part = folder / "owner.part";
+  const int lock = LockedFile(part, O_CREAT);
+  std::error_code ignored;
+  fs::rename(part, folder / kOwner, ignored);
+  return lock;
+}
+
+// Whether a process that a killed run has left still writes there.
+bool IsUsed(const fs::path& folder) {
+  const std::string variable = fmt::format("{}={}", absent::kFolderVariable, folder.string());
+  std::error_code ignored;
+  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+    std::ifstream variables(process.path() / "environ", std::ios::binary);
+    for (std::string one; std::getline(variables, one, '\0');) {
+      if (one == variable) return true;
+    }
+  }
+  return false;
+}
+
+bool IsOurs(const fs::directory_entry& entry) {
+  struct stat status = {};
+  return entry.path().filename().string().starts_with(kNames) &&
+         lstat(entry.path().c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == geteuid();
+}
+
+void RemoveKilled(const fs::path& temporary) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(temporary, ignored)) {
+    if (!IsOurs(entry)) continue;
+    const int lock = LockedFile(entry.path() / kOwner, 0);
+    if (lock < 0) continue;
+    if (!IsUsed(entry.path())) fs::remove_all(entry.path(), ignored);
+    close(lock);
+  }
+}
+
 }  // namespace
 
 ProgramFolder::ProgramFolder(const std::vector<Target>& cards) {
-  std::string name = (fs::temp_directory_path() / "onnxfit-run-XXXXXX").string();
+  const fs::path temporary = TemporaryFolder();
+  RemoveKilled(temporary);
+  std::string name = (temporary / kNames).string() + "XXXXXX";
   if (mkdtemp(name.data()) == nullptr) {
-    throw Error({.text = fmt::format("no folder for the run in {}: {}",
-                                     fs::temp_directory_path().string(), std::strerror(errno))});
+    throw Error({.text = fmt::format("no folder for the run in {}: {}", temporary.string(),
+                                     std::strerror(errno))});
   }
   path_ = name;
+  lock_ = TakeLock(path_);
   WriteLibrary(fs::path(path_) / kLibraries);
   WriteHooks(fs::path(path_) / absent::kHooksFolder);
   WriteCards(fs::path(path_) / absent::kCardsFile, cards);
@@ -89,6 +169,7 @@ ProgramFolder::ProgramFolder(const std::vector<Target>& cards) {
 ProgramFolder::~ProgramFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  if (lock_ >= 0) close(lock_);
 }
 
 std::vector<std::string> ProgramFolder::variables() const {

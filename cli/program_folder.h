@@ -11,8 +11,9 @@ namespace onnxfit {
 // Gone with the object, unless it was kept.
 class ProgramFolder {
  public:
-  // A temporary folder for a program that sees `cards`, in this order.  Throws Error where it
-  // cannot be made, or where this command carries no library for this machine.
+  // A temporary folder for a program that sees `cards`, in this order.  Those of runs that were
+  // killed go first.  Throws Error where it cannot be made, or where this command carries no
+  // library for this machine.
   explicit ProgramFolder(const std::vector<Target>& cards);
   ~ProgramFolder();
   ProgramFolder(const ProgramFolder&) = delete;
@@ -25,6 +26,7 @@ class ProgramFolder {
 
  private:
   std::string path_;
+  int lock_ = -1;  // held as long as the run goes on
 };
 
 }  // namespace onnxfit

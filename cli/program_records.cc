@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -114,6 +115,12 @@ bool IsUnwatched(const fs::path& events) {
   return !fs::exists(events.parent_path() / (pid + absent::kPythonEnding));
 }
 
+// From where the command was started, if it is below.
+std::string ShownPath(const std::string& path) {
+  const std::string here = (fs::current_path() / "").string();
+  return path.starts_with(here) ? path.substr(here.size()) : path;
+}
+
 }  // namespace
 
 bool DeviceRecords::is_any_full() const {
@@ -151,6 +158,29 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t poin
   }
   std::ranges::stable_sort(processes, {}, RankOf);
   return processes;
+}
+
+std::vector<std::string> ReadSaved(const std::string& folder) {
+  struct Row {
+    bool is_hidden;
+    fs::file_time_type written;
+    std::string path;
+    auto operator<=>(const Row&) const = default;
+  };
+  std::vector<Row> rows;
+  const fs::path root = fs::path(folder) / absent::kSavedFolder;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(root, error), end; at != end; at.increment(error)) {
+    if (fs::is_directory(at->symlink_status(error))) continue;
+    const std::string path = ShownPath("/" + at->path().lexically_relative(root).string());
+    rows.push_back({path.find("/.") != path.npos || path.starts_with('.'),
+                    fs::last_write_time(at->path(), error), path});
+    if (error) rows.back().written = fs::file_time_type::min();  // a link to nothing
+  }
+  std::ranges::sort(rows);
+  std::vector<std::string> paths;
+  for (const Row& row : rows) paths.push_back(row.path);
+  return paths;
 }
 
 std::string SnapshotPath(const std::string& folder, const ProgramProcess& process) {

@@ -34,6 +34,10 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards);
 // of so many `points`, if any.
 std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t points = 0);
 
+// Files that the program wrote apart from the user's, as the user would call them from where the
+// command was started: in the order of their last writing, those of hidden folders behind.
+std::vector<std::string> ReadSaved(const std::string& folder);
+
 // Where PyTorch's snapshot of that process is, if there is one: of its end, and of its peak where
 // that lies so far back that the other has lost it (hook/pictures.py).
 std::string SnapshotPath(const std::string& folder, const ProgramProcess& process);

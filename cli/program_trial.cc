@@ -239,6 +239,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path(), PointsOf(trial));
   std::ranges::copy_if(processes, std::back_inserter(run.processes), IsOfInterest);
+  run.saved = ReadSaved(folder.path());
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;
   run.unwatched = records.unwatched;

@@ -33,8 +33,7 @@ constexpr char kRecord[] = R"json({
     {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "a", "count": 2,
      "kind": "shown"},
     {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3,
-     "kind": "most"}],
-  "saved": [{"path": "model.pt"}]})json";
+     "kind": "most"}]})json";
 
 ProgramRun RunOn(const char* card, int64_t used) {
   ProgramRun run = {.command = {"python", "train.py"}};
@@ -79,7 +78,6 @@ TEST_CASE("a process's record is read, one place once") {
   CHECK(process.is_oom);
   CHECK(process.refused ==
         std::vector<RefusedRequest>{{{"train.py:30", "y = net(x)"}, 64, 1}, {{}, 32, 1}});
-  CHECK(process.saved == std::vector<std::string>{"model.pt"});
   CHECK_THROWS_AS(ReadProgramProcess("{}"), Error);
   CHECK_THROWS_AS(ReadProgramProcess("{"), Error);
 }
@@ -298,8 +296,8 @@ TEST_CASE("what stays open is short") {
     for (int64_t line = 1; line < 6; ++line) {
       process.unknown.push_back({{fmt::format("train.py:{}", line), std::string(60, 'y')}, 4});
     }
-    process.saved = {"model.pt", "model.pt.1", "log.txt", "a"};
   }
+  run.saved = {"model.pt", "model.pt.1", "log.txt", "out/log.txt"};
   run.unknown_functions = {"cuGLInit"};
   const std::string text = ToText({run});
   CHECK(text.substr(text.find("What stays open")) ==
@@ -362,6 +360,7 @@ TEST_CASE("JSON has what a record says") {
   run.processes = {ReadProgramProcess(kRecord)};
   run.processes[0].held = {{{"train.py:9", "y = net(x)"}, 60, 2}};
   run.processes[0].held_bytes = 60;
+  run.saved = {"model.pt"};
   const auto json = nlohmann::json::parse(ToJson({run}, {.version = "1"}));
   const auto& process = json["processes"][0];
   CHECK(json["peak"] == nlohmann::json{{"device_bytes", 3000 * kMiB},
@@ -377,7 +376,7 @@ TEST_CASE("JSON has what a record says") {
   CHECK(process["refused"][0]["place"] == "train.py:30");
   CHECK(process["unknown_reads"][0]["count"] == 5);
   CHECK(process["unknown_reads"][0]["kind"] == "most");
-  CHECK(process["not_written"][0] == "model.pt");
+  CHECK(json["not_written"][0] == "model.pt");
 }
 
 TEST_CASE("a search whose largest batch is TIGHT names the one that fits") {

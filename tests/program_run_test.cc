@@ -1,9 +1,14 @@
 // A program on a card that is not there: what the card says to it, what it may take, what is told.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -385,7 +390,7 @@ TEST_CASE("a program that never uses CUDA is told why") {
   };
   // As hook/record.py writes it, of a PyTorch that is built for …
   const std::string torch = R"(printf '{"pid": 7, "torch": "2.11.0", "steps": 0, "ranks": {},
-    "devices": [], "step_peaks": [], "step_device": 0, "calls": 0, "refused": [], "unknown_reads": [], "saved": [], "end": {"by": null, "exception": null,
+    "devices": [], "step_peaks": [], "step_device": 0, "calls": 0, "refused": [], "unknown_reads": [], "end": {"by": null, "exception": null,
     "message": null, "out_of_memory": false}, "cuda": %s}' )";
   const std::string to_folder = R"( > "$ONNXFIT_RUN/7.torch.json")";
   const Row rows[] = {
@@ -506,6 +511,90 @@ TEST_CASE("who ends the run ends the program") {
   // Its parent is this process, which hears the signal in its place.
   const std::string said = ErrorOf("trap 'exit 7' TERM; kill -TERM $PPID; sleep 300 & wait");
   CHECK(said.find("it ended with 7 before it used CUDA") != std::string::npos);
+}
+
+// The present folder and the temporary one are others as long as it lives.
+class Elsewhere {
+ public:
+  explicit Elsewhere(const std::string& folder, const std::string& temporary = "")
+      : was_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder);
+    if (const char* const set = std::getenv("TMPDIR")) temporary_ = set;
+    if (!temporary.empty()) setenv("TMPDIR", temporary.c_str(), 1);
+  }
+  ~Elsewhere() {
+    std::filesystem::current_path(was_);
+    temporary_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", temporary_.c_str(), 1);
+  }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+ private:
+  std::filesystem::path was_;
+  std::string temporary_;
+};
+
+std::string ContentsOf(const std::string& file) {
+  std::ifstream read(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(read), {}};
+}
+
+TEST_CASE("the user's files stay, and what was kept apart is named, whoever wrote it") {
+  const TempFolder folder;
+  folder.Write("model.pt", "real");
+  const Elsewhere elsewhere(folder.Path(""));
+  const Answer answer = RunShell(
+      fmt::format("{} take 1; echo 0 > model.pt; cp model.pt new; mkdir -p .git; echo 0 > .git/a",
+                  ABSENT_CLIENT));
+  CHECK(ContentsOf(folder.Path("model.pt")) == "real");
+  CHECK_FALSE(std::filesystem::exists(folder.Path("new")));
+  CHECK_FALSE(std::filesystem::exists(folder.Path(".git")));
+  CHECK(answer.out.find("kept apart from your files, and gone: model.pt and 2 others\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a temporary folder that no variable can name is not taken") {
+  for (const char* name : {"with blank", "with:colon"}) {
+    CAPTURE(name);
+    const TempFolder folder;
+    const TempFolder other;  // which is no user's
+    const std::string printed = other.Path("printed");
+    std::filesystem::create_directory(folder.Path(name));
+    const Elsewhere elsewhere(folder.Path(""), folder.Path(name));
+    RunShell(fmt::format("{} name > {}", ABSENT_CLIENT, printed));
+    CHECK(ContentsOf(printed) == "Tesla T4, 7\n");
+    CHECK(std::filesystem::is_empty(folder.Path(name)));
+  }
+}
+
+TEST_CASE("folders of runs that were killed go with the next run, and no others") {
+  const TempFolder folder;
+  const auto make = [&](const std::string& name) {
+    std::filesystem::create_directory(folder.Path(name));
+    return folder.Write(name + "/owner", "");
+  };
+  make("onnxfit-run-killed");
+  make("onnxfit-runs");                                               // not its name
+  std::filesystem::create_directory(folder.Path("onnxfit-run-new"));  // not locked yet
+  const int lock = open(make("onnxfit-run-other").c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(flock(lock, LOCK_EX) == 0);
+  make("onnxfit-run-left");  // its program runs on
+  const std::string left = fmt::format("ONNXFIT_RUN={} sh -c 'touch {}; cat'",
+                                       folder.Path("onnxfit-run-left"), folder.Path("started"));
+  FILE* const program = popen(left.c_str(), "w");
+  while (!std::filesystem::exists(folder.Path("started"))) usleep(1000);
+  {
+    const Elsewhere elsewhere(folder.Path(""), folder.Path(""));
+    CHECK(Printed("name") == "Tesla T4, 7\n");
+  }
+  CHECK_FALSE(std::filesystem::exists(folder.Path("onnxfit-run-killed")));
+  for (const char* name :
+       {"onnxfit-runs", "onnxfit-run-new", "onnxfit-run-other", "onnxfit-run-left"}) {
+    CAPTURE(name);
+    CHECK(std::filesystem::exists(folder.Path(name)));
+  }
+  pclose(program);
+  close(lock);
 }
 
 TEST_CASE("a program that fails for another reason gives no answer") {

@@ -1,6 +1,6 @@
 // A program may set PYTHONPATH by itself (PYTHONPATH=src python train.py), and its Python would
-// then start without what the run puts into it: no values, and files written over.  This runs in
-// every process before its main(), and so before Python reads the variable.
+// then start without what the run puts into it: no values, and trackers that are not off.  This
+// runs in every process before its main(), and so before Python reads the variable.
 #include <cstdlib>
 #include <string>
 

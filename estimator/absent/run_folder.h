@@ -18,6 +18,9 @@ inline constexpr const char* kPythonVariable = "PYTHONPATH";
 // bytes that CUDA shows of it, bytes of a process's context; with tabs between.
 inline constexpr const char* kCardsFile = "cards";
 
+// What the program wrote apart from the user's files, each below it by its own path (kept_rule.h).
+inline constexpr const char* kSavedFolder = "saved";
+
 // SharedCounts, mapped by every process.
 inline constexpr const char* kCountsFile = "counts";
 

@@ -92,7 +92,6 @@ struct ProgramProcess {
   bool is_held_all = true;                 // the record reaches back to the run's peak
   std::optional<RunCurve> curve = {};      // if it was asked for, and there is a record
   std::vector<UnknownRead> unknown = {};
-  std::vector<std::string> saved = {};  // files that were not written over
   std::string exception = {};           // that ended it, "" for none
   std::string message = {};             // of that exception, in its own words
   bool is_oom = false;                  // it is one of memory
@@ -111,6 +110,7 @@ struct ProgramRun {
   std::vector<JudgedTarget> cards = {};
   std::vector<ProgramProcess> processes = {};  // those that used PyTorch on a card
   std::string drawing = {};                    // of what was allocated over time, if asked for
+  std::vector<std::string> saved = {};         // files that were not written over
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};  // whose scratch was taken as none
   // Without PyTorch: what lived at the peak of the process that had most, by who asked the card
@@ -147,8 +147,8 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //      "curve": {"device", "events", "is_cut", "peak", "full", "turns": [POINT], "asked_by":
 //      [PLACE's],
 //        "requested": [bytes by point], "reserved", "lines": [{PLACE, "name", "requested"}]},
-//      "unknown_reads": [{PLACE, "count", "kind": "shown", "most" or "decides"}],
-//      "not_written": [PATH]}],
+//      "unknown_reads": [{PLACE, "count", "kind": "shown", "most" or "decides"}]}],
+//    "not_written": [PATH],
 //    "unknown_functions", "unknown_sizes", "asked_bytes", "asked": [{PLACE, "bytes", "count"}],
 //    "unwatched_processes", "failures"}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has

@@ -85,7 +85,6 @@ ProgramProcess ProcessOf(const Json& json) {
   process.step_device = json.at("step_device");
   process.refused = RefusedOf(json.at("refused"));
   for (const Json& read : json.at("unknown_reads")) AddRead(read, process.unknown);
-  for (const Json& saved : json.at("saved")) process.saved.push_back(saved.at("path"));
   ReadEnd(json.at("end"), process);
   return process;
 }
@@ -180,7 +179,6 @@ Json ProcessJson(const ProgramProcess& process) {
     place["kind"] = kReadKinds[static_cast<size_t>(read.kind)].second;
     row["unknown_reads"].push_back(place);
   }
-  if (!process.saved.empty()) row["not_written"] = process.saved;
   return row;
 }
 
@@ -226,6 +224,7 @@ Json RunJson(const ProgramRun& run) {
   for (const ProgramProcess& process : run.processes) {
     json["processes"].push_back(ProcessJson(process));
   }
+  json["not_written"] = run.saved;
   json["unknown_functions"] = run.unknown_functions;
   json["unknown_sizes"] = run.unknown_sizes;
   if (!run.asked.empty()) {

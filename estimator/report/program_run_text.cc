@@ -280,12 +280,7 @@ std::string ReadsText(const RunPage& page) {
 }
 
 std::string SavedText(const ProgramRun& run) {
-  std::vector<std::string> saved;  // each once, whichever processes wrote it
-  for (const ProgramProcess& process : run.processes) {
-    for (const std::string& path : process.saved) {
-      if (std::ranges::find(saved, path) == saved.end()) saved.push_back(path);
-    }
-  }
+  const std::vector<std::string>& saved = run.saved;
   if (saved.empty()) return "";
   const std::string more =
       saved.size() == 1 ? "" : fmt::format(" and {}", Counted(saved.size() - 1, "other", "others"));

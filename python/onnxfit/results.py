@@ -497,7 +497,6 @@ class ProcessRun:
     step_peaks: Tuple[StepPeaks, ...] = ()
     held: Tuple[HeldBytes, ...] = ()
     unknown_reads: Tuple[UnknownRead, ...] = ()
-    not_written: Tuple[str, ...] = ()
     exception: str = ""
     message: str = ""
     refused: Tuple[Refused, ...] = ()
@@ -513,6 +512,7 @@ class Ran:
     exit_code: int = 0
     asked: Tuple[HeldBytes, ...] = ()  # without PyTorch: by who asked the card for it
     processes: Tuple[ProcessRun, ...] = ()
+    not_written: Tuple[str, ...] = ()  # files that it wrote apart from the user's
 
     @property
     def device_bytes(self) -> int:

@@ -6,8 +6,6 @@ import traceback
 
 MAX_FAILURES = 20  # of one process; what fails once fails often
 
-real_open = open  # before saves.py redirects what the program writes
-real_replace = os.replace
 failures = []
 
 
@@ -19,16 +17,16 @@ def failure(what):
     """Writes down the exception at hand: ours, of which the program hears nothing."""
     failures.append(what)
     if len(failures) <= MAX_FAILURES:
-        with real_open(path("hook.txt"), "a") as file:
+        with open(path("hook.txt"), "a") as file:
             file.write("%s\n%s\n" % (what, traceback.format_exc()))
 
 
 def write(name, data):
     """Whole or not at all: it is read when the process may have been killed in the middle."""
     part = path(name + ".part")
-    with real_open(part, "wb") as file:
+    with open(part, "wb") as file:
         file.write(data)
-    real_replace(part, path(name))
+    os.replace(part, path(name))
 
 
 def write_json(name, value):

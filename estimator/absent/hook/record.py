@@ -195,7 +195,6 @@ class Record:
 
     def summary(self):
         reads = sys.modules.get("_onnxfit_reads")
-        saves = sys.modules.get("_onnxfit_saves")
         return {
             "torch": self.torch.__version__, "cuda": self.torch.version.cuda,
             "python": sys.version.split()[0], "argv": sys.argv, "pid": self.pid,
@@ -212,7 +211,6 @@ class Record:
             "own_history": self.users_history,
             "values": "_onnxfit_values" in sys.modules,
             "unknown_reads": reads.listed() if reads else [],
-            "saved": saves.listed() if saves else [],
             "failures": notes.failures[:notes.MAX_FAILURES],
         }
 

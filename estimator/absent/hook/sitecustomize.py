@@ -43,7 +43,6 @@ def attempt(what, call, *args):
 
 def after_torch(torch):
     attempt("record", lambda: load("record").start(torch))
-    attempt("saves", lambda: load("saves").wrap_module(torch))
     if os.environ.get("ONNXFIT_RUN_VALUES", "1") != "0":
         attempt("values", lambda: load("values").start(torch))
         torch_is_there.append(True)

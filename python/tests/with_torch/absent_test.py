@@ -262,5 +262,64 @@ class Absent(unittest.TestCase):
         self.assertEqual(shapes, [[1000, 8], [500, 8]])
 
 
+# Who writes files from C++ or Rust, and how to read them again.
+WRITERS = {
+    "torch.save": ("torch.save({'a': 1}, 'model.pt')", "torch.load('model.pt')['a']", 1),
+    "torch.jit": ("torch.jit.script(torch.nn.Linear(2, 3)).save('model.pt')",
+                  "list(torch.jit.load('model.pt').weight.shape)", [3, 2]),
+    "torch.export": ("torch.export.save(torch.export.export(torch.nn.Linear(2, 3), "
+                     "(torch.ones(1, 2),)), 'model.pt')",
+                     "list(torch.export.load('model.pt').state_dict['weight'].shape)", [3, 2]),
+    "safetensors": ("safetensors.torch.save_file({'a': torch.ones(2)}, 'model.pt')",
+                    "safetensors.torch.load_file('model.pt')['a'].tolist()", [1, 1]),
+    "tokenizers": ("tokenizers.Tokenizer(tokenizers.models.BPE()).save('model.pt')",
+                   "type(tokenizers.Tokenizer.from_file('model.pt').model).__name__", "BPE"),
+    "cv2": ("cv2.imwrite('model.pt.png', numpy.zeros((2, 3, 3)))",
+            "list(cv2.imread('model.pt.png').shape)", [2, 3, 3]),
+    "memmap": ("numpy.memmap('model.pt', 'uint8', 'r+')[0] = 65",
+               "chr(numpy.fromfile('model.pt', 'uint8')[0])", "A"),
+    "workers": ("open('model.pt', 'w').write('0')",
+                "next(iter(torch.utils.data.DataLoader(Lines(), num_workers=1)))", ["0"]),
+}
+
+
+@unittest.skipUnless(has_run(), "no `onnxfit run` here")
+class Files(unittest.TestCase):
+    def test_trained_model_stays(self):
+        """Whoever writes over it, and whoever reads what was written."""
+        program = textwrap.dedent("""
+            import importlib, json, torch
+            for name in ("numpy", "safetensors.torch", "tokenizers", "cv2"):
+                try:
+                    importlib.import_module(name)
+                    globals()[name.split(".")[0]] = importlib.import_module(name.split(".")[0])
+                except ImportError:
+                    pass
+            class Lines(torch.utils.data.Dataset):
+                def __len__(self):
+                    return 1
+                def __getitem__(self, index):
+                    return open("model.pt").read()
+            torch.ones(1, device="cuda")
+            """)
+        for name, (write, read, _) in WRITERS.items():
+            program += "if %r.split('.')[0] not in ('safetensors', 'tokenizers', 'cv2') or %r in " \
+                       "globals():\n    %s\n    print(json.dumps([%r, %s]), flush=True)\n" % (
+                           name, name, write, name, read)
+        with tempfile.TemporaryDirectory() as folder:
+            trained = Path(folder) / "model.pt"
+            trained.write_bytes(b"trained" * 1000)
+            (Path(folder) / "train.py").write_text(program)
+            run = subprocess.run([_command.binary(), "run", "-g", "t4", "--", sys.executable,
+                                  "train.py"], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8",
+                                 check=True)
+            self.assertEqual(trained.read_bytes(), b"trained" * 1000)
+            self.assertEqual({path.name for path in Path(folder).iterdir()}, {"model.pt", "train.py"})
+        found = dict(json.loads(line) for line in run.stdout.splitlines() if line.startswith("["))
+        self.assertGreater(len(found), 4)
+        self.assertEqual(found, {name: WRITERS[name][2] for name in found})
+        self.assertIn("kept apart from your files, and gone: model.pt", run.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()

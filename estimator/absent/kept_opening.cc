@@ -1,0 +1,172 @@
+// libc's functions that open files and libraries, and those that make files under names of their
+// own.  open() is declared with a mode that its callers may leave out: nobody reads it then.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "estimator/absent/kept_libc.h"
+#include "estimator/absent/kept_paths.h"
+
+namespace onnxfit::absent {
+namespace {
+
+int OpenAt(int folder, const char* path, int flags, mode_t mode) {
+  static auto* const real = RealOf<int(int, const char*, int, mode_t)>("openat");
+  Path room;
+  path = ToOpen(folder, path, flags, room);
+  return path == nullptr ? -1 : real(folder, path, flags, mode);
+}
+
+int FlagsOf(const char* mode) {
+  const bool is_both = std::strchr(mode, '+') != nullptr;
+  const int is_new = std::strchr(mode, 'x') == nullptr ? 0 : O_EXCL;
+  if (mode[0] == 'r') return is_both ? O_RDWR : O_RDONLY;
+  const int way = is_both ? O_RDWR : O_WRONLY;
+  return way | O_CREAT | is_new | (mode[0] == 'w' ? O_TRUNC : 0);
+}
+
+FILE* OpenStream(const char* path, const char* mode) {
+  static auto* const real = RealOf<FILE*(const char*, const char*)>("fopen");
+  Path room;
+  path = ToOpen(AT_FDCWD, path, FlagsOf(mode), room);
+  return path == nullptr ? nullptr : real(path, mode);
+}
+
+FILE* OpenAgain(const char* path, const char* mode, FILE* stream) {
+  static auto* const real = RealOf<FILE*(const char*, const char*, FILE*)>("freopen");
+  Path room;
+  if (path == nullptr) return real(path, mode, stream);  // another mode of the same file
+  path = ToOpen(AT_FDCWD, path, FlagsOf(mode), room);
+  return path == nullptr ? nullptr : real(path, mode, stream);
+}
+
+// Six letters in front of the ending that are in no other name, as mkstemp(3) has them.
+template <class Try>
+int MakeUnique(char* text, int ending, Try attempt) {
+  constexpr int kLetters = 6;
+  constexpr int kTries = 1000;
+  constexpr char kAll[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+  const auto length = static_cast<int>(std::strlen(text));
+  char* const letters = text + length - ending - kLetters;
+  errno = EINVAL;
+  if (length < ending + kLetters || std::strncmp(letters, "XXXXXX", kLetters) != 0) return -1;
+  int made = -1;
+  errno = EEXIST;
+  for (int i = 0; i < kTries && made < 0 && errno == EEXIST; ++i) {
+    unsigned char chance[kLetters];
+    if (syscall(SYS_getrandom, chance, sizeof chance, 0) != kLetters) return -1;
+    for (int k = 0; k < kLetters; ++k) letters[k] = kAll[chance[k] % (sizeof kAll - 1)];
+    made = attempt(text);
+  }
+  return made;
+}
+
+int OpenUnique(char* text, int ending, int flags) {
+  constexpr int kOwn = O_RDWR | O_CREAT | O_EXCL;
+  return MakeUnique(text, ending, [flags](const char* path) {
+    return OpenAt(AT_FDCWD, path, (flags & ~O_ACCMODE) | kOwn, 0600);
+  });
+}
+
+}  // namespace
+
+KEPT_LIBC(int, open, (const char* path, int flags, mode_t mode)) {
+  return OpenAt(AT_FDCWD, path, flags, mode);
+}
+KEPT_LIBC(int, open64, (const char* path, int flags, mode_t mode)) {
+  return OpenAt(AT_FDCWD, path, flags, mode);
+}
+KEPT_LIBC(int, openat, (int folder, const char* path, int flags, mode_t mode)) {
+  return OpenAt(folder, path, flags, mode);
+}
+KEPT_LIBC(int, openat64, (int folder, const char* path, int flags, mode_t mode)) {
+  return OpenAt(folder, path, flags, mode);
+}
+KEPT_LIBC(int, __open_2, (const char* path, int flags)) { return OpenAt(AT_FDCWD, path, flags, 0); }
+KEPT_LIBC(int, __open64_2, (const char* path, int flags)) {
+  return OpenAt(AT_FDCWD, path, flags, 0);
+}
+KEPT_LIBC(int, __openat_2, (int folder, const char* path, int flags)) {
+  return OpenAt(folder, path, flags, 0);
+}
+KEPT_LIBC(int, __openat64_2, (int folder, const char* path, int flags)) {
+  return OpenAt(folder, path, flags, 0);
+}
+KEPT_LIBC(int, creat, (const char* path, mode_t mode)) {
+  return OpenAt(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+KEPT_LIBC(int, creat64, (const char* path, mode_t mode)) {
+  return OpenAt(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+KEPT_LIBC(FILE*, fopen, (const char* path, const char* mode)) { return OpenStream(path, mode); }
+KEPT_LIBC(FILE*, fopen64, (const char* path, const char* mode)) { return OpenStream(path, mode); }
+KEPT_LIBC(FILE*, freopen, (const char* path, const char* mode, FILE* stream)) {
+  return OpenAgain(path, mode, stream);
+}
+KEPT_LIBC(FILE*, freopen64, (const char* path, const char* mode, FILE* stream)) {
+  return OpenAgain(path, mode, stream);
+}
+
+#define KEPT_UNIQUE(name, parameters, ending, flags) \
+  KEPT_LIBC(int, name, parameters) { return OpenUnique(text, ending, flags); }
+KEPT_UNIQUE(mkstemp, (char* text), 0, 0)
+KEPT_UNIQUE(mkstemp64, (char* text), 0, 0)
+KEPT_UNIQUE(mkstemps, (char* text, int ending), ending, 0)
+KEPT_UNIQUE(mkstemps64, (char* text, int ending), ending, 0)
+KEPT_UNIQUE(mkostemp, (char* text, int flags), 0, flags)
+KEPT_UNIQUE(mkostemp64, (char* text, int flags), 0, flags)
+KEPT_UNIQUE(mkostemps, (char* text, int ending, int flags), ending, flags)
+KEPT_UNIQUE(mkostemps64, (char* text, int ending, int flags), ending, flags)
+KEPT_LIBC(char*, mkdtemp, (char* text)) {
+  const int made = MakeUnique(text, 0, [](const char* path) { return mkdir(path, 0700); });
+  return made == 0 ? text : nullptr;
+}
+
+}  // namespace onnxfit::absent
+
+// For what calls the kernel by itself (hook/saves.py): where a file is to be written that the
+// program calls `path`, until this thread asks again.  Null and errno where it cannot be.
+extern "C" __attribute__((visibility("default"))) const char* onnxfit_saved_path(const char* path) {
+  static thread_local onnxfit::absent::Path room;
+  return onnxfit::absent::ToOpen(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, room);
+}
+
+// --- Libraries ----------------------------------------------------------------------------------
+
+// dlopen() looks for a library where its caller says (RUNPATH), so that it has to be called from
+// there: what stands under its name changes the path and jumps on.
+extern "C" {
+__attribute__((visibility("hidden"))) void* onnxfit_kept_dlopen = nullptr;
+}
+
+extern "C" __attribute__((visibility("hidden"))) const char* onnxfit_kept_library(
+    const char* path) {
+  using onnxfit::absent::Path;
+  static thread_local Path room;
+  if (onnxfit_kept_dlopen == nullptr) onnxfit_kept_dlopen = dlsym(RTLD_NEXT, "dlopen");
+  if (path == nullptr || std::strchr(path, '/') == nullptr) return path;
+  const char* const found = onnxfit::absent::ToRead(AT_FDCWD, path, /*follows=*/true, room);
+  return found == nullptr ? path : found;
+}
+
+asm(R"(
+  .text
+  .globl dlopen
+  .type dlopen, @function
+dlopen:
+  push %rdi
+  push %rsi
+  sub $8, %rsp
+  call onnxfit_kept_library
+  add $8, %rsp
+  pop %rsi
+  pop %rdi
+  mov %rax, %rdi
+  jmp *onnxfit_kept_dlopen(%rip)
+)");
