@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 LIBRARY = "build/release/estimator/absent/libonnxfit_absent.so"
+CLIENT = "build/release/tests/absent_files"  # of tests/absent_files.cc
 
 # The user's folder before each row.  It lies below a temporary one here, as what the program is
 # started in may.
@@ -270,6 +271,11 @@ class Saves(unittest.TestCase):
                 for one, other in zip(found.splitlines(), really.stdout.splitlines()):
                     self.assertEqual(one, other)
 
+    def test_libc(self):
+        if not CLIENT.exists():
+            self.skipTest("tests/absent_files.cc is not built")
+        self.assertEqual(self.words(str(CLIENT)), "")
+
     def test_git(self):
         git = ["git", "-c", "user.name=me", "-c", "user.email=me@example.org"]
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
@@ -352,6 +358,8 @@ class Saves(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", default=LIBRARY)
+    parser.add_argument("--client", default=CLIENT)
     known, rest = parser.parse_known_args()
     LIBRARY = str(Path(known.library).resolve())
+    CLIENT = Path(known.client).resolve()
     unittest.main(argv=sys.argv[:1] + rest)
