@@ -358,6 +358,56 @@ class Reads(Hook):
                           (6, 'note( "bool()")', "bool()", 1)])
 
 
+    def test_what_is_only_shown(self):
+        rows = [
+            ("print(x.item())", "shown"),
+            ("print(f'{x.item():.3f}', 1)", "shown"),
+            ("print('%.3f' % (sum([x.item()]) / 2))", "shown"),
+            ("print(\n    'loss',\n    x.item())", "shown"),
+            ("log.info('%s', round(x.item(), 2))", "shown"),
+            ("bar.set_postfix(loss=x.item())", "shown"),
+            ("log.track({'loss': x.item()}, step=3)", "shown"),
+            ("text = f'{x.item()}'", "shown"),
+            ("for i in range(1):\n    print(i, x.item())", "shown"),
+            ("total = x.item()", "decides"),
+            ("total += x.item()", "decides"),
+            ("losses.append(x.item())", "decides"),
+            ("if x.item() > 1: print('large')", "decides"),
+            ("if x.item() > 1:\n    print('large')", "decides"),
+            ("while x.item() > 1: break", "decides"),
+            ("for i in range(int(x.item())): print(i)", "decides"),
+            ("with open('f' + str(x.item()), 'w'): print('in it')", "decides"),
+            ("print(train(x.item()))", "decides"),
+            ("train(x.item()).info('a')", "decides"),
+            ("print(losses[x.item()])", "decides"),
+            ("print('a' if x.item() else 'b')", "decides"),
+            ("print(1); total = x.item()", "decides"),
+            ("x.item()", "decides"),
+            ("print(x.nonzero())", "decides"),
+            ("self.log('loss', x.item())", "decides"),
+        ]
+        self.package("site-packages/reading.py", """
+            import sys
+            note = sys.modules["_onnxfit_start"].load("reads").note
+            class X:
+                def item(self): note("item()"); return 0
+                def info(self, text): pass
+                def nonzero(self): note("nonzero()"); return 0
+            """)
+        before = textwrap.dedent("""
+            import os, sys, torch
+            sys.path.append(%r)
+            from reading import X
+            class Log:
+                def __getattr__(self, name): return lambda *args, **kwargs: None
+            x, log, bar, self, losses, total = X(), Log(), Log(), Log(), [0], 0
+            def train(value): return X()
+            """ % str(self.packages / "site-packages"))
+        for text, kind in rows:
+            with self.subTest(text):
+                self.program(before + text)
+                self.assertEqual([row["kind"] for row in self.record()["unknown_reads"]], [kind])
+
 class Saves(Hook):
     """The user's folder is below a temporary one here, so the rule's exceptions are set aside."""
 

@@ -1,11 +1,18 @@
-// Parts of the card that is not there that need no program: which addresses it hands out, and which
-// convolution a plan of cuDNN's is about.
+// Parts of the card that is not there that need no program: which addresses it hands out, what it
+// knows of its contents, and which convolution a plan of cuDNN's is about.
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "estimator/absent/addresses.h"
+#include "estimator/absent/contents.h"
 #include "estimator/absent/cudnn_layers.h"
+#include "estimator/absent/memory.h"
+#include "estimator/absent/reductions.h"
 
 namespace onnxfit::absent_parts_test {
 namespace {
@@ -40,6 +47,92 @@ TEST_CASE("cards whose addresses all rise") {
   CHECK(addresses.Take(kPage) == kPage);
   CHECK(addresses.Take(kPage) == 2 * kPage);
   CHECK(absent::RisingBytes(90) < absent::RisingBytes(86));
+}
+
+using absent::Basis;
+using absent::Value;
+
+// Eight bytes of a card, of which nothing is known.
+void* Forgotten(uint64_t place) {
+  const uint64_t address = absent::kFirstAddress + place;
+  absent::ForgetContents(address, 8);
+  void* device = nullptr;
+  std::memcpy(&device, &address, sizeof device);
+  return device;
+}
+
+// As they are read: '.' for what is unknown.
+std::string BytesOf(void* device) {
+  std::string text;
+  for (uint64_t i = 0; i < 8; ++i) {
+    char byte = 0;
+    const auto address = reinterpret_cast<uint64_t>(device) + i;
+    text += onnxfit_peek(&byte, address, 1) == 1 ? byte : '.';
+  }
+  return text;
+}
+
+TEST_CASE("what is unknown stays unknown where it is copied to") {
+  void* const from = Forgotten(0);
+  void* const to = Forgotten(64);
+  absent::CopyBytes(to, "ABCDEFGH", 8);
+  absent::CopyBytes(static_cast<char*>(from) + 2, "xy", 2);
+  absent::CopyBytes(to, from, 6);
+  CHECK(BytesOf(to) == "..xy..GH");
+  absent::CopyBytes(static_cast<char*>(to) + 1, to, 7);  // they overlap
+  CHECK(BytesOf(to) == "...xy..G");
+}
+
+TEST_CASE("a guess is read as one, and stays one") {
+  void* const from = Forgotten(0);
+  void* const to = Forgotten(64);
+  absent::WriteBytes(from, "ABCD", 4, Basis::kGuess);
+  absent::CopyBytes(to, from, 8);
+  CHECK(BytesOf(to) == "........");
+  CHECK(absent::ReadValue(to, 8) == std::nullopt);
+  const std::optional<Value> value = absent::ReadValue(to, 4);
+  REQUIRE(value);
+  CHECK(value->bytes == "ABCD");
+  CHECK(value->basis == Basis::kGuess);
+  absent::CopyBytes(to, "EFGH", 4);
+  absent::Doubt(static_cast<char*>(to) + 1, 2);
+  CHECK(BytesOf(to) == "E..H....");
+}
+
+TEST_CASE("a kernel may write to all that lies behind an address, up to the next block") {
+  void* const block = Forgotten(0);
+  void* const next = Forgotten(512);
+  absent::CopyBytes(block, "ABCDEFGH", 8);  // of an earlier tensor
+  absent::CopyBytes(block, "xy", 2);
+  absent::CopyBytes(next, "ABCDEFGH", 8);
+  absent::ForgetAround(absent::kFirstAddress);
+  CHECK(BytesOf(block) == "........");
+  CHECK(BytesOf(next) == "ABCDEFGH");
+}
+
+std::optional<Value> Float(float number, Basis basis = Basis::kKnown) {
+  Value value = {std::string(sizeof number, '\0'), basis};
+  std::memcpy(value.bytes.data(), &number, sizeof number);
+  return value;
+}
+
+TEST_CASE("a reduction of a guess is a guess") {
+  constexpr int kFloat = 7;
+  constexpr int kSum = 0;
+  struct Row {
+    std::optional<Value> other;
+    std::optional<Basis> expected;
+  };
+  const std::array<Row, 3> rows = {Row{Float(2), Basis::kKnown},
+                                   Row{Float(2, Basis::kGuess), Basis::kGuess},
+                                   Row{std::nullopt, std::nullopt}};
+  for (const Row& row : rows) {
+    const std::optional<Value> sum = absent::Reduced({Float(1), row.other}, kFloat, kSum);
+    REQUIRE(sum.has_value() == row.expected.has_value());
+    if (!sum) continue;
+    CHECK(sum->basis == *row.expected);
+    CHECK(sum->bytes == Float(3)->bytes);
+  }
 }
 
 // Sets what PyTorch sets, by the numbers of cudnn_graph.h.

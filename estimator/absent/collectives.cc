@@ -1,6 +1,6 @@
-// NCCL: collectives.  Small values that their rank knows go from rank to rank (exchange.h).  Of
+// NCCL: collectives.  Small values go from rank to rank (exchange.h), known ones and guesses.  Of
 // all else nothing moves between processes: each rank finds its own values in the place of the
-// others'.
+// others', as a guess.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,14 +25,17 @@
 namespace onnxfit::absent {
 namespace {
 
-using Bytes = std::optional<std::string>;  // of one rank, where they are known
+using Told = std::vector<std::optional<Value>>;  // by each rank, where it has something to tell
 
 struct Communicator {
   int ranks;
   int rank;
-  std::string name;              // the same for all ranks
-  int calls = 0;                 // of collectives: all ranks make the same ones, in the same order
-  std::map<int, int> sent = {};  // messages by the rank that gets them
+  std::string name;   // the same for all ranks
+  int calls = 0;      // of collectives: all ranks make the same ones, in the same order
+  int withdrawn = 0;  // what was told in earlier calls than this one
+  int group = -1;     // of which the last call was, and that group's first
+  int group_first = 0;
+  std::map<int, int> sent = {};      // messages by the rank that gets them
   std::map<int, int> received = {};  // and by the one that sent them
   bool is_alone = false;             // another rank did not answer
   void* buffers = nullptr;           // on the card; none of a rank that has nobody to send to
@@ -84,16 +87,16 @@ Status Move(const void* from, void* to, size_t bytes) {
 }
 
 // What a rank has to tell of a buffer.
-Bytes Known(const void* from, size_t bytes) {
-  if (!IsDevice(from)) return std::string(static_cast<const char*>(from), bytes);
-  std::string read(bytes, '\0');
-  const bool is_known = onnxfit_peek(read.data(), reinterpret_cast<uint64_t>(from), bytes) == bytes;
-  return is_known ? Bytes(std::move(read)) : std::nullopt;
+std::optional<Value> Kept(const void* from, size_t bytes) {
+  if (IsDevice(from)) return ReadValue(from, bytes);
+  return Value{{static_cast<const char*>(from), bytes}, Basis::kKnown};
 }
 
 // --- Groups: what is asked between ncclGroupStart and ncclGroupEnd waits for nobody --------
 
 thread_local int group_depth = 0;
+thread_local int group_number = 0;  // the same for all that is asked in one group
+std::atomic<int> groups = 0;
 thread_local std::vector<std::function<void()>> group_waits;
 
 void WhenGroupEnds(std::function<void()> wait) {
@@ -113,40 +116,63 @@ std::string CallName(const Communicator& all, int call, int rank) {
   return all.name + "-" + std::to_string(call) + "-" + std::to_string(rank);
 }
 
-// So that few files lie about: what all ranks have read, a call that all took part in says.
-constexpr int kKeptCalls = 256;
+// The first call of the group that this one is of.
+int FirstOfGroup(Communicator& all, int call) {
+  if (group_depth == 0 || all.group != group_number) all.group_first = call;
+  all.group = group_number;
+  return all.group_first;
+}
+
+// So that few files lie about.  Who took part in a group has read all that was told before it.
+void WithdrawBefore(Communicator& all, int call) {
+  for (; all.withdrawn < call; ++all.withdrawn) Withdraw(CallName(all, all.withdrawn, all.rank));
+}
 
 // Tells the others `from`, of those ranks that have something to tell, and hands `take` what each
-// of them told once it is there.
+// of them told once it is there.  Nobody tells anything of large buffers, or where a rank does not
+// answer.
 template <class Take>
 Status Exchange(Communicator& all, const void* from, size_t bytes, int only_rank, Take take) {
-  if (all.ranks < 2 || all.is_alone || bytes > kMostExchanged) return kSuccess;
+  if (all.ranks < 2) return kSuccess;
+  const Told nothing(static_cast<size_t>(all.ranks));
+  if (all.is_alone || bytes > kMostExchanged) {
+    WhenGroupEnds([nothing, take] { take(nothing); });
+    return kSuccess;
+  }
   const int call = all.calls++;
+  const int first = FirstOfGroup(all, call);
   if (only_rank < 0 || only_rank == all.rank)
-    Publish(CallName(all, call, all.rank), Known(from, bytes));
-  WhenGroupEnds([&all, call, only_rank, take] {
-    std::vector<Bytes> told(static_cast<size_t>(all.ranks));
+    Publish(CallName(all, call, all.rank), Kept(from, bytes));
+  WhenGroupEnds([&all, call, first, only_rank, nothing, take] {
+    Told told = nothing;
     for (int rank = 0; rank < all.ranks; ++rank) {
       if (only_rank >= 0 && rank != only_rank) continue;
       if (all.is_alone || !Await(CallName(all, call, rank), told[static_cast<size_t>(rank)]))
         all.is_alone = true;
     }
-    if (only_rank < 0) Withdraw(CallName(all, call - kKeptCalls, all.rank));
-    if (!all.is_alone) take(told);
+    if (only_rank < 0 && !all.is_alone) WithdrawBefore(all, first);
+    take(all.is_alone ? nothing : told);
   });
   return kSuccess;
 }
 
-void Write(void* to, const Bytes& bytes) {
-  if (bytes) CopyBytes(to, bytes->data(), bytes->size());
+// What was told, or else what is there already, as a guess.
+void Write(void* to, const std::optional<Value>& told, size_t skip, size_t bytes) {
+  const bool is_told = told && told->bytes.size() >= skip + bytes;
+  if (!IsDevice(to)) {
+    if (is_told && bytes > 0) std::memcpy(to, told->bytes.data() + skip, bytes);
+  } else if (is_told) {
+    WriteBytes(to, told->bytes.data() + skip, bytes, told->basis);
+  } else {
+    Doubt(to, bytes);
+  }
 }
 
 Status Reduce(Communicator& all, const void* from, char* to, size_t count, int type, int operation,
               size_t skip, size_t taken) {
   const size_t bytes = BytesOf(count, type);
-  return Exchange(all, from, bytes, -1, [=](const std::vector<Bytes>& told) {
-    const Bytes reduced = Reduced(told, type, operation);
-    if (reduced) Write(to, reduced->substr(skip, taken));
+  return Exchange(all, from, bytes, -1, [=](const Told& told) {
+    Write(to, Reduced(told, type, operation), skip, taken);
   });
 }
 
@@ -188,11 +214,12 @@ ABSENT_API Status ncclCommSplit(Communicator* whole, int color, int key, void** 
       whole->name + "_" + std::to_string(whole->calls) + "_" + std::to_string(color);
   std::vector<std::pair<int, int>> members = {{key, whole->rank}};  // themselves, if nobody answers
   const int group = std::exchange(group_depth, 0);                  // the answer is needed now
-  Exchange(*whole, own, sizeof own, -1, [&](const std::vector<Bytes>& told) {
+  Exchange(*whole, own, sizeof own, -1, [&](const Told& told) {
+    if (whole->is_alone) return;
     members.clear();
     for (size_t rank = 0; rank < told.size(); ++rank) {
       int other[2] = {-1, 0};
-      if (told[rank]) std::memcpy(other, told[rank]->data(), sizeof other);
+      if (told[rank]) std::memcpy(other, told[rank]->bytes.data(), sizeof other);
       if (other[0] == color) members.emplace_back(other[1], static_cast<int>(rank));
     }
   });
@@ -233,7 +260,7 @@ ABSENT_API Status ncclMemFree(void* pointer) {
 }
 
 ABSENT_API Status ncclGroupStart() {
-  ++group_depth;
+  if (group_depth++ == 0) group_number = ++groups;
   return kSuccess;
 }
 ABSENT_API Status ncclGroupEnd() {
@@ -267,8 +294,8 @@ ABSENT_API Status ncclBroadcast(const void* from, void* to, size_t count, int ty
                                 Communicator* all, void*) {
   const size_t bytes = BytesOf(count, type);
   if (all->rank == root) Move(from, to, bytes);
-  return Exchange(*all, from, bytes, root, [=](const std::vector<Bytes>& told) {
-    if (all->rank != root) Write(to, told[static_cast<size_t>(root)]);
+  return Exchange(*all, from, bytes, root, [=](const Told& told) {
+    if (all->rank != root) Write(to, told[static_cast<size_t>(root)], 0, bytes);
   });
 }
 ABSENT_API Status ncclBcast(void* buffer, size_t count, int type, int root, Communicator* all,
@@ -283,8 +310,8 @@ ABSENT_API Status ncclAllGather(const void* from, char* to, size_t count, int ty
     for (int rank = 0; rank < all->ranks; ++rank)
       Move(from, place(static_cast<size_t>(rank)), bytes);
   });
-  return Exchange(*all, from, bytes, -1, [=](const std::vector<Bytes>& told) {
-    for (size_t rank = 0; rank < told.size(); ++rank) Write(place(rank), told[rank]);
+  return Exchange(*all, from, bytes, -1, [=](const Told& told) {
+    for (size_t rank = 0; rank < told.size(); ++rank) Write(place(rank), told[rank], 0, bytes);
   });
 }
 
@@ -293,30 +320,26 @@ ABSENT_API Status ncclAlltoAll(const char* from, char* to, size_t count, int typ
                                Communicator* all, void*) {
   const size_t bytes = BytesOf(count, type);
   const size_t skip = static_cast<size_t>(all->rank) * bytes;
-  return Exchange(*all, from, bytes * static_cast<size_t>(all->ranks), -1,
-                  [=](const std::vector<Bytes>& told) {
-                    for (size_t rank = 0; rank < told.size(); ++rank) {
-                      if (told[rank]) Write(to + rank * bytes, told[rank]->substr(skip, bytes));
-                    }
-                  });
+  return Exchange(*all, from, bytes * static_cast<size_t>(all->ranks), -1, [=](const Told& told) {
+    for (size_t rank = 0; rank < told.size(); ++rank)
+      Write(to + rank * bytes, told[rank], skip, bytes);
+  });
 }
 ABSENT_API Status ncclGather(const void* from, char* to, size_t count, int type, int root,
                              Communicator* all, void*) {
   const size_t bytes = BytesOf(count, type);
-  return Exchange(*all, from, bytes, -1, [=](const std::vector<Bytes>& told) {
+  return Exchange(*all, from, bytes, -1, [=](const Told& told) {
     for (size_t rank = 0; rank < told.size() && all->rank == root; ++rank)
-      Write(to + rank * bytes, told[rank]);
+      Write(to + rank * bytes, told[rank], 0, bytes);
   });
 }
 ABSENT_API Status ncclScatter(const void* from, void* to, size_t count, int type, int root,
                               Communicator* all, void*) {
   const size_t bytes = BytesOf(count, type);
   const size_t skip = static_cast<size_t>(all->rank) * bytes;
-  return Exchange(*all, from, bytes * static_cast<size_t>(all->ranks), root,
-                  [=](const std::vector<Bytes>& told) {
-                    const Bytes& whole = told[static_cast<size_t>(root)];
-                    if (whole) Write(to, whole->substr(skip, bytes));
-                  });
+  return Exchange(*all, from, bytes * static_cast<size_t>(all->ranks), root, [=](const Told& told) {
+    Write(to, told[static_cast<size_t>(root)], skip, bytes);
+  });
 }
 
 namespace {
@@ -330,16 +353,20 @@ ABSENT_API Status ncclSend(const void* from, size_t count, int type, int to, Com
                            void*) {
   const size_t bytes = BytesOf(count, type);
   if (bytes <= kMostExchanged)
-    Publish(MessageName(*all, all->rank, to, all->sent[to]++), Known(from, bytes));
+    Publish(MessageName(*all, all->rank, to, all->sent[to]++), Kept(from, bytes));
   return kSuccess;
 }
 ABSENT_API Status ncclRecv(void* to, size_t count, int type, int from, Communicator* all, void*) {
-  if (BytesOf(count, type) > kMostExchanged || all->is_alone) return kSuccess;
+  const size_t bytes = BytesOf(count, type);
+  if (bytes > kMostExchanged || all->is_alone) {
+    Doubt(to, bytes);
+    return kSuccess;
+  }
   const std::string name = MessageName(*all, from, all->rank, all->received[from]++);
   WhenGroupEnds([=] {
-    Bytes told;
+    std::optional<Value> told;
     all->is_alone = all->is_alone || !Await(name, told);
-    Write(to, told);
+    Write(to, told, 0, bytes);
     Withdraw(name);
   });
   return kSuccess;

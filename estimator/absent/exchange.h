@@ -5,17 +5,20 @@
 #include <optional>
 #include <string>
 
+#include "estimator/absent/contents.h"
+
 namespace onnxfit::absent {
 
 // Of one rank in one call.  Larger ones are gradients and weights, which nobody decides by.
 inline constexpr size_t kMostExchanged = size_t{64} << 10;
 
-// Whole or not at all, under a name that is used once in a run.  What nobody knows is told as that.
-void Publish(const std::string& name, const std::optional<std::string>& bytes);
+// Whole or not at all, under a name that is used once in a run.  What nobody knows is told as that,
+// and a guess as a guess.
+void Publish(const std::string& name, const std::optional<Value>& value);
 
 // Waits until a rank has published it, as a collective would: at most a minute, in case it never
-// does. False then; `bytes` is empty where nobody knows them.
-bool Await(const std::string& name, std::optional<std::string>& bytes);
+// does. False then; `value` is empty where nobody knows it.
+bool Await(const std::string& name, std::optional<Value>& value);
 
 void Withdraw(const std::string& name);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
 
 namespace onnxfit::absent {
 namespace {
 
-using Ranks = std::vector<std::optional<std::string>>;
+using Ranks = std::vector<std::optional<Value>>;
 
 enum Operation { kSum = 0, kProduct = 1, kMaximum = 2, kMinimum = 3, kAverage = 4 };
 
@@ -25,29 +27,34 @@ Number Combined(Number a, Number b, int operation) {
   }
 }
 
+Basis BasisOf(const Ranks& ranks) {
+  const auto is_guess = [](const auto& rank) { return rank->basis == Basis::kGuess; };
+  return std::any_of(ranks.begin(), ranks.end(), is_guess) ? Basis::kGuess : Basis::kKnown;
+}
+
 template <class Number>
-std::string ReducedAs(const Ranks& ranks, int operation) {
-  std::string result = *ranks[0];
+Value ReducedAs(const Ranks& ranks, int operation) {
+  std::string result = ranks[0]->bytes;
   for (size_t at = 0; at + sizeof(Number) <= result.size(); at += sizeof(Number)) {
     Number value;
     std::memcpy(&value, result.data() + at, sizeof value);
     for (size_t rank = 1; rank < ranks.size(); ++rank) {
       Number other;
-      std::memcpy(&other, ranks[rank]->data() + at, sizeof other);
+      std::memcpy(&other, ranks[rank]->bytes.data() + at, sizeof other);
       value = Combined(value, other, operation);
     }
     if (operation == kAverage)
       value = static_cast<Number>(value / static_cast<Number>(ranks.size()));
     std::memcpy(result.data() + at, &value, sizeof value);
   }
-  return result;
+  return {std::move(result), BasisOf(ranks)};
 }
 
 }  // namespace
 
-std::optional<std::string> Reduced(const Ranks& ranks, int type, int operation) {
+std::optional<Value> Reduced(const Ranks& ranks, int type, int operation) {
   const bool is_known = std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
-    return rank && rank->size() == ranks[0]->size();
+    return rank && rank->bytes.size() == ranks[0]->bytes.size();
   });
   if (!is_known || operation > kAverage) return std::nullopt;
   switch (type) {

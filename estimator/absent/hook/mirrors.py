@@ -2,7 +2,8 @@
 
 A storage has a mirror when it is small, or when it holds integers or booleans.  A mirror has bytes,
 or one value throughout (`fill`) while nothing more is known and nobody asked.  `unknown` says that
-what it holds is a guess: computed from a large tensor, whose values nobody has."""
+what it holds is a guess: computed from a large tensor, whose values nobody has.  A guess of one value
+throughout is `is_told` as soon as something was computed of it that a program may have acted on."""
 
 import ctypes
 
@@ -30,7 +31,8 @@ def function(name, result, *arguments):
 
 # Returns how many of the bytes are known.
 peek = function("onnxfit_peek", ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t)
-poke = function("onnxfit_poke", None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)
+poke = function("onnxfit_poke", None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t,
+                ctypes.c_int)  # the last is 1 for a guess
 
 steps = [0]  # of optimizers, so that losses fall
 
@@ -44,8 +46,12 @@ def likely(dtype):
     return 1 + 1 / (1 + steps[0]) if dtype in ABOVE_ONE or dtype.is_floating_point else 0
 
 
+def is_whole(tensor):
+    return tensor.dtype in WHOLE_TYPES
+
+
 class Mirror:
-    __slots__ = ("storage", "nbytes", "bytes", "fill", "unknown")
+    __slots__ = ("storage", "nbytes", "bytes", "fill", "unknown", "is_told", "is_pending")
 
     def __init__(self, storage, nbytes):
         self.storage = storage  # weak: a freed one's address is not used again while this is held
@@ -53,6 +59,8 @@ class Mirror:
         self.bytes = None
         self.fill = None
         self.unknown = False
+        self.is_told = False
+        self.is_pending = False  # the device has it
 
 
 def has_mirror(tensor):
@@ -69,7 +77,7 @@ class Mirrors:
         """The tensor's mirror, or None of one that has none."""
         storage = tensor.untyped_storage()
         mirror = self.by_storage.get(storage._cdata)
-        if mirror is not None and mirror.nbytes == storage.nbytes():
+        if mirror is not None and mirror.nbytes == storage.nbytes() and not mirror.is_pending:
             return mirror
         return self.find(tensor, from_host) if has_mirror(tensor) else None
 
@@ -83,6 +91,9 @@ class Mirrors:
             self.read_device(mirror, tensor, from_host)
         elif mirror.nbytes != storage.nbytes():
             self.resize(mirror, storage.nbytes())
+        if mirror.is_pending:
+            mirror.is_pending = False
+            self.read_device(mirror, tensor, True)
         return mirror
 
     def add(self, storage):
@@ -107,12 +118,25 @@ class Mirrors:
             mirror.bytes, mirror.fill = zeros(mirror.nbytes), None
             known = peek(mirror.bytes.data_ptr(), tensor.untyped_storage().data_ptr(), mirror.nbytes)
         mirror.unknown = known < mirror.nbytes
-        if mirror.unknown and not known or not (from_host or is_finite(view(mirror, tensor))):
+        if not mirror.unknown and (from_host or is_finite(view(mirror, tensor))):
+            return
+        if mirror.unknown and mirror.bytes is not None and bool(view(mirror, tensor).any()):
+            make_likely(view(mirror, tensor))
+        else:
             self.guess(mirror, likely(tensor.dtype))
+
+    def read_later(self, tensors):
+        """What a collective exchanges: in a group, it is there when the group ends."""
+        for x in tensors:
+            if has_mirror(x):
+                storage = x.untyped_storage()
+                mirror = self.by_storage.get(storage._cdata) or self.add(storage)
+                mirror.is_pending = True
 
     @staticmethod
     def guess(mirror, value):
         mirror.bytes, mirror.fill, mirror.unknown = None, value, True
+        mirror.is_told = mirror.is_pending = False
 
     @staticmethod
     def resize(mirror, nbytes):
@@ -124,12 +148,13 @@ class Mirrors:
             mirror.bytes = grown
         mirror.nbytes = nbytes
 
-    def to_read(self, tensor):
+    def to_read(self, tensor, is_told):
         """A CPU tensor with what this one holds.  Not to be written to."""
         mirror = self.of(tensor)
         if mirror is None:
             return constant(tensor, likely(tensor.dtype))
         if mirror.bytes is None:
+            mirror.is_told = mirror.is_told or is_told
             return constant(tensor, mirror.fill)
         return view(mirror, tensor)
 
@@ -158,11 +183,29 @@ class Mirrors:
         """What reads without asking us (C++ below the dispatcher) finds it on the device."""
         mirror = self.find(tensor)
         if mirror.bytes is not None and mirror.nbytes:
-            poke(tensor.untyped_storage().data_ptr(), mirror.bytes.data_ptr(), mirror.nbytes)
+            poke(tensor.untyped_storage().data_ptr(), mirror.bytes.data_ptr(), mirror.nbytes,
+                 mirror.unknown)
+
+    def tell_device(self, tensor):
+        """The same of one view, and of a guess that has no bytes: whoever exchanges it tells no more
+        than we do.  REQUIRES: its elements are in order."""
+        value = self.to_read(tensor, is_told=True).contiguous()
+        if value.nbytes:
+            poke(tensor.data_ptr(), value.data_ptr(), value.nbytes, self.is_unknown(tensor))
 
     def is_unknown(self, tensor):
         mirror = self.of(tensor)
         return mirror is None or mirror.unknown
+
+    def is_untold(self, tensor):
+        mirror = self.of(tensor)
+        return mirror is None or mirror.bytes is None and not mirror.is_told
+
+    def choose_all(self, mask):
+        """Of a guess that nothing was told of: whoever asks again hears the same."""
+        mirror = self.of(mask)
+        if mirror is not None and mask.dtype is torch.bool:
+            mirror.fill = True
 
     def is_constant(self, tensor):
         """Unknown, and nobody asked for its bytes."""
@@ -178,6 +221,12 @@ def zeros(nbytes):
 
 def is_finite(tensor):
     return not tensor.dtype.is_floating_point or bool(tensor.isfinite().all())
+
+
+def make_likely(tensor):
+    """What ranks told of guesses: finite, and not zero, as guesses are."""
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        tensor[~(tensor.isfinite() & (tensor != 0))] = likely(tensor.dtype)
 
 
 def constant(tensor, value):

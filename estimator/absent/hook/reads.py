@@ -1,25 +1,33 @@
-"""Where the program read a value that nothing knows: the user's line, for the report."""
+"""Where the program read a value that nothing knows: the user's line, for the report, and what the
+value is for there.  One that is only shown goes into text, by a statement that does nothing else
+(shown.py).  A size that is the most it can be is not too small.  Everything else decides."""
 
 import linecache
 import os
 import sys
 import sysconfig
+import threading
+
+only_shows = load("shown").only_shows  # noqa: F821, sitecustomize.py has given it
 
 MAX_PLACES = 100
 MAX_TEXT = 100  # letters of a line that goes on in the next
 
 # Frames of these folders are a library's, not the user's.  A program in a site-packages folder of
 # its own (torchrun's entry) is not what the user can change either.
+OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 LIBRARY_FOLDERS = tuple(
     {os.path.join(sysconfig.get_path(name), "")
-     for name in ("stdlib", "purelib", "platlib", "scripts")}
-    | {os.path.dirname(os.path.abspath(__file__)) + os.sep})
+     for name in ("stdlib", "purelib", "platlib", "scripts")} | {OURS})
 
 # Copies of weights into a file decide nothing.
 SAVES = tuple(os.path.join(*path) for path in (("torch", "serialization.py"),
                                                ("safetensors", "torch.py")))
 
-counts = {}  # (file, line, what): how often
+VALUES = {"item()", "bool()", "equal()", "allclose()", "a copy to the host"}  # and no size
+
+counts = {}  # (file, line, what, kind): how often
+quiet = [0]  # operators in progress of which all is known
 texts = {}  # (file, line): what stands there
 
 
@@ -41,16 +49,35 @@ def reader(frame):
     return inner
 
 
-def note(what):
-    frame = reader(first_library_frame(sys._getframe(1)))
+def note(what, is_most=False):
+    if quiet[0]:
+        return
+    frame = reader(first_library_frame(asking_frame()))
     if frame is None:
         return
     place = frame.f_code.co_filename, frame.f_lineno
-    key = place + (what,)
+    kind = "most" if is_most else "decides"
+    if what in VALUES and only_shows(*place):
+        kind = "shown"
+    key = place + (what, kind)
     if key in counts or len(counts) < MAX_PLACES:
         counts[key] = counts.get(key, 0) + 1
         if place not in texts:
             texts[place] = text(frame)
+
+
+def asking_frame():
+    """In autograd's own threads there is no Python but ours: the main thread waits for it."""
+    frame = sys._getframe(2)
+    if not is_ours(bottom(frame)):
+        return frame
+    return sys._current_frames().get(threading.main_thread().ident, frame)
+
+
+def bottom(frame):
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def text(frame):
@@ -69,15 +96,18 @@ def text(frame):
     return " ".join(line.strip() for line in lines)[:MAX_TEXT]
 
 
+def is_ours(frame):
+    return frame.f_code.co_filename.startswith(OURS)
+
+
 def first_library_frame(frame):
     """Past our own frames."""
-    here = os.path.dirname(os.path.abspath(__file__)) + os.sep
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+    while frame.f_back is not None and is_ours(frame):
         frame = frame.f_back
     return frame
 
 
 def listed():
     rows = sorted(counts.items(), key=lambda row: -row[1])
-    return [{"file": file, "line": line, "text": texts[file, line], "what": what, "count": count}
-            for (file, line, what), count in rows]
+    return [{"file": file, "line": line, "text": texts[file, line], "what": what, "count": count,
+             "kind": kind} for (file, line, what, kind), count in rows]

@@ -13,7 +13,8 @@ import threading
 import torch
 from torch.utils import _python_dispatch
 
-values = load("values")  # noqa: F821, sitecustomize.py has given it
+tensors = load("tensors")  # noqa: F821, sitecustomize.py has given it
+values = load("values")  # noqa: F821
 
 stack = _python_dispatch._get_current_dispatch_mode_stack
 
@@ -47,6 +48,21 @@ def switched_off(mode, call):
     return without_mode
 
 
+def switched_over(mode, call):
+    """The function without the mode, where it is the innermost one."""
+    @functools.wraps(call)
+    def without_mode(*args, **kwargs):
+        modes = stack()
+        if not modes or modes[-1] is not mode or len(modes) > 1:
+            return call(*args, **kwargs)
+        _python_dispatch._pop_mode()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            _python_dispatch._push_mode(mode)
+    return without_mode
+
+
 class EngineWithoutMode:
     """Stands for autograd's engine."""
 
@@ -57,14 +73,7 @@ class EngineWithoutMode:
         return getattr(self.engine, name)
 
     def run_backward(self, *args, **kwargs):
-        modes = stack()
-        if not modes or modes[-1] is not self.mode or len(modes) > 1:
-            return self.engine.run_backward(*args, **kwargs)
-        _python_dispatch._pop_mode()
-        try:
-            return self.engine.run_backward(*args, **kwargs)
-        finally:
-            _python_dispatch._push_mode(self.mode)
+        return switched_over(self.mode, self.engine.run_backward)(*args, **kwargs)
 
 
 def around_backward(mode):
@@ -138,31 +147,63 @@ def around_captures(mode):
     graph.capture_begin, graph.capture_end = capture_begin, capture_end
 
 
-def rows_of_masks(mode):
-    """x[mask]'s gradient is put by the mask, in the engine, where the mode is not."""
+# What C++ asks of tensors, in gradients and inside of other operators, where the mode is not.
+READS_IN_CPP = ("_local_scalar_dense", "equal", "allclose", "nonzero", "masked_select", "_unique2",
+                "unique_dim", "unique_consecutive", "unique_dim_consecutive",
+                "repeat_interleave.Tensor", "bincount")
+
+
+def in_cpp(mode):
+    """x[mask]'s gradient, to name one, is put by the rows that the mask chooses."""
     library = torch.library.Library("aten", "IMPL")
-    key = torch._C.DispatchKey.BackendSelect
-    below = torch._C._dispatch_keyset_full_after(key)
-    put = torch.ops.aten._index_put_impl_.default
-    facts = values.Facts(put)
-
-    def by_rows(keyset, tensor, indices, source, accumulate=False, unsafe=False):
-        args = (tensor, indices, source, accumulate, unsafe)
-        if not mode.capturing and any(values.is_mask(i) for i in indices):
-            call = values.Call(mode, put, facts, args, {}, values.leaves_of(args))
-            call.rows_of_booleans()
-            args = call.args
-        return put.redispatch(keyset & below, *args)
-
-    library.impl("_index_put_impl_", by_rows, "BackendSelect", with_keyset=True)
+    for name in READS_IN_CPP:
+        packet, _, overload = name.partition(".")
+        func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        library.impl(name, reader_below(mode, func), "BackendSelect", with_keyset=True)
     mode.library = library  # as long as the mode
+
+
+def reader_below(mode, func):
+    below = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+    facts = values.Facts(func)
+
+    def read(keyset, *args, **kwargs):
+        def run():
+            return func.redispatch(keyset & below, *args, **kwargs)
+
+        leaves = tensors.leaves_of((args, tuple(kwargs.values())))
+        cuda = [x for x in leaves if tensors.is_cuda(x)]
+        if (not cuda or mode.off or mode.capturing or mode.passing
+                or not all(tensors.is_plain(type(x)) and tensors.is_strided(x) for x in cuda)):
+            return run()
+        try:
+            call = values.Call(mode, func, facts, args, kwargs, leaves)
+            call.look_at_inputs()
+            return load("known_reads").told(call, run)  # noqa: F821
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception:
+            load("notes").failure(str(func))  # noqa: F821
+            return run()
+
+    return read
+
+
+# Composed of other operators, which are others while any mode is on (areAnyTensorSubclassLike in
+# ATen/TensorSubclassLikeUtils.h, PyTorch 2.11): ctc_loss takes lengths on the host for an error.
+WITHOUT_MODE = ("ctc_loss",)
+
+
+def around_composites(mode):
+    for name in WITHOUT_MODE:
+        setattr(torch, name, switched_over(mode, getattr(torch, name)))
 
 
 def forget_written(mode, values_given):
     """What a kernel of the program's own may have written, floats that were made as zeros too.
     Whole numbers stay: kernels are given indices far more often than they make them."""
-    for x in values.leaves_of(values_given):
-        if values.is_cuda(x) and x.dtype.is_floating_point:
+    for x in tensors.leaves_of(values_given):
+        if tensors.is_cuda(x) and x.dtype.is_floating_point:
             mirror = mode.mirrors.of(x)
             if mirror is not None:
                 mode.mirrors.guess(mirror, values.mirrors_file.likely(x.dtype))
@@ -192,7 +233,8 @@ def around_benchmarks(benchmarking):
 
 
 on = []  # the mode
-PLACES = (around_backward, in_threads, not_in_children, in_prints, around_captures, rows_of_masks)
+PLACES = (around_backward, in_threads, not_in_children, in_prints, around_captures, in_cpp,
+          around_composites)
 
 
 def start(mode):

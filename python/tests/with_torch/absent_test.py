@@ -19,10 +19,10 @@ def has_run():
 
 @unittest.skipUnless(has_run(), "no `onnxfit run` here")
 class Absent(unittest.TestCase):
-    def lines(self, program):
+    def lines(self, program, cards=("-g", "a100-80gb")):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "train.py").write_text(textwrap.dedent(program))
-            run = subprocess.run([_command.binary(), "run", "-g", "a100-80gb", "--", sys.executable,
+            run = subprocess.run([_command.binary(), "run", *cards, "--", sys.executable,
                                   "train.py"], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8",
                                  check=True)
         return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("[")]
@@ -56,18 +56,123 @@ class Absent(unittest.TestCase):
             with self.subTest(call):
                 self.assertEqual(found, [expected])
 
-    def test_what_the_host_wrote_is_known(self):
-        rows = [
-            ("torch.tensor([0.0, 0.0], device='cuda').tolist()", [0.0, 0.0]),
-            ("torch.tensor(0, device='cuda').item()", 0),
-            ("torch.tensor([[False]], device='cuda').any().item()", False),
-        ]
-        program = "import json, torch\n" + "".join(
-            "print(json.dumps([%s, sys.modules['_onnxfit_reads'].counts == {}]))\n" % call
-            for call, _ in rows)
-        for (call, expected), found in zip(rows, self.lines("import sys\n" + program)):
+    def opened(self, rows, before=""):
+        """Compares what calls give, and what they leave open, with (call, expected, opened)."""
+        program = "import json, sys, torch, torchvision\nreads = sys.modules['_onnxfit_reads']\n"
+        program += "def t(values): return torch.tensor(values, device='cuda')\n" + before + "".join(
+            "reads.counts.clear()\nvalue = %s\n"
+            "print(json.dumps([value, sorted({k[2:] for k in reads.counts})]))\n" % call
+            for call, _, _ in rows)
+        for (call, expected, opened), found in zip(rows, self.lines(program)):
             with self.subTest(call):
-                self.assertEqual(found, [expected, True])
+                self.assertEqual(found, [expected, [list(key) for key in opened]])
+
+    def test_what_the_host_wrote_is_known(self):
+        self.opened([(call, expected, []) for call, expected in [
+            ("t([0.0, 0.0]).tolist()", [0.0, 0.0]),
+            ("t(0).item()", 0),
+            ("t([[False]]).any().item()", False),
+            ("t([1.0, float('inf')]).isfinite().tolist()", [True, False]),
+            ("torch.allclose(t([1., 2.]), t([1., 2.]))", True),
+            ("torch.allclose(t([1., 2.]), t([1., 3.]))", False),
+            ("torch.equal(t([1, 2]), t([1, 2]))", True),
+            ("bool((t([1, 2]) == t([1, 2])).all())", True),
+            # by C++ that no mode sees
+            ("torch.combinations(t([1, 2, 3])).tolist()", [[1, 2], [1, 3], [2, 3]]),
+            ("torch.quantile(t([1., 2., 3.]), .5).item()", 2),
+            ("torch.nn.utils.rnn.pad_sequence([t([1, 2]), t([3])], True).tolist()", [[1, 2], [3, 0]]),
+            ("list(t([[0, 1], [1, 0]]).to_sparse().indices().shape)", [2, 2]),
+            ("torchvision.ops.nms(t([[0., 0., 1., 1.], [0., 0., 1., 1.], [5., 5., 6., 6.]]),"
+             "t([.9, .8, .7]), .5).tolist()", [0, 2]),
+        ]])
+
+    def test_lengths_on_the_host_are_known(self):
+        packed = "torch.nn.utils.rnn.pack_padded_sequence(large, torch.tensor([3, 1]), True)"
+        self.opened([
+            (packed + ".batch_sizes.tolist()", [2, 1, 1], []),
+            ("torch.nn.utils.rnn.pad_packed_sequence(" + packed + ")[1].tolist()", [3, 1], []),
+            ("torch.isfinite(torch.nn.functional.ctc_loss(large.log_softmax(2), torch.tensor([[1], [1], "
+             "[1]]), torch.tensor([2, 2, 2]), torch.tensor([1, 1, 1]))).item()", True,
+             [("item()", "decides")]),
+        ], "large = torch.randn(2, 3, 40000, device='cuda')\n")
+
+    def test_a_size_that_a_guess_decides_is_the_most(self):
+        def most(what):
+            return [(what, "most")]
+        self.opened([
+            ("list((x < -5).nonzero().shape)", [100000, 2], most("nonzero()")),
+            ("list(x[x < -5].shape)", [100000], most("nonzero()")),
+            ("list(x[x > 0.1].shape)", [100000], most("nonzero()")),
+            ("list(torch.masked_select(x, x < -5).shape)", [100000], most("masked_select()")),
+            ("list(x.long().unique().shape)", [100000], most("unique()")),
+            ("[list(y.shape) for y in torch.unique(x.long(), dim=0, return_counts=True)]",
+             [[1000, 100], [1000]], most("unique()")),
+            ("list(torchvision.ops.nms(x[:, :4], x[:, 4], .5).shape)", [1000], most("nms()")),
+            # what was told stays so, and what is chosen has as many
+            ("(lambda m: [m.any().item(), len(m.nonzero())])(x < -5)", [False, 0],
+             [("item()", "decides"), ("nonzero()", "decides")]),
+            ("(lambda m: [len(m.nonzero()), m.sum().item()])(x < -5)", [100000, 100000],
+             [("item()", "decides"), ("nonzero()", "most")]),
+            # of a known mask the size is known
+            ("list(x[torch.arange(1000, device='cuda') % 2 == 0].shape)", [500, 100], []),
+        ], "x = torch.randn(1000, 100, device='cuda')\n")
+
+    def test_guesses_of_ranks_stay_guesses(self):
+        rows = [
+            ("reduced(big.mean())", 4, True),
+            ("reduced(t(float(rank + 1)))", 3, False),
+            ("reduced(big.mean() if rank == 0 else t(3.))", 5, True),
+            ("reduced(big.mean().bfloat16())", 2, True),
+            ("sent(big.mean() if rank == 0 else t(0.))", 2, True),
+            ("sent(t(7.) if rank == 0 else t(0.))", 7, False),
+            ("swapped(t([float(rank)]))", "1 - rank", False),
+            ("swapped(big.mean()[None])", 2, True),
+            ("together([t(float(rank + i)) for i in range(3)])", [1, 3, 5], False),
+            ("together([t(float(rank)) for _ in range(600)])[599]", 1, False),
+        ]
+        program = """
+            import json, os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+            def t(values): return torch.tensor(values, device="cuda")
+            def tell(row): os.write(1, (json.dumps(row) + "\\n").encode())  # both, a line each
+            def reduced(x):
+                dist.all_reduce(x)
+                return x.item()
+            def sent(x):
+                dist.broadcast(x, 0)
+                return x.item()
+            def swapped(x):
+                other, got = 1 - dist.get_rank(), torch.zeros_like(x)
+                for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, other),
+                                                    dist.P2POp(dist.irecv, got, other)]):
+                    work.wait()
+                return got.item()
+            def together(xs):
+                with dist._coalescing_manager():
+                    for x in xs:
+                        dist.all_reduce(x)
+                return [x.item() for x in xs]
+            def main(rank):
+                os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                                  MASTER_PORT=os.environ["PORT"])
+                torch.cuda.set_device(rank)
+                dist.init_process_group("nccl")
+                counts, big = sys.modules["_onnxfit_reads"].counts, torch.randn(1000, 1000, device="cuda")
+                ROWS
+                dist.destroy_process_group()
+            if __name__ == "__main__":
+                import socket
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    os.environ["PORT"] = str(free.getsockname()[1])
+                mp.start_processes(main, nprocs=2, start_method="spawn")
+            """.replace("ROWS", "\n                ".join(
+                f"counts.clear(); value = {call}; "
+                f"tell([{i}, value == {expected}, bool(counts)])"
+                for i, (call, expected, _) in enumerate(rows)))
+        found = self.lines(program, ("--devices", "2xa100-80gb"))
+        for i, (call, _, is_open) in enumerate(rows):
+            with self.subTest(call):
+                self.assertEqual([row for row in found if row[0] == i], [[i, True, is_open]] * 2)
 
     def test_children_forked_before_cuda_have_values(self):
         (found,), = self.lines("""
@@ -139,6 +244,22 @@ class Absent(unittest.TestCase):
             print(json.dumps([list(weight.grad.shape)]))
             """)
         self.assertEqual(shape, [1000, 8])
+
+    def test_mask_of_which_the_gradient_is_chosen(self):
+        # rows that a mask chooses are written to, and their gradient is chosen by the mask again
+        (shapes,), = self.lines("""
+            import json, torch
+            rows = torch.randn(1000, 8, device="cuda", requires_grad=True)
+            mask = torch.arange(1000, device="cuda") % 2 == 0
+            out = torch.zeros(1000, 8, device="cuda")
+            out[mask] = rows[mask] * 2
+            chosen = rows.new_zeros(500, 8).requires_grad_()
+            out = out.masked_scatter(mask[:, None], chosen)
+            out[mask] = chosen
+            out.sum().backward()
+            print(json.dumps([[list(rows.grad.shape), list(chosen.grad.shape)]]))
+            """)
+        self.assertEqual(shapes, [[1000, 8], [500, 8]])
 
 
 if __name__ == "__main__":
