@@ -27,8 +27,10 @@ constexpr char kRecord[] = R"json({
           "exception": "torch.OutOfMemoryError", "message": "CUDA out of memory. Tried"},
   "steps": 2, "step_peaks": [[512, 2097152], [1024, 2097152]],
   "unknown_reads": [
-    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "a", "count": 2},
-    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}],
+    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "a", "count": 2,
+     "kind": "shown"},
+    {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3,
+     "kind": "most"}],
   "saved": [{"path": "model.pt"}]})json";
 
 ProgramRun RunOn(const char* card, int64_t used) {
@@ -70,6 +72,7 @@ TEST_CASE("a process's record is read, one place once") {
   REQUIRE(process.unknown.size() == 1);
   CHECK(process.unknown[0].at == ProgramPlace{"train.py:41", "n = m.sum().item()"});
   CHECK(process.unknown[0].count == 5);
+  CHECK(process.unknown[0].kind == ReadKind::kMost);
   CHECK(process.is_oom);
   CHECK(process.saved == std::vector<std::string>{"model.pt"});
   CHECK_THROWS_AS(ReadProgramProcess("{}"), Error);
@@ -217,6 +220,25 @@ TEST_CASE("what stays open is short") {
   }
 }
 
+TEST_CASE("reads that decide come first, those that are only shown are counted") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};
+  run.processes[0].unknown = {{{"train.py:1", "print(x.item())"}, 1, ReadKind::kShown},
+                              {{"train.py:2", "x = x[x > 0]"}, 1, ReadKind::kMost},
+                              {{"train.py:3", "if x.item() > 0:"}, 1, ReadKind::kDecides},
+                              {{"train.py:4", "print(y.item())"}, 1, ReadKind::kShown}};
+  const std::string text = ToText({run});
+  CHECK(text.substr(text.find("What stays open")) ==
+        "What stays open\n"
+        "  - values that no kernel computed were read; loops, sizes and branches that\n"
+        "    depend on them may differ on a card:\n"
+        "      train.py:3  if x.item() > 0:\n"
+        "  - sizes that no kernel computed are the most that they can be, and take less\n"
+        "    on a card:\n"
+        "      train.py:2  x = x[x > 0]\n"
+        "  - values that no kernel computed are only printed or logged, at 2 lines\n");
+}
+
 TEST_CASE("of several cards the last that fits is told in full") {
   ProgramRun small = RunOn("t4", 15000 * kMiB);
   small.cards[0].judgement.verdict = Verdict::kOom;
@@ -243,6 +265,7 @@ TEST_CASE("JSON has what a record says") {
   CHECK(process["out_of_memory"] == true);
   CHECK(process["held"][0]["place"] == "train.py:9");
   CHECK(process["unknown_reads"][0]["count"] == 5);
+  CHECK(process["unknown_reads"][0]["kind"] == "most");
   CHECK(process["not_written"][0] == "model.pt");
 }
 

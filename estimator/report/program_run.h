@@ -39,10 +39,15 @@ struct ProgramPlace {
   bool operator==(const ProgramPlace&) const = default;
 };
 
+// What a value is for where it is read: a print or a log, a size that was taken as the most that it
+// can be, or anything else.
+enum class ReadKind { kShown, kMost, kDecides };
+
 // A value that the program read though no kernel computed it.
 struct UnknownRead {
   ProgramPlace at = {};
   int64_t count = 0;
+  ReadKind kind = ReadKind::kDecides;  // of several reads in one place, the last of these
 };
 
 // What lives at the peak because of one line.
@@ -106,7 +111,7 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //        "reserved_bytes", "retries", "ooms"}],
 //      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
 //      "held_bytes", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within": [the same]}],
-//      "unknown_reads": [{PLACE, "count"}],
+//      "unknown_reads": [{PLACE, "count", "kind": "shown", "most" or "decides"}],
 //      "not_written": [PATH]}],
 //    "unknown_functions", "unknown_sizes"}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has

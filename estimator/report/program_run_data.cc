@@ -21,6 +21,16 @@ TorchPeaks PeaksOf(const Json& device) {
           .ooms = device.at("num_ooms")};
 }
 
+constexpr std::pair<ReadKind, std::string_view> kReadKinds[] = {
+    {ReadKind::kShown, "shown"}, {ReadKind::kMost, "most"}, {ReadKind::kDecides, "decides"}};
+
+ReadKind ReadKindNamed(const std::string& name) {
+  for (const auto& [kind, known] : kReadKinds) {
+    if (known == name) return kind;
+  }
+  return ReadKind::kDecides;
+}
+
 // What one line reads in several ways is told once.
 void AddRead(const Json& read, std::vector<UnknownRead>& reads) {
   const std::string file = read.at("file");
@@ -29,13 +39,15 @@ void AddRead(const Json& read, std::vector<UnknownRead>& reads) {
       .place = fmt::format("{}:{}", std::filesystem::path(file).filename().string(), line),
       .source = read.at("text")};
   const int64_t count = read.at("count");
+  const ReadKind kind = ReadKindNamed(read.value("kind", ""));
   for (UnknownRead& known : reads) {
     if (known.at == at) {
       known.count += count;
+      known.kind = std::max(known.kind, kind);
       return;
     }
   }
-  reads.push_back({at, count});
+  reads.push_back({at, count, kind});
 }
 
 std::string TextOrNone(const Json& value) { return value.is_string() ? std::string(value) : ""; }
@@ -120,6 +132,7 @@ Json ProcessJson(const ProgramProcess& process) {
   for (const UnknownRead& read : process.unknown) {
     Json place = PlaceJson(read.at);
     place["count"] = read.count;
+    place["kind"] = kReadKinds[static_cast<size_t>(read.kind)].second;
     row["unknown_reads"].push_back(place);
   }
   if (!process.saved.empty()) row["not_written"] = process.saved;

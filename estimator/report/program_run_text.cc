@@ -267,23 +267,21 @@ std::string AssumedText(const JudgedTarget& judged, const ProgramRun& run,
 // --- What stays open ----------------------------------------------------------------------------
 
 // The same place read by several processes is told once.
-std::vector<ProgramPlace> PlacesRead(const ProgramRun& run) {
+std::vector<ProgramPlace> PlacesRead(const ProgramRun& run, ReadKind kind) {
   std::vector<ProgramPlace> places;
   for (const ProgramProcess& process : run.processes) {
     for (const UnknownRead& read : process.unknown) {
-      if (std::ranges::find(places, read.at) == places.end()) places.push_back(read.at);
+      const bool is_known = std::ranges::find(places, read.at) != places.end();
+      if (read.kind == kind && !is_known) places.push_back(read.at);
     }
   }
   return places;
 }
 
-std::string ReadsText(const RunPage& page) {
-  const std::vector<ProgramPlace> places = PlacesRead(page.run);
+std::string PlacesText(std::string_view title, const std::vector<ProgramPlace>& places,
+                       const RunPage& page) {
   if (places.empty()) return "";
-  std::string text =
-      Wrap("  - ",
-           "values that no kernel computed were read; loops, sizes and branches that depend on "
-           "them may differ on a card:");
+  std::string text = Wrap("  - ", title);
   const size_t shown = page.options.verbose ? places.size() : std::min(places.size(), kPlacesShown);
   for (size_t i = 0; i < shown; ++i) {
     const std::string place = page.Cut(places[i].place, kSourceColumns / 2);
@@ -292,6 +290,26 @@ std::string ReadsText(const RunPage& page) {
   if (shown < places.size()) {
     text += fmt::format("      and at {}\n",
                         Counted(places.size() - shown, "other line", "other lines"));
+  }
+  return text;
+}
+
+// What decides first.
+std::string ReadsText(const RunPage& page) {
+  const std::vector<ProgramPlace> shown = PlacesRead(page.run, ReadKind::kShown);
+  std::string text =
+      PlacesText(
+          "values that no kernel computed were read; loops, sizes and branches that depend on "
+          "them may differ on a card:",
+          PlacesRead(page.run, ReadKind::kDecides), page) +
+      PlacesText(
+          "sizes that no kernel computed are the most that they can be, and take less on a "
+          "card:",
+          PlacesRead(page.run, ReadKind::kMost), page);
+  if (!shown.empty()) {
+    text +=
+        Wrap("  - ", fmt::format("values that no kernel computed are only printed or logged, at {}",
+                                 Counted(shown.size(), "line", "lines")));
   }
   return text;
 }

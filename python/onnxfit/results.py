@@ -466,11 +466,13 @@ class HeldBytes:
 
 @dataclass(frozen=True)
 class UnknownRead:
-    """Where the program read a value that no kernel computed."""
+    """Where the program read a value that no kernel computed: one that "decides", a size that is
+    the "most" it can be, or one that is only "shown"."""
 
     place: str
     count: int
     source: str = ""
+    kind: str = "decides"
 
 
 @dataclass(frozen=True)
