@@ -16,6 +16,7 @@ CPU, is_cuda, leaves_of, mapped = tensors.CPU, tensors.is_cuda, tensors.leaves_o
 
 READ_WITHOUT_US = 4 << 10  # bytes
 EXCHANGED = 64 << 10  # bytes that ranks tell one another (exchange.h)
+FEW_BYTES = 1 << 10  # of a tensor that is computed though only some of what it comes from is known
 VALUES_TO_FILL = 64 << 20  # bytes of a copy to the host that are given likely values
 
 
@@ -208,8 +209,13 @@ class Call:
         return self.take_over(result, value, written, unknown)
 
     def is_worth_a_guess(self, tensors_after):
-        """A number from a guess is a guess; only counts and flags count."""
-        return not guesses.chooses(self) and self.facts.ours and any(map(mirrors_file.is_whole, tensors_after))
+        """A number from a guess is a guess; only counts and flags count, and numbers beside which
+        others are known (a beam search's scores of -1e9 for what has not ended)."""
+        if not self.facts.ours or self.facts.tells_errors:
+            return False
+        if all(x.nbytes <= FEW_BYTES for x in tensors_after) and guesses.is_known_in_part(self):
+            return True
+        return not guesses.chooses(self) and any(map(mirrors_file.is_whole, tensors_after))
 
     def read_inputs(self, written):
         """With their mirrors."""

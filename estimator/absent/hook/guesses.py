@@ -76,6 +76,12 @@ def chooses(call):
     return call.facts.name in operators.CHOICES and call.leaves[0].dtype.is_floating_point
 
 
+def is_known_in_part(call):
+    """Something is known of what it reads, or was computed of what is known."""
+    return any(mirror is not None and (mirror.bytes is not None or not mirror.unknown)
+               for _, mirror in call.seen)
+
+
 def counts(call):
     x = call.leaves[0]
     return call.facts.name in operators.COUNTS and x.dtype is torch.bool and has_mirror(x)

@@ -60,4 +60,6 @@ class Facts:
         self.ours = schema.name.startswith("aten::")  # others' kernels for the CPU may be slow
         self.written = [(i, a.name, a.is_out) for i, a in enumerate(schema.arguments)
                         if a.alias_info is not None and a.alias_info.is_write]
+        # linalg's "info": an error of a matrix that is a guess would be none of the program's.
+        self.tells_errors = schema.name.endswith("_ex")
         self.has_out = any(is_out for _, _, is_out in self.written)
