@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,11 +35,22 @@ struct Communicator {
   int calls = 0;                 // of collectives: all ranks make the same ones, in the same order
   std::map<int, int> sent = {};  // messages by the rank that gets them
   std::map<int, int> received = {};  // and by the one that sent them
+  std::set<int> unheard = {};        // of calls, where the others have not been heard yet
+  int withdrawn = 0;                 // of calls, what it told in them
   bool is_alone = false;             // another rank did not answer
   void* buffers = nullptr;           // on the card; none of a rank that has nobody to send to
 };
 
 constexpr Status kCudaError = 1;  // ncclUnhandledCudaError
+
+// What NCCL says then (its libnccl.so.2 of 2.28.9 has the text), and keeps of the last error.
+constexpr const char* kNoRoom = "Cuda failure 2 'out of memory'";
+const char* last_error = "";
+
+Status OutOfMemory() {
+  last_error = kNoRoom;
+  return kCudaError;
+}
 
 // ncclUniqueId by value lies on the stack.
 struct UniqueId {
@@ -61,7 +73,8 @@ Status New(void** communicator, int ranks, int rank, const std::string& name,
            int device = CurrentDevice()) {
   void* buffers = nullptr;
   if (ranks > 1) {
-    if (Allocate(device, NcclLeastBytes(), &buffers) != kSuccess) return kCudaError;
+    if (Allocate(device, static_cast<uint64_t>(NcclLeastBytes()), &buffers) != kSuccess)
+      return kCudaError;
     const int place = Machine().cards[static_cast<size_t>(device)].place;
     WriteEvent({"communicator", place, 0, NcclLeastBytes()});
   }
@@ -113,8 +126,33 @@ std::string CallName(const Communicator& all, int call, int rank) {
   return all.name + "-" + std::to_string(call) + "-" + std::to_string(rank);
 }
 
-// So that few files lie about: what all ranks have read, a call that all took part in says.
-constexpr int kKeptCalls = 256;
+// So that few files lie about: what every rank has read is withdrawn, which they say themselves in
+// what they tell next, since in a group they tell much before they read anything.
+void WithdrawRead(Communicator& all, int read_by_all) {
+  for (; all.withdrawn < read_by_all; ++all.withdrawn)
+    Withdraw(CallName(all, all.withdrawn, all.rank));
+}
+
+// All calls before this one were heard.
+int HeardUntil(const Communicator& all) {
+  return all.unheard.empty() ? all.calls : *all.unheard.begin();
+}
+
+// What each rank told in a call; of those that told nothing, nothing.
+std::vector<Bytes> Hear(Communicator& all, int call, int only_rank) {
+  std::vector<Bytes> heard(static_cast<size_t>(all.ranks));
+  int read_by_all = all.calls;
+  for (int rank = 0; rank < all.ranks; ++rank) {
+    if (only_rank >= 0 && rank != only_rank) continue;
+    Told told;
+    if (all.is_alone || !Await(CallName(all, call, rank), told)) all.is_alone = true;
+    heard[static_cast<size_t>(rank)] = told.bytes;
+    read_by_all = std::min(read_by_all, told.read);
+  }
+  all.unheard.erase(call);
+  if (only_rank < 0) WithdrawRead(all, read_by_all);
+  return heard;
+}
 
 // Tells the others `from`, of those ranks that have something to tell, and hands `take` what each
 // of them told once it is there.
@@ -122,16 +160,11 @@ template <class Take>
 Status Exchange(Communicator& all, const void* from, size_t bytes, int only_rank, Take take) {
   if (all.ranks < 2 || all.is_alone || bytes > kMostExchanged) return kSuccess;
   const int call = all.calls++;
+  all.unheard.insert(call);
   if (only_rank < 0 || only_rank == all.rank)
-    Publish(CallName(all, call, all.rank), Known(from, bytes));
+    Publish(CallName(all, call, all.rank), {.bytes = Known(from, bytes), .read = HeardUntil(all)});
   WhenGroupEnds([&all, call, only_rank, take] {
-    std::vector<Bytes> told(static_cast<size_t>(all.ranks));
-    for (int rank = 0; rank < all.ranks; ++rank) {
-      if (only_rank >= 0 && rank != only_rank) continue;
-      if (all.is_alone || !Await(CallName(all, call, rank), told[static_cast<size_t>(rank)]))
-        all.is_alone = true;
-    }
-    if (only_rank < 0) Withdraw(CallName(all, call - kKeptCalls, all.rank));
+    const std::vector<Bytes> told = Hear(all, call, only_rank);
     if (!all.is_alone) take(told);
   });
   return kSuccess;
@@ -221,11 +254,10 @@ ABSENT_API Status ncclCommGetAsyncError(void*, Status* status) {
   *status = kSuccess;
   return kSuccess;
 }
-ABSENT_API const char* ncclGetLastError(void*) { return ""; }
+ABSENT_API const char* ncclGetLastError(void*) { return last_error; }
 
 ABSENT_API Status ncclMemAlloc(void** pointer, size_t bytes) {
-  return Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer) == kSuccess ? kSuccess
-                                                                                     : kCudaError;
+  return Allocate(CurrentDevice(), bytes, pointer) == kSuccess ? kSuccess : OutOfMemory();
 }
 ABSENT_API Status ncclMemFree(void* pointer) {
   Free(pointer);
@@ -330,16 +362,16 @@ ABSENT_API Status ncclSend(const void* from, size_t count, int type, int to, Com
                            void*) {
   const size_t bytes = BytesOf(count, type);
   if (bytes <= kMostExchanged)
-    Publish(MessageName(*all, all->rank, to, all->sent[to]++), Known(from, bytes));
+    Publish(MessageName(*all, all->rank, to, all->sent[to]++), {.bytes = Known(from, bytes)});
   return kSuccess;
 }
 ABSENT_API Status ncclRecv(void* to, size_t count, int type, int from, Communicator* all, void*) {
   if (BytesOf(count, type) > kMostExchanged || all->is_alone) return kSuccess;
   const std::string name = MessageName(*all, from, all->rank, all->received[from]++);
   WhenGroupEnds([=] {
-    Bytes told;
+    Told told;
     all->is_alone = all->is_alone || !Await(name, told);
-    Write(to, told);
+    Write(to, told.bytes);
     Withdraw(name);
   });
   return kSuccess;

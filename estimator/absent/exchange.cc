@@ -20,26 +20,27 @@ std::string PathOf(const std::string& name) { return Machine().folder + "/exchan
 
 }  // namespace
 
-void Publish(const std::string& name, const std::optional<std::string>& bytes) {
+void Publish(const std::string& name, const Told& told) {
   const std::string path = PathOf(name);
   const std::string part = path + ".part";
   {
     std::ofstream file(part, std::ios::binary);
-    file << (bytes ? kKnown : kUnknown) << bytes.value_or("");
+    file << told.read << (told.bytes ? kKnown : kUnknown) << told.bytes.value_or("");
   }
   std::rename(part.c_str(), path.c_str());
 }
 
-bool Await(const std::string& name, std::optional<std::string>& bytes) {
+bool Await(const std::string& name, Told& told) {
   const std::string path = PathOf(name);
   for (int i = 0; access(path.c_str(), R_OK) != 0; ++i) {
     if (i == kMostWaits) return false;
     usleep(kWaitMicroseconds);
   }
   std::ifstream file(path, std::ios::binary);
+  file >> told.read;
   const bool is_known = file.get() == kKnown;
-  const std::string read{std::istreambuf_iterator<char>(file), {}};
-  bytes = is_known ? std::optional(read) : std::nullopt;
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  told.bytes = is_known ? std::optional(bytes) : std::nullopt;
   return true;
 }
 

@@ -50,22 +50,26 @@ void NoteLaunch(void** arguments) {
   }
 }
 
+namespace {
+Status Launch(void** arguments) {
+  const Status status = EnterContext();
+  if (status == kSuccess) NoteLaunch(arguments);
+  return Said(status);
+}
+}  // namespace
+
 ABSENT_API Status cudaLaunchKernel(const void*, Grid, Grid, void** arguments, size_t, void*) {
-  NoteLaunch(arguments);
-  return kSuccess;
+  return Launch(arguments);
 }
 ABSENT_API Status __cudaLaunchKernel(const void*, Grid, Grid, void** arguments, size_t, void*) {
-  NoteLaunch(arguments);
-  return kSuccess;
+  return Launch(arguments);
 }
 ABSENT_API Status cudaLaunchCooperativeKernel(const void*, Grid, Grid, void** arguments, size_t,
                                               void*) {
-  NoteLaunch(arguments);
-  return kSuccess;
+  return Launch(arguments);
 }
 ABSENT_API Status cudaLaunchKernelExC(const void*, const void*, void** arguments) {
-  NoteLaunch(arguments);
-  return kSuccess;
+  return Launch(arguments);
 }
 ABSENT_API Status cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                  unsigned, void*, void** arguments, void**) {
@@ -117,6 +121,8 @@ struct FunctionAttributes {
 }  // namespace
 
 ABSENT_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const void*) {
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
   const int capability = CurrentCard().capability;
   *attributes = {0, 0, 0, kThreadsPerBlock, 32, capability, capability, 0, kSharedBytes};
   return kSuccess;

@@ -2,8 +2,12 @@
 // Both sides include this; it needs libc alone.
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 
 namespace onnxfit::absent {
 
@@ -26,6 +30,15 @@ inline constexpr const char* kEventsEnding = ".events";
 
 // A socket where the command answers what libraries ask for (estimator/workspaces/asked_sizes.h).
 inline constexpr const char* kAsksSocket = "asks";
+
+// Its address, in the folder that is open as this number: a socket's path has room for 108 bytes.
+inline sockaddr_un AsksAddress(int folder) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder,
+                kAsksSocket);
+  return address;
+}
 
 inline constexpr int kMostCards = 16;
 inline constexpr int kMostProcesses = 512;
