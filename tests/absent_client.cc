@@ -23,9 +23,11 @@
 //                    a variable of such numbers, up to the word "."
 //     call NAME ARG …  a function of the library, up to the word "."; what it returns is printed
 //                    where it is not 0.  N is a number, V what the variable begins with, @V its
-//                    address, _ nothing; the seventh and later ones lie on the stack
+//                    address, =TEXT a text, _ nothing; the seventh and later ones lie on the stack
 //     print V I      the I-th number of a variable, printed; `printint` where it has ints
+//     cudart N       has that version of the CUDA runtime, 12080 for 12.8; before anything else
 //     text NAME      what that function says of nothing, printed
+//     same V NAME    whether a variable is that function's address, printed
 //     processes      the bytes of this process on each card as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
 //     leave          ends at once, without destructors
@@ -243,6 +245,7 @@ std::vector<long long>& Variable(const std::string& name) {
 
 long long Number(const std::string& word) {
   if (word[0] == '@') return reinterpret_cast<long long>(Variable(word.substr(1)).data());
+  if (word[0] == '=') return reinterpret_cast<long long>(strdup(word.c_str() + 1));
   if (word[0] == '_') return 0;
   if (std::isdigit(word[0]) != 0 || word[0] == '-')
     return static_cast<long long>(std::strtoull(word.c_str(), nullptr, 10));
@@ -301,6 +304,14 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "pass") Pass(static_cast<int>(number()), second());
   if (word == "launch") Launch();
   if (word == "free") PrintFree();
+  if (word == "same") {
+    const void* const function = dlsym(RTLD_DEFAULT, words.at(i + 2).c_str());
+    std::printf("%d\n", Number(words.at(i + 1)) == reinterpret_cast<long long>(function));
+  }
+  if (word == "cudart") {
+    setenv("ABSENT_CUDART_VERSION", words.at(i + 1).c_str(), /*overwrite=*/1);
+    dlopen(ABSENT_CUDART, RTLD_NOW);
+  }
   if (word == "text")
     std::printf("%s\n", Find<const char* (*)(void*)>(words.at(i + 1).c_str())(nullptr));
   if (word == "name") PrintName();
@@ -332,9 +343,9 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   }
   if (word == "leave") _exit(0);
   if (word == "exit") std::exit(static_cast<int>(number()));
-  const bool has_two = word == "rank" || word == "pass";
+  const bool has_two = word == "rank" || word == "pass" || word == "same";
   const bool has_one = word == "take" || word == "write" || word == "entry" ||
-                       word == "broadcast" || word == "group" || word == "text";
+                       word == "broadcast" || word == "group" || word == "text" || word == "cudart";
   return i + (has_two ? 3 : has_one ? 2 : 1);
 }
 

@@ -118,6 +118,17 @@ TEST_CASE("a context that ends gives back what it held") {
   CHECK(Printed("call cuDevicePrimaryCtxRelease_v2 0 .") == "201\n");  // invalid context
 }
 
+TEST_CASE("a card says of its L2 and its bus what it has") {
+  const std::string asks =
+      "call cudaDeviceGetAttribute @v 38 0 . printint v 0 call cudaDeviceGetAttribute @v 37 0 . "
+      "printint v 0 call cudaDeviceGetAttribute @v 108 0 . printint v 0";
+  const auto told = [&](const char* card) { return RunClient({"-g", card}, asks).program; };
+  CHECK(told("t4") == "4194304\n256\n0\n");
+  CHECK(told("a100-40gb") == "41943040\n5120\n31457280\n");
+  CHECK(told("rtx4090") == "75497472\n384\n56623104\n");
+  CHECK(told("h200") == "62914560\n6144\n47185920\n");
+}
+
 // --- Virtual memory --------------------------------------------------------------------
 
 // A handle of 4 MiB on card 0, and 8 MiB of addresses.
@@ -300,6 +311,125 @@ TEST_CASE("functions for a stream of each thread do the same") {
   CHECK(
       Printed("take 64 longs v 7 . call cudaMalloc @p 64 . call cudaMemcpyAsync_ptsz p @v 8 1 0 . "
               "call cudaMemcpy_ptds @w p 8 2 . print w 0") == "7\n");
+}
+
+// --- Kernels ---------------------------------------------------------------------------
+
+TEST_CASE("what a kernel may have written is forgotten, wherever its arguments lie") {
+  // An int on the card, and variables of the client's, which lie in its heap.
+  const std::string begin =
+      "take 64 longs v 7 . call cudaMalloc @p 64 . call cudaMemcpy p @v 8 1 . ";
+  const std::string end = "call cudaMemcpy @w p 8 2 . print w 0";
+  CHECK(Printed(begin + end) == "7\n");
+  CHECK(Printed(begin +
+                "longs n 3 . longs a @n @p 0 . call cuLaunchKernel _ 1 1 1 1 1 1 0 _ @a _ . " +
+                end) == "0\n");
+  CHECK(Printed(begin +
+                "longs n 3 . longs a @n @n 0 . call cuLaunchKernel _ 1 1 1 1 1 1 0 _ @a _ . " +
+                end) == "7\n");
+  // Packed into one buffer.
+  CHECK(Printed(begin +
+                "longs b 3 p . longs s 16 . longs x 1 @b 2 @s 0 . call cuLaunchKernel _ 1 1 1 "
+                "1 1 1 0 _ _ @x . " +
+                end) == "0\n");
+  CHECK(Printed(begin +
+                "longs b 3 p . longs s 8 . longs x 1 @b 2 @s 0 . call cuLaunchKernel _ 1 1 1 "
+                "1 1 1 0 _ _ @x . " +
+                end) == "7\n");
+  // Nothing is mapped there.
+  CHECK(Printed(begin +
+                "longs a 4096 8192 . call cuLaunchKernel _ 1 1 1 1 1 1 0 _ @a _ . call "
+                "cuLaunchKernel _ 1 1 1 1 1 1 0 _ 4096 8192 . " +
+                end) == "7\n");
+}
+
+TEST_CASE("plans that take scratch themselves are named") {
+  for (const char* call : {"cufftPlan1d @h 64 41 1", "cufftMakePlan1d 0 64 41 1 @s",
+                           "cusolverDnSgeqrf_bufferSize @h 4 4 @v 4 @s"}) {
+    CAPTURE(call);
+    const std::string name = std::string(call).substr(0, std::string(call).find(' '));
+    CHECK(RunClient({"-g", "t4"}, fmt::format("take 1 call {} .", call)).out.find(name) !=
+          std::string::npos);
+  }
+}
+
+// --- Versions of CUDA --------------------------------------------------------------------
+
+TEST_CASE("functions are called as each CUDA declares them") {
+  // A word behind what that CUDA passes stays 9.  Nodes and edges: cuda_runtime_api.h
+  // of 12.8, 13.0.
+  struct Row {
+    const char* call;
+    const char* in_12;
+    const char* in_13;
+  };
+  const Row rows[] = {
+      {"cudaStreamGetCaptureInfo s @i @n @x @x @x", "9\n", "0\n"},
+      {"cudaGraphGetEdges g _ _ @n @x", "9\n", "0\n"},
+      {"cudaGraphNodeGetDependencies g _ @n @x", "9\n", "0\n"},
+      {"cudaGraphNodeGetDependentNodes g _ @n @x", "9\n", "0\n"},
+      {"cudaGraphGetEdges_v2 g _ _ _ @x", "0\n", "0\n"},
+      {"cudaStreamGetCaptureInfo_v2 s @i @n _ _ @x", "0\n", "0\n"},
+      {"cudaStreamGetCaptureInfo_v3 s @i @n _ _ _ @x", "0\n", "0\n"},
+  };
+  const std::string begin = "call cudaStreamCreate @s . call cudaGraphCreate @g 0 . longs x 9 . ";
+  for (const Row& row : rows) {
+    CAPTURE(row.call);
+    const auto printed = [&](int version) {
+      return Printed(fmt::format("cudart {} {} call {} . print x 0", version, begin, row.call));
+    };
+    CHECK(printed(12080) == row.in_12);
+    CHECK(printed(13000) == row.in_13);
+  }
+}
+
+TEST_CASE("a card's properties fill the structure of that CUDA, and no more") {
+  const auto word = [](int version, const char* function, int place) {
+    std::string ones;
+    for (int i = 0; i < 140; ++i) ones += "1 ";
+    return Printed(fmt::format("cudart {} take 1 longs v {}. call {} @v 0 . print v {}", version,
+                               ones, function, place));
+  };
+  // 728, 1,032 and 1,008 bytes; in 12 the old name stands for the structure of 11.
+  CHECK(word(11080, "cudaGetDeviceProperties", 91) == "1\n");
+  CHECK(word(11080, "cudaGetDeviceProperties", 36) ==
+        word(12080, "cudaGetDeviceProperties_v2", 36));
+  CHECK(word(12080, "cudaGetDeviceProperties", 91) == "1\n");
+  CHECK(word(12080, "cudaGetDeviceProperties_v2", 128) == "0\n");
+  CHECK(word(12080, "cudaGetDeviceProperties_v2", 129) == "1\n");
+  CHECK(word(13000, "cudaGetDeviceProperties", 125) == "0\n");
+  CHECK(word(13000, "cudaGetDeviceProperties", 126) == "1\n");
+}
+
+TEST_CASE("a runtime before 12 makes no context when a card is set") {
+  CHECK(Printed("cudart 11080 call cudaSetDevice 0 . nvml") == "0\n");
+  CHECK(Printed("cudart 12000 call cudaSetDevice 0 . nvml") == fmt::format("{}\n", ContextBytes()));
+}
+
+TEST_CASE("the driver hands out the function of the CUDA that is asked for") {
+  struct Row {
+    const char* name;
+    int version;
+    const char* symbol;
+  };
+  const Row rows[] = {
+      {"cuCtxCreate", 11030, "cuCtxCreate_v2"},
+      {"cuCtxCreate", 11080, "cuCtxCreate_v3"},
+      {"cuCtxCreate", 13000, "cuCtxCreate_v4"},
+      {"cuCtxGetDevice", 12080, "cuCtxGetDevice"},
+      {"cuCtxGetDevice", 13000, "cuCtxGetDevice_v2"},
+      {"cuGraphGetEdges", 12020, "cuGraphGetEdges"},
+      {"cuGraphGetEdges", 12030, "cuGraphGetEdges_v2"},
+      {"cuStreamGetCaptureInfo", 12020, "cuStreamGetCaptureInfo_v2"},
+      {"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},
+      {"cuMemAlloc", 12080, "cuMemAlloc_v2"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CAPTURE(row.version);
+    CHECK(Printed(fmt::format("call cuGetProcAddress ={} @f {} 0 . same f {}", row.name,
+                              row.version, row.symbol)) == "1\n");
+  }
 }
 
 // --- Addresses and handles -------------------------------------------------------------

@@ -85,6 +85,16 @@ ABSENT_API Status cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned 
   if (count != nullptr) *count = 0;
   return kSuccess;
 }
+ABSENT_API Status cuStreamGetCaptureInfo_v3(void* stream, int* status, unsigned long long* number,
+                                            void** graph, void** dependencies, void** edges,
+                                            size_t* count) {
+  if (edges != nullptr) *edges = nullptr;
+  return cuStreamGetCaptureInfo_v2(stream, status, number, graph, dependencies, count);
+}
+ABSENT_API Status cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* number) {
+  TellCapture(stream, status, number, nullptr);
+  return kSuccess;
+}
 ABSENT_API Status cuLaunchHostFunc(void*, void (*function)(void*), void* data) {
   function(data);
   return kSuccess;

@@ -213,7 +213,8 @@ extern "C" __attribute__((visibility("hidden"))) uint64_t onnxfit_absent_answer(
     return static_cast<uint64_t>(LibraryOf(row).no_room);
   if (Ends(row)) return static_cast<uint64_t>(End(row, reinterpret_cast<void*>(registers[0])));
   WriteAll(row, registers, stack);
-  if (std::strncmp(row.writes, "rm", 2) == 0) return registers[0];  // a structure, by its place
+  if (BeginsWith(row.name, "cufftPlan")) WriteUnknownSize(row.name);  // takes its scratch itself
+  if (std::strncmp(row.writes, "rm", 2) == 0) return registers[0];    // a structure, by its place
   if (std::strncmp(row.writes, "rt", 2) == 0) return reinterpret_cast<uint64_t>("");
   if (std::strncmp(row.writes, "rp", 2) == 0) return reinterpret_cast<uint64_t>(NewHandle());
   const LibraryRow& library = LibraryOf(row);

@@ -19,7 +19,8 @@ inline constexpr const char* kHooksFolder = "hook";
 inline constexpr const char* kPythonVariable = "PYTHONPATH";
 
 // A line for each card: name, compute capability times ten, multiprocessors, threads of each,
-// bytes that CUDA shows of it, bytes of a process's context; with tabs between.
+// bytes that CUDA shows of it, bytes of a process's context, bytes of its L2, bits of its memory's
+// bus; with tabs between.
 inline constexpr const char* kCardsFile = "cards";
 
 // SharedCounts, mapped by every process.

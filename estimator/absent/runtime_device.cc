@@ -64,13 +64,14 @@ ABSENT_API Status cudaDeviceGetAttribute(int* value, int attribute, int device) 
   return kSuccess;
 }
 
-// The structure of CUDA 13, or that of 11, which the symbol stood for before; CUDA 12's has a
+// The structure of CUDA 13, or that of 11, for which the symbol stood in 12, too: 12's own has a
 // symbol of its own.
 ABSENT_API Status cudaGetDeviceProperties(void* properties, int device) {
   int version = 0;
   cudaRuntimeGetVersion(&version);
   if (!HasCard(device)) return Said(kInvalidDevice);
-  WriteProperties(properties, Machine().cards[static_cast<size_t>(device)], version);
+  WriteProperties(properties, Machine().cards[static_cast<size_t>(device)],
+                  version < 13000 ? 11000 : version);
   return kSuccess;
 }
 
