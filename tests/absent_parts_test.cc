@@ -71,7 +71,7 @@ TEST_CASE("what Linux says of a process") {
 }
 
 TEST_CASE("a socket's address is short wherever the folder lies") {
-  CHECK(absent::AsksAddress(7).sun_path == std::string("/proc/self/fd/7/asks"));
+  CHECK(std::string(absent::AsksAddress(7).sun_path) == "/proc/self/fd/7/asks");
 }
 
 // Sets what PyTorch sets, by the numbers of cudnn_graph.h.

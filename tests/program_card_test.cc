@@ -364,7 +364,7 @@ TEST_CASE("functions are called as each CUDA declares them") {
     const char* in_13;
   };
   const Row rows[] = {
-      {"cudaStreamGetCaptureInfo s @i @n @x @x @x", "9\n", "0\n"},
+      {"cudaStreamGetCaptureInfo s @i @n _ _ @x", "9\n", "0\n"},
       {"cudaGraphGetEdges g _ _ @n @x", "9\n", "0\n"},
       {"cudaGraphNodeGetDependencies g _ @n @x", "9\n", "0\n"},
       {"cudaGraphNodeGetDependentNodes g _ @n @x", "9\n", "0\n"},

@@ -15,7 +15,8 @@
 namespace onnxfit::absent {
 namespace {
 
-constexpr long kSeconds = 5;  // that an answer may take
+constexpr long kSeconds = 5;      // that an answer may take
+constexpr int kMostFailures = 3;  // in a row, after which nobody is asked any more
 
 // A file that is closed with it.
 class File {
@@ -73,7 +74,10 @@ std::optional<std::string> AskCommand(const std::string& question) {
   const std::lock_guard lock(*mutex);
   const auto found = known->find(question);
   if (found != known->end()) return IfAny(found->second);
+  static int failures = 0;  // in a row
+  if (failures == kMostFailures) return std::nullopt;
   const std::optional<std::string> answer = Ask(question);
+  failures = answer ? 0 : failures + 1;
   return answer ? IfAny((*known)[question] = *answer) : std::nullopt;
 }
 
