@@ -385,20 +385,20 @@ TEST_CASE("functions are called as each CUDA declares them") {
 
 TEST_CASE("a card's properties fill the structure of that CUDA, and no more") {
   const auto word = [](int version, const char* function, int place) {
-    std::string ones;
-    for (int i = 0; i < 140; ++i) ones += "1 ";
+    std::string sevens;
+    for (int i = 0; i < 140; ++i) sevens += "7 ";
     return Printed(fmt::format("cudart {} take 1 longs v {}. call {} @v 0 . print v {}", version,
-                               ones, function, place));
+                               sevens, function, place));
   };
   // 728, 1,032 and 1,008 bytes; in 12 the old name stands for the structure of 11.
-  CHECK(word(11080, "cudaGetDeviceProperties", 91) == "1\n");
+  CHECK(word(11080, "cudaGetDeviceProperties", 91) == "7\n");
   CHECK(word(11080, "cudaGetDeviceProperties", 36) ==
         word(12080, "cudaGetDeviceProperties_v2", 36));
-  CHECK(word(12080, "cudaGetDeviceProperties", 91) == "1\n");
+  CHECK(word(12080, "cudaGetDeviceProperties", 91) == "7\n");
   CHECK(word(12080, "cudaGetDeviceProperties_v2", 128) == "0\n");
-  CHECK(word(12080, "cudaGetDeviceProperties_v2", 129) == "1\n");
+  CHECK(word(12080, "cudaGetDeviceProperties_v2", 129) == "7\n");
   CHECK(word(13000, "cudaGetDeviceProperties", 125) == "0\n");
-  CHECK(word(13000, "cudaGetDeviceProperties", 126) == "1\n");
+  CHECK(word(13000, "cudaGetDeviceProperties", 126) == "7\n");
 }
 
 TEST_CASE("a runtime before 12 makes no context when a card is set") {
