@@ -10,9 +10,10 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <thread>
+
+#include "estimator/absent/process_stat.h"
 
 #if defined(__linux__)
 #include <sys/prctl.h>
@@ -39,17 +40,11 @@ struct Child {
   std::string name = {};
 };
 
-// Of a line of /proc/PID/stat: "12 (the name) S 3 …", where the name may have blanks and brackets.
 bool IsOurs(const std::string& line, Child& child) {
-  const size_t open = line.find('(');
-  const size_t close = line.rfind(')');
-  if (open == std::string::npos || close == std::string::npos) return false;
-  child.name = line.substr(open + 1, close - open - 1);
-  std::istringstream rest(line.substr(close + 1));
-  std::string state;
-  pid_t parent = 0;
-  rest >> state >> parent;
-  return parent == getpid() && state != "Z";
+  const auto stat = absent::ParseProcessStat(line);
+  if (!stat) return false;
+  child.name = stat->name;
+  return stat->parent == getpid() && stat->state != 'Z';
 }
 
 std::vector<Child> Children() {

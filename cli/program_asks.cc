@@ -1,15 +1,12 @@
 #include "cli/program_asks.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "estimator/absent/run_folder.h"
@@ -22,14 +19,10 @@ constexpr int kWaiting = 64;  // processes that ask at once
 constexpr size_t kLongestQuestion = 4096;
 constexpr timeval kPatience = {2, 0};  // for the rest of a question
 
-// The folder by its number: a socket's path has room for 108 bytes.
 bool Bind(int listener, const std::string& folder) {
   const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (opened < 0) return false;
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  const std::string path = fmt::format("/proc/self/fd/{}/{}", opened, absent::kAsksSocket);
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const sockaddr_un address = absent::AsksAddress(opened);
   const bool is_bound =
       bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   close(opened);

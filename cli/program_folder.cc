@@ -16,6 +16,7 @@
 
 #include "cli/absent_library.h"
 #include "estimator/absent/run_folder.h"
+#include "estimator/base/card_caches.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -61,11 +62,12 @@ std::string FullName(const std::string& name) {
 void WriteCards(const fs::path& path, const std::vector<Target>& cards) {
   std::ofstream file(path);
   for (const Target& card : cards) {
-    file << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", FullName(card.device.name),
+    const CardCaches caches = CachesOf(card.device);
+    file << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", FullName(card.device.name),
                         card.device.compute_capability, card.device.multiprocessors,
                         card.device.threads_per_multiprocessor,
                         card.usable_bytes(),  // what others have of it is not there
-                        card.device.context.bytes);
+                        card.device.context.bytes, caches.l2_bytes, caches.bus_bits);
   }
 }
 

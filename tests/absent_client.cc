@@ -9,6 +9,7 @@
 //     rank R N       is the R-th of N ranks
 //     gather, reduce, broadcast ROOT
 //                    that of the int on top among the ranks, printed
+//     group N        the sums of N ints in a group of reductions, the last of which is printed
 //     pass TO FROM   sends it, and prints what it gets
 //     share          a handle of what is on top for another process, and opens it: on top then
 //     launch         a kernel that gets the address on top
@@ -18,6 +19,16 @@
 //     table          asks for NVIDIA's private functions, as a runtime linked into a program does
 //     unknown        calls a function of which no header says anything
 //     nvml           the bytes of this process as NVML has them, printed
+//     ints V N …  longs V N …
+//                    a variable of such numbers, up to the word "."
+//     call NAME ARG …  a function of the library, up to the word "."; what it returns is printed
+//                    where it is not 0.  N is a number, V what the variable begins with, @V its
+//                    address, =TEXT a text, _ nothing; the seventh and later ones lie on the stack
+//     print V I      the I-th number of a variable, printed; `printint` where it has ints
+//     cudart N       has that version of the CUDA runtime, 12080 for 12.8; before anything else
+//     text NAME      what that function says of nothing, printed
+//     same V NAME    whether a variable is that function's address, printed
+//     processes      the bytes of this process on each card as NVML has them, printed
 //     half WORD …    the rest is done by a child, while this process waits
 //     leave          ends at once, without destructors
 //     exit N
@@ -25,9 +36,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -132,6 +145,21 @@ void Reduce() {
   PrintInts(1);
 }
 
+void Group(int count) {
+  constexpr int kSum = 0;
+  Take(sizeof(int) * static_cast<size_t>(count));
+  auto* const ints = static_cast<int*>(stack.back());
+  Find<int (*)()>("ncclGroupStart")();
+  for (int i = 0; i < count; ++i) {
+    Copy(ints + i, &i, kToCard);
+    Find<int (*)(const void*, void*, size_t, int, int, void*, void*)>("ncclAllReduce")(
+        ints + i, ints + i, 1, kNcclInt, kSum, ranks, nullptr);
+  }
+  Find<int (*)()>("ncclGroupEnd")();
+  stack.back() = ints + count - 1;
+  PrintInts(1);
+}
+
 void Broadcast(int root) {
   Find<int (*)(const void*, void*, size_t, int, int, void*, void*)>("ncclBroadcast")(
       stack.back(), stack.back(), 1, kNcclInt, root, ranks, nullptr);
@@ -179,18 +207,82 @@ void PrintCount() {
   std::printf("%d\n", count);
 }
 
-void PrintNvml() {
+// Of this process.
+unsigned long long NvmlBytes(unsigned place) {
   struct Row {
     unsigned pid;
     unsigned long long bytes;
   } rows[16];
   unsigned count = 16;
   void* card = nullptr;
-  Find<int (*)(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2")(0, &card);
+  Find<int (*)(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2")(place, &card);
   Find<int (*)(void*, unsigned*, Row*)>("nvmlDeviceGetComputeRunningProcesses")(card, &count, rows);
   for (unsigned i = 0; i < count; ++i) {
-    if (rows[i].pid == static_cast<unsigned>(getpid())) std::printf("%llu\n", rows[i].bytes);
+    if (rows[i].pid == static_cast<unsigned>(getpid())) return rows[i].bytes;
   }
+  return 0;
+}
+
+void PrintProcesses() {
+  unsigned count = 0;
+  Find<int (*)(unsigned*)>("nvmlDeviceGetCount_v2")(&count);
+  for (unsigned place = 0; place < count; ++place) std::printf("%llu ", NvmlBytes(place));
+  std::printf("\n");
+}
+
+// --- Any function, by its name -----------------------------------------------------------
+
+constexpr size_t kMostArguments = 12;
+
+std::map<std::string, std::vector<long long>> variables;
+
+// A variable has room for what functions write to it.
+std::vector<long long>& Variable(const std::string& name) {
+  std::vector<long long>& numbers = variables[name];
+  if (numbers.empty()) numbers.resize(256);
+  return numbers;
+}
+
+long long Number(const std::string& word) {
+  if (word[0] == '@') return reinterpret_cast<long long>(Variable(word.substr(1)).data());
+  if (word[0] == '=') return reinterpret_cast<long long>(strdup(word.c_str() + 1));
+  if (word[0] == '_') return 0;
+  if (std::isdigit(word[0]) != 0 || word[0] == '-')
+    return static_cast<long long>(std::strtoull(word.c_str(), nullptr, 10));
+  return Variable(word)[0];
+}
+
+// The words up to the next ".", and the place behind it.
+std::vector<std::string> Sentence(const std::vector<std::string>& words, size_t& i) {
+  std::vector<std::string> sentence;
+  for (; words.at(i) != "."; ++i) sentence.push_back(words[i]);
+  ++i;
+  return sentence;
+}
+
+void Set(const std::vector<std::string>& sentence, bool is_of_ints) {
+  auto* const longs = Variable(sentence[0]).data();
+  auto* const ints = reinterpret_cast<int*>(longs);
+  for (size_t i = 1; i < sentence.size(); ++i) {
+    const long long number = Number(sentence[i]);
+    if (is_of_ints) ints[i - 1] = static_cast<int>(number);
+    if (!is_of_ints) longs[i - 1] = number;
+  }
+}
+
+void Call(const std::vector<std::string>& sentence) {
+  long long a[kMostArguments] = {};
+  for (size_t i = 1; i < sentence.size(); ++i) a[i - 1] = Number(sentence[i]);
+  using Function = int (*)(long long, long long, long long, long long, long long, long long,
+                           long long, long long, long long, long long, long long, long long);
+  const int status = Find<Function>(sentence[0].c_str())(a[0], a[1], a[2], a[3], a[4], a[5], a[6],
+                                                         a[7], a[8], a[9], a[10], a[11]);
+  if (status != 0) std::printf("%d\n", status);
+}
+
+void Print(const std::string& variable, size_t place, bool is_of_ints) {
+  const auto* const longs = Variable(variable).data();
+  std::printf("%lld\n", is_of_ints ? reinterpret_cast<const int*>(longs)[place] : longs[place]);
 }
 
 // Does the word at `i`; returns the place of the next.
@@ -207,13 +299,34 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "share") Share();
   if (word == "gather") Gather();
   if (word == "reduce") Reduce();
+  if (word == "group") Group(static_cast<int>(number()));
   if (word == "broadcast") Broadcast(static_cast<int>(number()));
   if (word == "pass") Pass(static_cast<int>(number()), second());
   if (word == "launch") Launch();
   if (word == "free") PrintFree();
+  if (word == "same") {
+    const void* const function = dlsym(RTLD_DEFAULT, words.at(i + 2).c_str());
+    std::printf("%d\n", Number(words.at(i + 1)) == reinterpret_cast<long long>(function));
+  }
+  if (word == "cudart") {
+    setenv("ABSENT_CUDART_VERSION", words.at(i + 1).c_str(), /*overwrite=*/1);
+    dlopen(ABSENT_CUDART, RTLD_NOW);
+  }
+  if (word == "text")
+    std::printf("%s\n", Find<const char* (*)(void*)>(words.at(i + 1).c_str())(nullptr));
   if (word == "name") PrintName();
   if (word == "count") PrintCount();
-  if (word == "nvml") PrintNvml();
+  if (word == "nvml") std::printf("%llu\n", NvmlBytes(0));
+  if (word == "processes") PrintProcesses();
+  if (word == "call" || word == "ints" || word == "longs") {
+    const std::vector<std::string> sentence = Sentence(words, ++i);
+    word == "call" ? Call(sentence) : Set(sentence, word == "ints");
+    return i;
+  }
+  if (word == "print" || word == "printint") {
+    Print(words.at(i + 1), static_cast<size_t>(second()), word == "printint");
+    return i + 3;
+  }
   if (word == "table") {
     const void* table = nullptr;
     const char of[16] = {};
@@ -230,8 +343,9 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   }
   if (word == "leave") _exit(0);
   if (word == "exit") std::exit(static_cast<int>(number()));
-  const bool has_two = word == "rank" || word == "pass";
-  const bool has_one = word == "take" || word == "write" || word == "entry" || word == "broadcast";
+  const bool has_two = word == "rank" || word == "pass" || word == "same";
+  const bool has_one = word == "take" || word == "write" || word == "entry" ||
+                       word == "broadcast" || word == "group" || word == "text" || word == "cudart";
   return i + (has_two ? 3 : has_one ? 2 : 1);
 }
 

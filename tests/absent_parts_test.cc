@@ -13,6 +13,8 @@
 #include "estimator/absent/cudnn_layers.h"
 #include "estimator/absent/memory.h"
 #include "estimator/absent/reductions.h"
+#include "estimator/absent/process_stat.h"
+#include "estimator/absent/run_folder.h"
 
 namespace onnxfit::absent_parts_test {
 namespace {
@@ -133,6 +135,33 @@ TEST_CASE("a reduction of a guess is a guess") {
     CHECK(sum->basis == *row.expected);
     CHECK(sum->bytes == Float(3)->bytes);
   }
+TEST_CASE("what Linux says of a process") {
+  struct Row {
+    const char* line;
+    const char* name;
+    char state;
+    pid_t parent;
+  };
+  const Row rows[] = {
+      {"12 (python) S 3 12 12 0", "python", 'S', 3},
+      {"12 (a (b) c) Z 1 0", "a (b) c", 'Z', 1},
+      {"12 (ends) Z) R 7", "ends) Z", 'R', 7},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.line);
+    const auto stat = absent::ParseProcessStat(row.line);
+    REQUIRE(stat);
+    CHECK(stat->name == row.name);
+    CHECK(stat->state == row.state);
+    CHECK(stat->parent == row.parent);
+  }
+  CHECK(!absent::ParseProcessStat(""));
+  CHECK(!absent::ParseProcessStat("12 (python"));
+  CHECK(!absent::ParseProcessStat("12 (python) S"));
+}
+
+TEST_CASE("a socket's address is short wherever the folder lies") {
+  CHECK(std::string(absent::AsksAddress(7).sun_path) == "/proc/self/fd/7/asks");
 }
 
 // Sets what PyTorch sets, by the numbers of cudnn_graph.h.

@@ -18,32 +18,17 @@
 
 #include "cli/run.h"
 #include "estimator/base/nccl.h"
+#include "tests/absent_runs.h"
 #include "tests/temp_folder.h"
 
 namespace onnxfit::program_run_test {
 namespace {
 
-struct Answer {
-  int code = 0;
-  std::string out;
-  std::string err;
-  std::string program;  // what it printed
-};
-
-// `words` for the client, below a shell that keeps what it prints.
-Answer RunClient(const std::vector<std::string>& flags, const std::string& words) {
-  const TempFolder folder;
-  const std::string file = folder.Path("printed");
-  std::vector<std::string> args = {"run"};
-  args.insert(args.end(), flags.begin(), flags.end());
-  args.insert(args.end(),
-              {"--", "sh", "-c", fmt::format("{} {} > {}", ABSENT_CLIENT, words, file)});
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(args, out, err);
-  std::ifstream printed(file);
-  return {code, out.str(), err.str(), {std::istreambuf_iterator<char>(printed), {}}};
-}
+using absent_runs::Answer;
+using absent_runs::Printed;
+using absent_runs::RunClient;
+using absent_runs::UsedBy;
+using absent_runs::UsedBytes;
 
 // On a T4.
 Answer RunShell(const std::string& line) {
@@ -53,18 +38,6 @@ Answer RunShell(const std::string& line) {
   const int code = Run(args, out, err);
   return {code, out.str(), err.str(), {}};
 }
-
-// The first card's, from the answer in JSON.
-int64_t UsedBytes(const std::string& words) {
-  const Answer answer = RunClient({"-g", "t4", "-f", "json"}, words);
-  CAPTURE(answer.err);
-  const std::string name = "\"used_bytes\": ";
-  const size_t at = answer.out.find(name);
-  REQUIRE(at != std::string::npos);
-  return std::stoll(answer.out.substr(at + name.size()));
-}
-
-std::string Printed(const std::string& words) { return RunClient({"-g", "t4"}, words).program; }
 
 TEST_CASE("the card is what was asked for") {
   CHECK(Printed("name") == "Tesla T4, 7\n");
@@ -166,6 +139,21 @@ TEST_CASE("ranks tell one another the small values that they know") {
   CHECK(second("launch gather", "gather") == "30 30 \n");
 }
 
+TEST_CASE("what ranks have told one another is not kept") {
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += "reduce broadcast 0 ";
+  const std::string ranks = fmt::format("rank 0 2 take 64 write 7 {} & " ABSENT_CLIENT
+                                        " rank 1 2 take 64 write 8 {}; wait",
+                                        many, many);
+  const std::string left = Printed(ranks + "; ls $ONNXFIT_RUN | grep -c exchange-");
+  CHECK(std::stoi(left) < 10);
+}
+
+TEST_CASE("NCCL says why it has no memory") {
+  CHECK(Printed("take 15000000000 call ncclMemAlloc @p 9000000000 . text ncclGetLastError") ==
+        "1\nCuda failure 2 'out of memory'\n");
+}
+
 TEST_CASE("what another process shares is memory of the card, of which nothing is known") {
   CHECK(Printed("take 4096 write 7 share read peek") == "0\n0\n");
   CHECK(Printed("take 4096 share write 9 read") == "9\n");
@@ -180,16 +168,6 @@ TEST_CASE("a function that is not there is named") {
   const Answer answer = RunClient({"-g", "t4"}, "take 1 unknown");
   CHECK(answer.program == "801\n");
   CHECK(answer.out.find("__cudaRegisterUnifiedTable") != std::string::npos);
-}
-
-int64_t UsedBy(const std::vector<std::string>& flags, const std::string& words, size_t target) {
-  std::vector<std::string> args = flags;
-  args.insert(args.end(), {"-f", "json"});
-  const Answer answer = RunClient(args, words);
-  CAPTURE(answer.err);
-  const auto targets = nlohmann::json::parse(answer.out)["targets"];
-  REQUIRE(targets.size() > target);
-  return targets[target]["used_bytes"].get<int64_t>();
 }
 
 TEST_CASE("several cards are asked one by one, or seen at once") {

@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <map>
 #include <mutex>
 
@@ -16,7 +15,8 @@
 namespace onnxfit::absent {
 namespace {
 
-constexpr long kSeconds = 5;  // that an answer may take
+constexpr long kSeconds = 5;      // that an answer may take
+constexpr int kMostFailures = 3;  // in a row, after which nobody is asked any more
 
 // A file that is closed with it.
 class File {
@@ -33,19 +33,16 @@ class File {
   int number_;
 };
 
-// The folder by its number: a socket's path has room for 108 bytes.
 bool Connect(int connection) {
   const File folder(open(Machine().folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() < 0) return false;
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder.number(),
-                kAsksSocket);
+  const sockaddr_un address = AsksAddress(folder.number());
   const timeval patience = {kSeconds, 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   return connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+// The line that comes back, empty where the command does not know; nullopt where none came.
 std::optional<std::string> Ask(const std::string& question) {
   const File connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connection.number() < 0 || !Connect(connection.number())) return std::nullopt;
@@ -61,6 +58,10 @@ std::optional<std::string> Ask(const std::string& question) {
   }
   if (answer.empty() || answer.back() != '\n') return std::nullopt;
   answer.pop_back();
+  return answer;
+}
+
+std::optional<std::string> IfAny(const std::string& answer) {
   return answer.empty() ? std::nullopt : std::optional(answer);
 }
 
@@ -68,12 +69,16 @@ std::optional<std::string> Ask(const std::string& question) {
 
 std::optional<std::string> AskCommand(const std::string& question) {
   static auto* const mutex = new std::mutex;  // outlives destructors
-  static auto* const known = new std::map<std::string, std::optional<std::string>>;
+  static auto* const known = new std::map<std::string, std::string>;
   if (Machine().folder.empty()) return std::nullopt;
   const std::lock_guard lock(*mutex);
   const auto found = known->find(question);
-  if (found != known->end()) return found->second;
-  return (*known)[question] = Ask(question);
+  if (found != known->end()) return IfAny(found->second);
+  static int failures = 0;  // in a row
+  if (failures == kMostFailures) return std::nullopt;
+  const std::optional<std::string> answer = Ask(question);
+  failures = answer ? 0 : failures + 1;
+  return answer ? IfAny((*known)[question] = *answer) : std::nullopt;
 }
 
 }  // namespace onnxfit::absent

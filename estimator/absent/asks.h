@@ -8,7 +8,8 @@
 namespace onnxfit::absent {
 
 // The answer to a line (estimator/workspaces/asked_sizes.h has the questions), without its newline.
-// Nullopt where no command listens, or it does not know.  The same question is asked once.
+// Nullopt where no command listens, or it does not know.  A question that was answered is not asked
+// again; one that was not is, until three in a row were not.
 std::optional<std::string> AskCommand(const std::string& question);
 
 }  // namespace onnxfit::absent

@@ -16,7 +16,7 @@ AbsentCard CardOf(const std::string& line, int place) {
   std::istringstream words(line);
   std::getline(words, card.name, '\t');
   words >> card.capability >> card.multiprocessors >> card.threads >> card.total_bytes >>
-      card.context_bytes;
+      card.context_bytes >> card.l2_bytes >> card.bus_bits;
   card.place = place;
   return card;
 }
@@ -77,8 +77,6 @@ constexpr AttributeRow kAttributes[] = {
     {19, 1},           // maps host memory
     {31, 1},           // concurrent kernels
     {36, 1593000},     // clock of the memory, kHz
-    {37, 384},         // its bus, bits
-    {38, 40 << 20},    // L2
     {40, 3},           // engines that copy
     {41, 1},           // unified addresses
     {78, 1},           // streams have priorities
@@ -89,7 +87,6 @@ constexpr AttributeRow kAttributes[] = {
     {99, 1},           // host memory can be registered
     {102, 1},          // virtual memory management
     {103, 1},          // handles as file descriptors
-    {108, 128 << 20},  // persisting L2
     {115, 1},          // memory pools
 };
 
@@ -110,6 +107,10 @@ int AttributeOf(const AbsentCard& card, int attribute) {
       return card.multiprocessors;
     case 33:
       return card.place + 1;  // bus
+    case 37:
+      return card.bus_bits;
+    case 38:
+      return card.l2_bytes;
     case 39:
       return card.threads;
     case 75:
@@ -120,6 +121,8 @@ int AttributeOf(const AbsentCard& card, int attribute) {
       return LimitsOf(card).shared_bytes_per_multiprocessor;
     case 97:
       return LimitsOf(card).shared_bytes_opt_in;
+    case 108:  // persisting L2: 30 of an A100's 40 MiB, and none before it (deviceQuery)
+      return card.capability >= 80 ? card.l2_bytes / 4 * 3 : 0;
     case 106:
       return LimitsOf(card).blocks_per_multiprocessor;
     default:

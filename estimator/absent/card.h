@@ -16,7 +16,9 @@ struct AbsentCard {
   int threads = 0;  // of a multiprocessor
   int64_t total_bytes = 0;
   int64_t context_bytes = 0;  // of a process
-  int place = 0;              // among the cards of the machine, whose counts are by this
+  int l2_bytes = 0;
+  int bus_bits = 0;
+  int place = 0;  // among the cards of the machine, whose counts are by this
 };
 
 struct AbsentMachine {

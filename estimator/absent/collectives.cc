@@ -45,6 +45,15 @@ struct Communicator {
 
 constexpr Status kCudaError = 1;  // ncclUnhandledCudaError
 
+// What NCCL says then (its libnccl.so.2 of 2.28.9 has the text), and keeps of the last error.
+constexpr const char* kNoRoom = "Cuda failure 2 'out of memory'";
+const char* last_error = "";
+
+Status OutOfMemory() {
+  last_error = kNoRoom;
+  return kCudaError;
+}
+
 // ncclUniqueId by value lies on the stack.
 struct UniqueId {
   char bytes[128];
@@ -68,9 +77,9 @@ Status New(void** communicator, int ranks, int rank, const std::string& name,
   const int place = HasCard(device) ? Machine().cards[static_cast<size_t>(device)].place : 0;
   if (ranks > 1) {
     CountCommunicators(place, 1);
-    if (Allocate(device, NcclLeastBytes(), &buffers) != kSuccess) {
+    if (Allocate(device, static_cast<uint64_t>(NcclLeastBytes()), &buffers) != kSuccess) {
       CountCommunicators(place, -1);
-      return kCudaError;
+      return OutOfMemory();
     }
   }
   *communicator = new Communicator{
@@ -255,11 +264,10 @@ ABSENT_API Status ncclCommGetAsyncError(void*, Status* status) {
   *status = kSuccess;
   return kSuccess;
 }
-ABSENT_API const char* ncclGetLastError(void*) { return ""; }
+ABSENT_API const char* ncclGetLastError(void*) { return last_error; }
 
 ABSENT_API Status ncclMemAlloc(void** pointer, size_t bytes) {
-  return Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer) == kSuccess ? kSuccess
-                                                                                     : kCudaError;
+  return Allocate(CurrentDevice(), bytes, pointer) == kSuccess ? kSuccess : OutOfMemory();
 }
 ABSENT_API Status ncclMemFree(void* pointer) {
   Free(pointer);

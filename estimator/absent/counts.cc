@@ -7,12 +7,10 @@
 
 #include <cerrno>
 #include <fstream>
-#include <mutex>
 #include <string>
 
-#include "estimator/absent/askers.h"
 #include "estimator/absent/card.h"
-#include "estimator/absent/events.h"
+#include "estimator/absent/process_stat.h"
 
 namespace onnxfit::absent {
 namespace {
@@ -78,24 +76,12 @@ SharedProcess& Own() {
   return *(own = &Shared().processes[kMostProcesses - 1]);  // more than there are places share one
 }
 
-// Ended, though nobody has waited for it: "PID (name) Z …" in proc(5).
 bool IsZombie(int32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  const size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && line.compare(name_end, 3, ") Z") == 0;
-}
-
-// Of processes that were killed, or ended without their destructors (_exit, as children of
-// Python's multiprocessing do).
-void GiveBackOfEnded() {
-  for (SharedProcess& process : Shared().processes) {
-    int32_t pid = process.pid;
-    if (pid == 0 || IsRunning(process)) continue;
-    GiveBackAll(process);
-    process.pid.compare_exchange_strong(pid, 0);
-  }
+  const auto stat = ParseProcessStat(line);
+  return stat && stat->state == 'Z';
 }
 
 bool TryTake(int place, int64_t bytes, int64_t total) {
@@ -108,12 +94,21 @@ bool TryTake(int place, int64_t bytes, int64_t total) {
   return true;
 }
 
+}  // namespace
+
+void GiveBackOfEnded() {
+  for (SharedProcess& process : Shared().processes) {
+    int32_t pid = process.pid;
+    if (pid == 0 || IsRunning(process)) continue;
+    GiveBackAll(process);
+    process.pid.compare_exchange_strong(pid, 0);
+  }
+}
+
 void CountContexts(int place, int more) {
   Shared().open.contexts[place] += more;
   Own().open.contexts[place] += more;
 }
-
-}  // namespace
 
 bool TakeBytes(int place, int64_t bytes) {
   const int64_t total = Machine().all[static_cast<size_t>(place)].total_bytes;
@@ -142,31 +137,6 @@ const SharedCounts& Counts() { return Shared(); }
 bool IsRunning(const SharedProcess& process) {
   const int32_t pid = process.pid;
   return pid != 0 && (kill(pid, 0) == 0 || errno != ESRCH) && !IsZombie(pid);
-}
-
-bool EnsureContext(int device) {
-  static std::mutex mutex;
-  static int32_t owner = 0;
-  static bool has_context[kMostCards] = {};
-  const std::lock_guard lock(mutex);
-  if (owner != getpid()) {  // a child has none of its parent's
-    owner = getpid();
-    for (bool& has : has_context) has = false;
-  }
-  if (!HasCard(device)) return false;
-  const AbsentCard& card = Machine().cards[static_cast<size_t>(device)];
-  if (has_context[card.place]) return true;
-  GiveBackOfEnded();
-  CountContexts(card.place, 1);
-  if (!TakeBytes(card.place, card.context_bytes)) {
-    CountContexts(card.place, -1);
-    WriteEvent({"full", card.place, 0, card.context_bytes, {}});
-    return false;
-  }
-  has_context[card.place] = true;
-  WriteEvent({"context", card.place, 0, card.context_bytes, {}});
-  if (IsPython()) WritePython();
-  return true;
 }
 
 namespace {

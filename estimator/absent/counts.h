@@ -14,16 +14,20 @@ void GiveBytes(int place, int64_t bytes);
 
 int64_t FreeBytes(int place);
 
+// What processes held that have ended otherwise than by their destructors: killed, or by _exit, as
+// children of Python's multiprocessing do.
+void GiveBackOfEnded();
+
 // All places, and the cards' counts, as NVML tells them.
 const SharedCounts& Counts();
 
 // Whether the process of that place still runs.
 bool IsRunning(const SharedProcess& process);
 
+// One more context of this process on the card, or one less.
+void CountContexts(int place, int more);
+
 // One more of NCCL's communicators of this process on the card, or one less.
 void CountCommunicators(int place, int more);
-
-// Makes this process's context on the card, if it has none yet.  False where there is no room.
-bool EnsureContext(int device);
 
 }  // namespace onnxfit::absent

@@ -49,6 +49,7 @@ constexpr int kBehaviors = 19;
 constexpr int kChars = 24;
 constexpr int kCompiles = 0;  // CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION
 constexpr int kMostBehaviors = 16;
+constexpr Status kCudnnNotSupported = 3000;
 
 // The real library's functions, or nulls.
 struct Backend {
@@ -121,6 +122,12 @@ Descriptor CardDescriptor() {
 
 bool Plans() {
   return Real().create != nullptr && HasCard(CurrentDevice()) && CardDescriptor() != nullptr;
+}
+
+// Whose a descriptor is was decided when it was made, maybe on another card of which the library
+// plans less, or more.
+bool IsOfLibrary(Descriptor descriptor) {
+  return Real().create != nullptr && !IsHandle(descriptor);
 }
 
 // --- Plans ------------------------------------------------------------------------------
@@ -223,19 +230,20 @@ ABSENT_API Status cudnnBackendCreateDescriptor(int type, Descriptor* descriptor)
 }
 
 ABSENT_API Status cudnnBackendDestroyDescriptor(Descriptor descriptor) {
-  if (!Plans()) return kSuccess;
+  if (FreeHandle(descriptor) || !IsOfLibrary(descriptor)) return kSuccess;
   ForgetCudnn(descriptor);
   return Real().destroy(descriptor);
 }
 
 ABSENT_API Status cudnnBackendFinalize(Descriptor descriptor) {
-  if (!Plans()) return kSuccess;
+  if (!IsOfLibrary(descriptor)) return kSuccess;
   return ConfigOf(descriptor) != nullptr ? FinalizePlan(descriptor) : Real().finalize(descriptor);
 }
 
 ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute, int type,
                                            int64_t count, const void* values) {
-  if (!Plans()) return kSuccess;
+  if (!IsOfLibrary(descriptor)) return kSuccess;
+  if (!Plans()) return kCudnnNotSupported;
   FollowCudnn(descriptor, attribute, count, values);
   Descriptor card = CardDescriptor();
   const auto set_card = [&](int where) {
@@ -250,7 +258,7 @@ ABSENT_API Status cudnnBackendSetAttribute(Descriptor descriptor, int attribute,
 
 ABSENT_API Status cudnnBackendGetAttribute(Descriptor descriptor, int attribute, int type,
                                            int64_t asked, int64_t* count, void* values) {
-  if (!Plans()) return AnswerWithout(attribute, type, asked, count, values);
+  if (!IsOfLibrary(descriptor)) return AnswerWithout(attribute, type, asked, count, values);
   if (attribute == kPlanWorkspace && asked > 0 && values != nullptr)
     return GetPlanBytes(descriptor, count, values);
   int64_t own_count = 0;

@@ -4,23 +4,51 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <mutex>
+#include <unordered_set>
 
 #include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
-
-int& CurrentDevice() {
-  static thread_local int device = 0;
-  return device;
-}
 
 Status& LastStatus() {
   static thread_local Status status = kSuccess;
   return status;
 }
 
+namespace {
+
+struct Handles {
+  std::mutex mutex;
+  std::unordered_set<void*> living;
+};
+
+Handles& AllHandles() {
+  static auto* const handles = new Handles;  // outlives destructors
+  return *handles;
+}
+
+}  // namespace
+
 // Not empty, since programs may look into what a handle points to.
-void* NewHandle() { return std::calloc(1, 512); }
+void* NewHandle() {
+  void* const handle = std::calloc(1, 512);
+  const std::lock_guard lock(AllHandles().mutex);
+  AllHandles().living.insert(handle);
+  return handle;
+}
+
+bool IsHandle(void* handle) {
+  const std::lock_guard lock(AllHandles().mutex);
+  return AllHandles().living.count(handle) > 0;
+}
+
+bool FreeHandle(void* handle) {
+  const std::lock_guard lock(AllHandles().mutex);
+  if (AllHandles().living.erase(handle) == 0) return false;
+  std::free(handle);
+  return true;
+}
 
 void* OneHandle() {
   static void* const handle = NewHandle();

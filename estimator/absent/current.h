@@ -1,19 +1,18 @@
 // The card that this thread of the program works on, and handles that only have to differ.
 #pragma once
 
-#include "estimator/absent/card.h"
+#include "estimator/absent/contexts.h"
 #include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
 
-int& CurrentDevice();
-
-inline const AbsentCard& CurrentCard() {
-  return Machine().cards[static_cast<size_t>(CurrentDevice())];
-}
-
-// A stream, an event, a module …: an address of its own, never given back.
+// A stream, an event, a module …: an address of its own, until it is freed.
 void* NewHandle();
+
+// Whether it is one that lives; to free another is false.
+bool IsHandle(void* handle);
+bool FreeHandle(void* handle);
+
 inline Status Fresh(void** handle) {
   *handle = NewHandle();
   return kSuccess;

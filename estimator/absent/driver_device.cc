@@ -1,24 +1,15 @@
-// The CUDA driver: cards, contexts, streams and events.
+// The CUDA driver: cards, streams and events.
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <cstring>
 
 #include "estimator/absent/captures.h"
-#include "estimator/absent/counts.h"
 #include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
 #include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
-namespace {
-
-Status TheOne(void** handle) {
-  if (handle != nullptr) *handle = OneHandle();
-  return kSuccess;
-}
-
-}  // namespace
 
 ABSENT_API Status cuInit(unsigned) { return Machine().cards.empty() ? kNoDevice : kSuccess; }
 
@@ -81,45 +72,27 @@ ABSENT_API Status cuDeviceGetPCIBusId(char* text, int size, int device) {
   return kSuccess;
 }
 
-ABSENT_API Status cuDevicePrimaryCtxRetain(void** context, int device) {
-  if (!HasCard(device)) return kInvalidDevice;
-  if (!EnsureContext(device)) return kOutOfMemory;
-  return TheOne(context);
-}
-ABSENT_API Status cuDevicePrimaryCtxGetState(int, unsigned* flags, int* is_active) {
-  if (flags != nullptr) *flags = 0;
-  if (is_active != nullptr) *is_active = 1;
-  return kSuccess;
-}
-ABSENT_API Status cuCtxCreate_v2(void** context, unsigned, int device) {
-  return cuDevicePrimaryCtxRetain(context, device);
-}
-ABSENT_API Status cuCtxGetCurrent(void** context) { return TheOne(context); }
-ABSENT_API Status cuCtxPopCurrent_v2(void** context) { return TheOne(context); }
-ABSENT_API Status cuStreamGetCtx(void*, void** context) { return TheOne(context); }
-ABSENT_API Status cuCtxGetDevice(int* device) {
-  *device = CurrentDevice();
-  return kSuccess;
-}
-ABSENT_API Status cuCtxGetDevice_v2(int* device, void*) { return cuCtxGetDevice(device); }
-ABSENT_API Status cuCtxGetApiVersion(void*, unsigned* version) {
-  *version = static_cast<unsigned>(kDriverVersion);
-  return kSuccess;
-}
-
 ABSENT_API Status cuStreamCreate(void** stream, unsigned) { return Fresh(stream); }
 ABSENT_API Status cuStreamCreateWithPriority(void** stream, unsigned, int) { return Fresh(stream); }
 ABSENT_API Status cuStreamIsCapturing(void* stream, int* status) {
-  *status = CaptureOf(stream) != 0 ? 1 : 0;
+  TellCapture(stream, status, nullptr, nullptr);
   return kSuccess;
 }
 ABSENT_API Status cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number,
                                             void** graph, void** dependencies, size_t* count) {
-  *status = CaptureOf(stream) != 0 ? 1 : 0;
-  if (number != nullptr) *number = CaptureOf(stream);
-  if (graph != nullptr) *graph = OneHandle();
+  TellCapture(stream, status, number, graph);
   if (dependencies != nullptr) *dependencies = nullptr;
   if (count != nullptr) *count = 0;
+  return kSuccess;
+}
+ABSENT_API Status cuStreamGetCaptureInfo_v3(void* stream, int* status, unsigned long long* number,
+                                            void** graph, void** dependencies, void** edges,
+                                            size_t* count) {
+  if (edges != nullptr) *edges = nullptr;
+  return cuStreamGetCaptureInfo_v2(stream, status, number, graph, dependencies, count);
+}
+ABSENT_API Status cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* number) {
+  TellCapture(stream, status, number, nullptr);
   return kSuccess;
 }
 ABSENT_API Status cuLaunchHostFunc(void*, void (*function)(void*), void* data) {

@@ -1,15 +1,13 @@
-// The CUDA driver: memory, copies, and the virtual memory that expandable segments are made of.
+// The CUDA driver: memory, copies, and what a pointer is.
 #include <cstring>
-#include <string>
 
-#include "estimator/absent/askers.h"
 #include "estimator/absent/contents.h"
 #include "estimator/absent/counts.h"
 #include "estimator/absent/current.h"
-#include "estimator/absent/events.h"
 #include "estimator/absent/host_memory.h"
 #include "estimator/absent/memory.h"
 #include "estimator/absent/status.h"
+#include "estimator/absent/virtual_memory.h"
 
 namespace onnxfit::absent {
 namespace {
@@ -32,13 +30,8 @@ Status Fill(DevicePointer to, Unit unit, size_t count) {
 }  // namespace
 
 ABSENT_API Status cuMemAlloc_v2(void** pointer, size_t bytes) {
-  return Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer);
-}
-ABSENT_API Status cuMemAllocAsync(void** pointer, size_t bytes, void*) {
-  return cuMemAlloc_v2(pointer, bytes);
-}
-ABSENT_API Status cuMemAllocFromPoolAsync(void** pointer, size_t bytes, void*, void*) {
-  return cuMemAlloc_v2(pointer, bytes);
+  if (bytes == 0) return kInvalidValue;
+  return Allocate(CurrentDevice(), bytes, pointer);
 }
 ABSENT_API Status cuMemAllocManaged(void** pointer, size_t bytes, unsigned) {
   *pointer = AllocateManaged(bytes);
@@ -47,7 +40,6 @@ ABSENT_API Status cuMemAllocManaged(void** pointer, size_t bytes, unsigned) {
 ABSENT_API Status cuMemFree_v2(DevicePointer pointer) {
   return pointer == 0 || FreeManaged(At(pointer)) || Free(At(pointer)) ? kSuccess : kInvalidValue;
 }
-ABSENT_API Status cuMemFreeAsync(DevicePointer pointer, void*) { return cuMemFree_v2(pointer); }
 
 ABSENT_API Status cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (!EnsureContext(CurrentDevice())) return kOutOfMemory;
@@ -64,8 +56,16 @@ ABSENT_API Status cuMemAllocHost_v2(void** pointer, size_t bytes) {
   return cuMemHostAlloc(pointer, bytes, 0);
 }
 ABSENT_API Status cuMemFreeHost(void* pointer) {
-  FreePinned(pointer);
-  return kSuccess;
+  return FreePinned(pointer) ? kSuccess : kInvalidValue;
+}
+ABSENT_API Status cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned) {
+  return RegisterPinned(pointer, bytes) ? kSuccess : kAlreadyRegistered;
+}
+ABSENT_API Status cuMemHostRegister(void* pointer, size_t bytes, unsigned) {
+  return cuMemHostRegister_v2(pointer, bytes, 0);
+}
+ABSENT_API Status cuMemHostUnregister(void* pointer) {
+  return UnregisterPinned(pointer) ? kSuccess : kNotRegistered;
 }
 ABSENT_API Status cuMemHostGetDevicePointer_v2(void** device, void* host, unsigned) {
   *device = host;
@@ -116,64 +116,6 @@ ABSENT_API Status cuMemsetD32Async(DevicePointer to, unsigned value, size_t n, v
   return Fill(to, value, n);
 }
 
-// --- Virtual memory: addresses first, memory put behind them later -------------------
-
-namespace {
-
-// Memory without an address.
-struct Physical {
-  int64_t bytes;
-  int place;
-};
-
-// The members that CUmemAllocationProp begins with (cuda.h, CUDA 10.2 to 13.0).
-struct AllocationProperties {
-  int type;
-  int handle_types;
-  int location_type;
-  int location;  // the device
-};
-
-}  // namespace
-
-ABSENT_API Status cuMemGetAllocationGranularity(size_t* bytes, const void*, int) {
-  *bytes = static_cast<size_t>(kPage);
-  return kSuccess;
-}
-
-ABSENT_API Status cuMemAddressReserve(DevicePointer* pointer, size_t bytes, size_t, DevicePointer,
-                                      unsigned long long) {
-  *pointer = ReserveAddresses(bytes);
-  return kSuccess;
-}
-
-ABSENT_API Status cuMemCreate(Physical** handle, size_t bytes,
-                              const AllocationProperties* properties, unsigned long long) {
-  const int device = properties == nullptr ? CurrentDevice() : properties->location;
-  if (!HasCard(device)) return kInvalidDevice;
-  const int place = Machine().cards[static_cast<size_t>(device)].place;
-  const auto taken = static_cast<int64_t>(bytes);
-  const std::string asker = Asker();
-  const bool has_room = EnsureContext(device) && TakeBytes(place, taken);
-  if (has_room) *handle = new Physical{taken, place};
-  WriteEvent({has_room ? "take" : "full", place, has_room ? reinterpret_cast<uint64_t>(*handle) : 0,
-              taken, asker});
-  return has_room ? kSuccess : kOutOfMemory;
-}
-
-ABSENT_API Status cuMemRelease(Physical* handle) {
-  GiveBytes(handle->place, handle->bytes);
-  WriteEvent({"give", handle->place, reinterpret_cast<uint64_t>(handle), handle->bytes, {}});
-  delete handle;
-  return kSuccess;
-}
-
-// What lay there is no longer to be read.
-ABSENT_API Status cuMemUnmap(DevicePointer pointer, size_t bytes) {
-  ForgetContents(pointer, bytes);
-  return kSuccess;
-}
-
 // --- What a pointer is ------------------------------------------------------------------
 
 namespace {
@@ -194,11 +136,10 @@ ABSENT_API Status cuPointerGetAttribute(void* value, int attribute, DevicePointe
   const bool is_device = IsDevice(At(pointer));
   const bool is_host = !is_device && (IsManaged(At(pointer)) || IsPinned(At(pointer)));
   if (!is_device && !is_host) return kInvalidValue;
-  const auto block = BlockOf(At(pointer));
-  const int device = block ? block->device : CurrentDevice();
+  const int device = DeviceOf(At(pointer)).value_or(CurrentDevice());
   const uint64_t one = 1;
   const unsigned type = is_device ? kTypeDevice : kTypeHost;
-  void* const context = OneHandle();
+  void* const context = PrimaryContext(device);
   switch (attribute) {
     case kContext:
       std::memcpy(value, &context, sizeof context);

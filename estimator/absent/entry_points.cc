@@ -16,13 +16,40 @@ namespace {
 // newest that the asker's CUDA knows.  Those whose later arguments CUDA 12 does not pass stay out.
 constexpr const char* kPlain[] = {"cuCtxGetDevice", "cuEventElapsedTime", "cuDeviceGetUuid"};
 
-void* Find(const std::string& name) {
+// Functions whose arguments are others from a version of CUDA on (cudaTypedefs.h, CUDA 13.0): the
+// newest first.
+struct VersionRow {
+  const char* name;
+  int since;
+  const char* symbol;
+};
+constexpr VersionRow kVersions[] = {
+    {"cuCtxCreate", 12050, "cuCtxCreate_v4"},
+    {"cuCtxCreate", 11040, "cuCtxCreate_v3"},
+    {"cuCtxCreate", 0, "cuCtxCreate_v2"},
+    {"cuCtxGetDevice", 13000, "cuCtxGetDevice_v2"},
+    {"cuGraphGetEdges", 12030, "cuGraphGetEdges_v2"},
+    {"cuGraphGetEdges", 0, "cuGraphGetEdges"},
+    {"cuGraphNodeGetDependencies", 12030, "cuGraphNodeGetDependencies_v2"},
+    {"cuGraphNodeGetDependencies", 0, "cuGraphNodeGetDependencies"},
+    {"cuGraphNodeGetDependentNodes", 12030, "cuGraphNodeGetDependentNodes_v2"},
+    {"cuGraphNodeGetDependentNodes", 0, "cuGraphNodeGetDependentNodes"},
+    {"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},
+    {"cuStreamGetCaptureInfo", 11030, "cuStreamGetCaptureInfo_v2"},
+    {"cuStreamGetCaptureInfo", 0, "cuStreamGetCaptureInfo"},
+};
+
+void* Find(const std::string& name, int version) {
   static void* const self = [] {
     Dl_info info;
     return dladdr(reinterpret_cast<void*>(&WriteUnknown), &info) == 0
                ? nullptr
                : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
+  const auto* const row = std::find_if(
+      std::begin(kVersions), std::end(kVersions),
+      [&](const VersionRow& known) { return name == known.name && version >= known.since; });
+  if (row != std::end(kVersions)) return dlsym(self, row->symbol);
   const bool is_plain = std::any_of(std::begin(kPlain), std::end(kPlain),
                                     [&](const char* plain) { return name == plain; });
   for (const char* ending : {"_v2", ""}) {
@@ -36,8 +63,8 @@ void* Find(const std::string& name) {
 constexpr int kFound = 0;
 constexpr int kNoSuchSymbol = 1;
 
-Status Answer(const char* name, void** function, int* result) {
-  *function = Find(name);
+Status Answer(const char* name, void** function, int version, int* result) {
+  *function = Find(name, version);
   if (*function == nullptr && *name != '\0') WriteMissing(name);
   if (result != nullptr) *result = *function != nullptr ? kFound : kNoSuchSymbol;
   return *function != nullptr ? kSuccess : kNotFound;
@@ -45,23 +72,29 @@ Status Answer(const char* name, void** function, int* result) {
 
 }  // namespace
 
-ABSENT_API Status cuGetProcAddress(const char* name, void** function, int, unsigned long long) {
-  return Answer(name, function, nullptr);
+ABSENT_API Status cuGetProcAddress(const char* name, void** function, int version,
+                                   unsigned long long) {
+  return Answer(name, function, version, nullptr);
 }
-ABSENT_API Status cuGetProcAddress_v2(const char* name, void** function, int, unsigned long long,
-                                      int* result) {
-  return Answer(name, function, result);
+ABSENT_API Status cuGetProcAddress_v2(const char* name, void** function, int version,
+                                      unsigned long long, int* result) {
+  return Answer(name, function, version, result);
 }
+
+ABSENT_API Status cudaRuntimeGetVersion(int* version);
 
 // The runtime tells by the result, and is content.
 ABSENT_API Status cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long,
                                           int* result) {
-  Answer(name, function, result);
+  int version = 0;
+  cudaRuntimeGetVersion(&version);
+  Answer(name, function, version, result);
   return kSuccess;
 }
-ABSENT_API Status cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
-                                                   unsigned long long, int* result) {
-  Answer(name, function, result);
+ABSENT_API Status cudaGetDriverEntryPointByVersion(const char* name, void** function,
+                                                   unsigned version, unsigned long long,
+                                                   int* result) {
+  Answer(name, function, static_cast<int>(version), result);
   return kSuccess;
 }
 

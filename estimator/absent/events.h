@@ -1,5 +1,5 @@
 // What a process asks the card for, written down as it happens: "PID.events" in the run's folder,
-// a line each, "take 0 17592186044416 2097152": what, the card's place, an address or 0, bytes; and
+// a line each, "take 0 24189255811072 2097152": what, the card's place, an address or 0, bytes; and
 // behind a tab who asked, where that is known (askers.h).
 #pragma once
 

@@ -1,9 +1,11 @@
 // Every function of NVIDIA's libraries that has no code of its own: it does nothing and says that
 // it worked, sets what it would write to the host, and is named where nobody knows it.  The rows
 // are made by tools/cuda_functions.py; tools/cuda_prototypes.py says what their texts mean.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
@@ -19,24 +21,123 @@ struct FunctionRow {
   const char* writes;  // "1h 3z4"; "?" where nobody knows it
 };
 
-// What each library calls "not supported".
+// What each library calls "not supported", and what it says where its handle finds no room on the
+// card: 0 of those that have none, and of the driver, which makes no context by itself.
 struct LibraryRow {
   const char* library;
   int not_supported;
+  int no_room;
 };
 
 constexpr LibraryRow kLibraries[] = {
-    {"cudart", kNotSupported}, {"cuda", kNotSupported}, {"nvml", 3},   {"cublas", 15},
-    {"cublaslt", 15},          {"cudnn", 3000},         {"cufft", 16}, {"curand", 106},
-    {"cusolver", 9},           {"cusparse", 10},        {"nccl", 5},   {"cusparselt", 10},
-    {"cufile", 5001},          {"cupti", 27},
+    {"cudart", kNotSupported, kOutOfMemory},
+    {"cuda", kNotSupported, 0},
+    {"nvml", 3, 0},
+    {"cublas", 15, 3},
+    {"cublaslt", 15, 3},
+    {"cudnn", 3000, 1001},
+    {"cufft", 16, 2},
+    {"curand", 106, 102},
+    {"cusolver", 9, 2},
+    {"cusparse", 10, 2},
+    {"nccl", 5, 0},
+    {"cusparselt", 10, 2},
+    {"cufile", 5001, 0},
+    {"cupti", 27, 0},
 };
 
-int NotSupportedBy(const char* library) {
-  for (const LibraryRow& row : kLibraries) {
-    if (std::strcmp(row.library, library) == 0) return row.not_supported;
+const LibraryRow& LibraryOf(const FunctionRow& row) {
+  const auto* const found = std::find_if(
+      std::begin(kLibraries), std::end(kLibraries),
+      [&](const LibraryRow& library) { return std::strcmp(library.library, row.library) == 0; });
+  return found == std::end(kLibraries) ? kLibraries[0] : *found;
+}
+
+bool BeginsWith(const char* name, const char* begin) {
+  return std::strncmp(name, begin, std::strlen(begin)) == 0;
+}
+
+bool EndsWith(const char* name, const char* end) {
+  const size_t length = std::strlen(name);
+  const size_t tail = std::strlen(end);
+  return length >= tail && std::strcmp(name + length - tail, end) == 0;
+}
+
+// How functions of the runtime begin that make no context: those from which no call leads to where
+// the runtime makes one, in libcudart_static.a 13.0.96.
+constexpr const char* kWithoutContext[] = {
+    "__cuda",
+    "cudaArrayGet",
+    "cudaChooseDevice",
+    "cudaCreateChannelDesc",
+    "cudaCtxResetPersisting",
+    "cudaDevResource",
+    "cudaDevSmResource",
+    "cudaDeviceGetDevResource",
+    "cudaDeviceGetGraphMem",
+    "cudaDeviceGetHostAtomic",
+    "cudaDeviceGetP2P",
+    "cudaDeviceGetTexture1D",
+    "cudaDeviceGraphMemTrim",
+    "cudaDeviceRegisterAsync",
+    "cudaDeviceSetGraphMem",
+    "cudaDeviceUnregisterAsync",
+    "cudaEventCreateFromEGL",
+    "cudaEventQuery",
+    "cudaEventSynchronize",
+    "cudaFuncGetName",
+    "cudaFuncGetParamCount",
+    "cudaGLGetDevices",
+    "cudaGetDeviceFlags",
+    "cudaGetExportTable",
+    "cudaGetKernel",
+    "cudaGraphConditionalHandle",
+    "cudaGraphNodeGetEnabled",
+    "cudaGraphNodeSetEnabled",
+    "cudaGraphReleaseUserObject",
+    "cudaGraphRetainUserObject",
+    "cudaGraphicsResourceGetMappedPointer",
+    "cudaKernelSetAttribute",
+    "cudaLibrary",
+    "cudaMemGet",
+    "cudaMemPool",
+    "cudaMemRangeGet",
+    "cudaMemSetMemPool",
+    "cudaMipmappedArrayGet",
+    "cudaSetValidDevices",
+    "cudaUserObject",
+    "cudaVDPAU",
+};
+
+// Libraries make one with their handle, plan or generator.
+constexpr const char* kHandleEndings[] = {"Create", "Create_v2", "CreateGenerator"};
+
+bool MakesContext(const FunctionRow& row) {
+  if (LibraryOf(row).no_room == 0) return false;
+  if (std::strcmp(row.library, "cudart") == 0) {
+    return std::none_of(std::begin(kWithoutContext), std::end(kWithoutContext),
+                        [&](const char* begin) { return BeginsWith(row.name, begin); });
   }
-  return kNotSupported;
+  return BeginsWith(row.name, "cufftPlan") || BeginsWith(row.name, "cufftMakePlan") ||
+         std::any_of(std::begin(kHandleEndings), std::end(kHandleEndings),
+                     [&](const char* end) { return EndsWith(row.name, end); });
+}
+
+// A function that ends what its first argument is.
+bool Ends(const FunctionRow& row) {
+  return std::strstr(row.name, "Destroy") != nullptr || std::strstr(row.name, "Unload") != nullptr;
+}
+
+// What CUDA was seen to refuse when it has ended already; other libraries do not look.
+constexpr const char* kLooksAtHandle[] = {"cudaStreamDestroy", "cudaEventDestroy",
+                                          "cuStreamDestroy_v2", "cuEventDestroy_v2"};
+
+int End(const FunctionRow& row, void* handle) {
+  if (FreeHandle(handle)) return kSuccess;
+  const bool looks =
+      std::any_of(std::begin(kLooksAtHandle), std::end(kLooksAtHandle),
+                  [&](const char* name) { return std::strcmp(row.name, name) == 0; });
+  return looks ? Said(kInvalidHandle) : kSuccess;
 }
 
 // An argument of a call, counted from 1: six in registers, then eight bytes each on the stack.
@@ -106,13 +207,19 @@ extern "C" __attribute__((visibility("hidden"))) uint64_t onnxfit_absent_answer(
   const FunctionRow& row = kFunctions[place];
   if (std::strcmp(row.writes, "?") == 0) {
     WriteUnknown(row.name);
-    return static_cast<uint64_t>(NotSupportedBy(row.library));
+    return static_cast<uint64_t>(LibraryOf(row).not_supported);
   }
+  if (!HasContext(CurrentDevice()) && MakesContext(row) && EnterContext() != kSuccess)
+    return static_cast<uint64_t>(LibraryOf(row).no_room);
+  if (Ends(row)) return static_cast<uint64_t>(End(row, reinterpret_cast<void*>(registers[0])));
   WriteAll(row, registers, stack);
-  if (std::strncmp(row.writes, "rm", 2) == 0) return registers[0];  // a structure, by its place
+  if (BeginsWith(row.name, "cufftPlan")) WriteUnknownSize(row.name);  // takes its scratch itself
+  if (std::strncmp(row.writes, "rm", 2) == 0) return registers[0];    // a structure, by its place
   if (std::strncmp(row.writes, "rt", 2) == 0) return reinterpret_cast<uint64_t>("");
   if (std::strncmp(row.writes, "rp", 2) == 0) return reinterpret_cast<uint64_t>(NewHandle());
-  return std::strcmp(row.library, "nvml") == 0 ? static_cast<uint64_t>(NotSupportedBy("nvml")) : 0;
+  const LibraryRow& library = LibraryOf(row);
+  return std::strcmp(library.library, "nvml") == 0 ? static_cast<uint64_t>(library.not_supported)
+                                                   : 0;
 }
 
 }  // namespace onnxfit::absent

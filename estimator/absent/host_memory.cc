@@ -32,6 +32,23 @@ class Mappings {
     return true;
   }
 
+  bool Add(void* pointer, size_t bytes) {
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    const std::lock_guard lock(mutex_);
+    const auto after = mapped_.upper_bound(address);
+    const bool is_before_free =
+        after == mapped_.begin() || std::prev(after)->first + std::prev(after)->second <= address;
+    const bool is_free =
+        is_before_free && (after == mapped_.end() || after->first >= address + bytes);
+    if (is_free) mapped_[address] = bytes;
+    return is_free;
+  }
+
+  bool Remove(void* pointer) {
+    const std::lock_guard lock(mutex_);
+    return mapped_.erase(reinterpret_cast<uint64_t>(pointer)) > 0;
+  }
+
   bool Has(const void* pointer) {
     const auto address = reinterpret_cast<uint64_t>(pointer);
     const std::lock_guard lock(mutex_);
@@ -51,6 +68,11 @@ Mappings& Pinned() {
   return *mappings;
 }
 
+Mappings& Registered() {
+  static auto* const mappings = new Mappings;
+  return *mappings;
+}
+
 Mappings& Managed() {
   static auto* const mappings = new Mappings;
   return *mappings;
@@ -59,8 +81,11 @@ Mappings& Managed() {
 }  // namespace
 
 void* AllocatePinned(size_t bytes) { return Pinned().Map(bytes); }
-void FreePinned(void* pointer) { Pinned().Unmap(pointer); }
-bool IsPinned(const void* pointer) { return Pinned().Has(pointer); }
+bool FreePinned(void* pointer) { return Pinned().Unmap(pointer); }
+bool IsPinned(const void* pointer) { return Pinned().Has(pointer) || Registered().Has(pointer); }
+
+bool RegisterPinned(void* pointer, size_t bytes) { return Registered().Add(pointer, bytes); }
+bool UnregisterPinned(void* pointer) { return Registered().Remove(pointer); }
 
 void* AllocateManaged(size_t bytes) { return Managed().Map(bytes); }
 bool FreeManaged(void* pointer) { return Managed().Unmap(pointer); }

@@ -7,8 +7,12 @@ namespace onnxfit::absent {
 
 // Null where the host has none left.
 void* AllocatePinned(size_t bytes);
-void FreePinned(void* pointer);
+bool FreePinned(void* pointer);  // false where it is not
 bool IsPinned(const void* pointer);
+
+// The program's own, pinned in its place.  False where some of it is already, or where it is not.
+bool RegisterPinned(void* pointer, size_t bytes);
+bool UnregisterPinned(void* pointer);
 
 // Moves to and from the card as it is used; counted on no card.
 void* AllocateManaged(size_t bytes);

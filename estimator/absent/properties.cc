@@ -6,6 +6,7 @@ namespace onnxfit::absent {
 namespace {
 
 // Where a member lies, in bytes, by driver_types.h of CUDA 12.8 and of 13.0; below 0: not there.
+// That of 11.8 is 12's without what is behind its 728 bytes.
 struct Member {
   int in_12;
   int in_13;
@@ -25,6 +26,7 @@ int64_t Pitch(const AbsentCard&) { return 2147483647; }
 constexpr int kName = 0;
 constexpr size_t kNameBytes = 256;
 constexpr int kUuid = 256;
+constexpr int kBytesIn11 = 728;
 constexpr int kBytesIn12 = 1032;
 constexpr int kBytesIn13 = 1008;
 
@@ -70,13 +72,15 @@ constexpr Member kMembers[] = {
 void WriteProperties(void* properties, const AbsentCard& card, int version) {
   auto* const bytes = static_cast<char*>(properties);
   const bool is_13 = version >= 13000;
-  std::memset(bytes, 0, is_13 ? kBytesIn13 : kBytesIn12);
+  const int size = is_13 ? kBytesIn13 : version >= 12000 ? kBytesIn12 : kBytesIn11;
+  std::memset(bytes, 0, static_cast<size_t>(size));
   std::strncpy(bytes + kName, card.name.c_str(), kNameBytes - 1);
   bytes[kUuid] = static_cast<char>(card.place + 1);
   for (const Member& member : kMembers) {
     const int at = is_13 ? member.in_13 : member.in_12;
     const int64_t value = member.value(card);
-    if (at >= 0) std::memcpy(bytes + at, &value, static_cast<size_t>(member.bytes));
+    if (at >= 0 && at + member.bytes <= size)
+      std::memcpy(bytes + at, &value, static_cast<size_t>(member.bytes));
   }
 }
 

@@ -2,8 +2,12 @@
 // Both sides include this; it needs libc alone.
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 
 namespace onnxfit::absent {
 
@@ -15,7 +19,8 @@ inline constexpr const char* kHooksFolder = "hook";
 inline constexpr const char* kPythonVariable = "PYTHONPATH";
 
 // A line for each card: name, compute capability times ten, multiprocessors, threads of each,
-// bytes that CUDA shows of it, bytes of a process's context; with tabs between.
+// bytes that CUDA shows of it, bytes of a process's context, bytes of its L2, bits of its memory's
+// bus; with tabs between.
 inline constexpr const char* kCardsFile = "cards";
 
 // What the program wrote apart from the user's files, each below it by its own path (kept_rule.h).
@@ -34,6 +39,15 @@ inline constexpr const char* kFailuresEnding = ".hook.txt";
 
 // A socket where the command answers what libraries ask for (estimator/workspaces/asked_sizes.h).
 inline constexpr const char* kAsksSocket = "asks";
+
+// Its address, in the folder that is open as this number: a socket's path has room for 108 bytes.
+inline sockaddr_un AsksAddress(int folder) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder,
+                kAsksSocket);
+  return address;
+}
 
 inline constexpr int kMostCards = 16;
 inline constexpr int kMostProcesses = 512;

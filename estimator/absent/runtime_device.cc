@@ -10,10 +10,12 @@
 namespace onnxfit::absent {
 namespace {
 
-// Without a card, as CUDA says it.
-Status WithCard(int device) { return Said(HasCard(device) ? kSuccess : kInvalidDevice); }
+// From this runtime on cudaSetDevice makes the card's context (cuda_runtime_api.h of 12.0).
+constexpr int kFirstThatMakesContexts = 12000;
 
 }  // namespace
+
+ABSENT_API Status cudaRuntimeGetVersion(int* version);
 
 ABSENT_API Status cudaGetDeviceCount(int* count) {
   *count = static_cast<int>(Machine().cards.size());
@@ -27,11 +29,21 @@ ABSENT_API Status cudaGetDevice(int* device) {
 
 ABSENT_API Status cudaSetDevice(int device) {
   if (!HasCard(device)) return Said(kInvalidDevice);
-  CurrentDevice() = device;
-  return kSuccess;
+  ChooseDevice(device);
+  int version = 0;
+  cudaRuntimeGetVersion(&version);
+  return version < kFirstThatMakesContexts ? kSuccess : Said(EnterContext());
 }
 
-ABSENT_API Status cudaInitDevice(int device, unsigned, unsigned) { return WithCard(device); }
+ABSENT_API Status cudaInitDevice(int device, unsigned, unsigned) {
+  if (!HasCard(device)) return Said(kInvalidDevice);
+  return Said(EnsureContext(device) ? kSuccess : kOutOfMemory);
+}
+
+ABSENT_API Status cudaDeviceReset() {
+  ResetPrimary(CurrentDevice());
+  return kSuccess;
+}
 
 ABSENT_API Status cudaDriverGetVersion(int* version) {
   *version = kDriverVersion;
@@ -52,13 +64,14 @@ ABSENT_API Status cudaDeviceGetAttribute(int* value, int attribute, int device) 
   return kSuccess;
 }
 
-// The structure of CUDA 13, or that of 11, which the symbol stood for before; CUDA 12's has a
+// The structure of CUDA 13, or that of 11, for which the symbol stood in 12, too: 12's own has a
 // symbol of its own.
 ABSENT_API Status cudaGetDeviceProperties(void* properties, int device) {
   int version = 0;
   cudaRuntimeGetVersion(&version);
   if (!HasCard(device)) return Said(kInvalidDevice);
-  WriteProperties(properties, Machine().cards[static_cast<size_t>(device)], version);
+  WriteProperties(properties, Machine().cards[static_cast<size_t>(device)],
+                  version < 13000 ? 11000 : version);
   return kSuccess;
 }
 
@@ -90,10 +103,10 @@ ABSENT_API Status cudaDeviceCanAccessPeer(int* can, int, int) {
 ABSENT_API Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = -5;
-  return kSuccess;
+  return Said(EnterContext());
 }
 
-ABSENT_API Status cudaDeviceSynchronize() { return kSuccess; }
+ABSENT_API Status cudaDeviceSynchronize() { return Said(EnterContext()); }
 
 ABSENT_API Status cudaGetLastError() {
   const Status status = LastStatus();

@@ -2,8 +2,6 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <map>
-#include <mutex>
 
 #include "estimator/absent/contents.h"
 #include "estimator/absent/counts.h"
@@ -11,48 +9,43 @@
 #include "estimator/absent/host_memory.h"
 #include "estimator/absent/memory.h"
 #include "estimator/absent/status.h"
+#include "estimator/absent/virtual_memory.h"
 
 namespace onnxfit::absent {
 
 ABSENT_API Status cudaMalloc(void** pointer, size_t bytes) {
-  return Said(Allocate(CurrentDevice(), static_cast<int64_t>(bytes), pointer));
+  *pointer = nullptr;
+  const Status status = EnterContext();
+  if (status != kSuccess || bytes == 0) return Said(status);
+  return Said(Allocate(CurrentDevice(), bytes, pointer));
 }
 
 ABSENT_API Status cudaFree(void* pointer) {
-  if (pointer == nullptr) return Said(EnsureContext(CurrentDevice()) ? kSuccess : kOutOfMemory);
-  if (FreeManaged(pointer) || Free(pointer)) return kSuccess;
-  return Said(kInvalidValue);
-}
-
-// A pool gives back what nobody uses when a stream is waited for: at once, here, where kernels
-// take no time.
-ABSENT_API Status cudaMallocAsync(void** pointer, size_t bytes, void*) {
-  return cudaMalloc(pointer, bytes);
-}
-ABSENT_API Status cudaMallocFromPoolAsync(void** pointer, size_t bytes, void*, void*) {
-  return cudaMalloc(pointer, bytes);
-}
-ABSENT_API Status cudaFreeAsync(void* pointer, void*) { return cudaFree(pointer); }
-
-ABSENT_API Status cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
-  *pitch = (width + 511) / 512 * 512;
-  return cudaMalloc(pointer, *pitch * height);
+  const Status status = EnterContext();
+  if (status != kSuccess || pointer == nullptr) return Said(status);
+  return Said(FreeManaged(pointer) || Free(pointer) ? kSuccess : kInvalidValue);
 }
 
 ABSENT_API Status cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
+  *pointer = nullptr;
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
   *pointer = AllocateManaged(bytes);
   return Said(*pointer == nullptr ? kOutOfMemory : kSuccess);
 }
 
 ABSENT_API Status cudaMemGetInfo(size_t* free, size_t* total) {
-  if (!EnsureContext(CurrentDevice()))
-    return Said(HasCard(CurrentDevice()) ? kOutOfMemory : kNoDevice);
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
   *free = static_cast<size_t>(FreeBytes(CurrentCard().place));
   *total = static_cast<size_t>(CurrentCard().total_bytes);
   return kSuccess;
 }
 
 ABSENT_API Status cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
+  *pointer = nullptr;
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
   *pointer = AllocatePinned(bytes);
   return Said(*pointer == nullptr ? kOutOfMemory : kSuccess);
 }
@@ -60,11 +53,16 @@ ABSENT_API Status cudaMallocHost(void** pointer, size_t bytes) {
   return cudaHostAlloc(pointer, bytes, 0);
 }
 ABSENT_API Status cudaFreeHost(void* pointer) {
-  FreePinned(pointer);
-  return kSuccess;
+  return Said(pointer == nullptr || FreePinned(pointer) ? kSuccess : kInvalidValue);
 }
-ABSENT_API Status cudaHostRegister(void*, size_t, unsigned) { return kSuccess; }
-ABSENT_API Status cudaHostUnregister(void*) { return kSuccess; }
+ABSENT_API Status cudaHostRegister(void* pointer, size_t bytes, unsigned) {
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
+  return Said(RegisterPinned(pointer, bytes) ? kSuccess : kAlreadyRegistered);
+}
+ABSENT_API Status cudaHostUnregister(void* pointer) {
+  return Said(UnregisterPinned(pointer) ? kSuccess : kNotRegistered);
+}
 ABSENT_API Status cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   *device = host;
   return kSuccess;
@@ -92,29 +90,32 @@ int TypeOf(const void* pointer) {
 
 ABSENT_API Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
   const int type = TypeOf(pointer);
-  const auto block = BlockOf(pointer);
   auto* const address = const_cast<void*>(pointer);
   const bool is_on_host = type == kHost || type == kManaged;
-  *attributes = {type, block ? block->device : CurrentDevice(),
+  *attributes = {type, DeviceOf(pointer).value_or(CurrentDevice()),
                  type == kUnregistered ? nullptr : address, is_on_host ? address : nullptr};
   return kSuccess;
 }
 
+namespace {
+Status Copy(void* to, const void* from, size_t bytes) {
+  const Status status = EnterContext();
+  if (status == kSuccess) CopyBytes(to, from, bytes);
+  return Said(status);
+}
+}  // namespace
+
 ABSENT_API Status cudaMemcpy(void* to, const void* from, size_t bytes, int) {
-  CopyBytes(to, from, bytes);
-  return kSuccess;
+  return Copy(to, from, bytes);
 }
 ABSENT_API Status cudaMemcpyAsync(void* to, const void* from, size_t bytes, int, void*) {
-  CopyBytes(to, from, bytes);
-  return kSuccess;
+  return Copy(to, from, bytes);
 }
 ABSENT_API Status cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
-  CopyBytes(to, from, bytes);
-  return kSuccess;
+  return Copy(to, from, bytes);
 }
 ABSENT_API Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, void*) {
-  CopyBytes(to, from, bytes);
-  return kSuccess;
+  return Copy(to, from, bytes);
 }
 
 ABSENT_API Status cudaMemcpy2DAsync(char* to, size_t to_pitch, const char* from, size_t from_pitch,
@@ -130,6 +131,8 @@ ABSENT_API Status cudaMemcpy2D(char* to, size_t to_pitch, const char* from, size
 }
 
 ABSENT_API Status cudaMemset(void* to, int value, size_t bytes) {
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
   const char byte = static_cast<char>(value);
   FillBytes(to, &byte, 1, bytes);
   return kSuccess;
@@ -154,9 +157,10 @@ ABSENT_API Status cudaIpcGetMemHandle(IpcHandle* handle, const void* pointer) {
   return kSuccess;
 }
 ABSENT_API Status cudaIpcOpenMemHandle(void** pointer, IpcHandle handle, unsigned) {
-  if (!EnsureContext(CurrentDevice())) return Said(kOutOfMemory);
+  const Status status = EnterContext();
+  if (status != kSuccess) return Said(status);
   *pointer = reinterpret_cast<void*>(ReserveAddresses(static_cast<uint64_t>(handle.bytes)));
-  return kSuccess;
+  return Said(*pointer == nullptr ? kOutOfMemory : kSuccess);
 }
 
 // A variable of the program on the card.
@@ -168,19 +172,6 @@ ABSENT_API Status cudaGetSymbolAddress(void** pointer, const void*) {
 }
 ABSENT_API Status cudaGetSymbolSize(size_t* bytes, const void*) {
   *bytes = 8;
-  return kSuccess;
-}
-
-ABSENT_API Status cudaDeviceGetDefaultMemPool(void** pool, int) {
-  *pool = OneHandle();
-  return kSuccess;
-}
-ABSENT_API Status cudaDeviceGetMemPool(void** pool, int) {
-  *pool = OneHandle();
-  return kSuccess;
-}
-ABSENT_API Status cudaMemPoolCreate(void** pool, const void*) {
-  *pool = NewHandle();
   return kSuccess;
 }
 

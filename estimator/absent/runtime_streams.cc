@@ -41,13 +41,29 @@ unsigned long long CaptureOf(void* stream) {
   return found == All().numbers.end() ? 0 : found->second;
 }
 
-ABSENT_API Status cudaStreamCreate(void** stream) { return Fresh(stream); }
-ABSENT_API Status cudaStreamCreateWithFlags(void** stream, unsigned) { return Fresh(stream); }
-ABSENT_API Status cudaStreamCreateWithPriority(void** stream, unsigned, int) {
-  return Fresh(stream);
+void TellCapture(void* stream, int* status, unsigned long long* number, void** graph) {
+  const unsigned long long capture = CaptureOf(stream);
+  *status = capture != 0 ? 1 : 0;
+  if (number != nullptr) *number = capture;
+  if (graph != nullptr) *graph = OneHandle();
 }
-ABSENT_API Status cudaEventCreate(void** event) { return Fresh(event); }
-ABSENT_API Status cudaEventCreateWithFlags(void** event, unsigned) { return Fresh(event); }
+
+namespace {
+Status FreshInContext(void** handle) {
+  const Status status = EnterContext();
+  return Said(status == kSuccess ? Fresh(handle) : status);
+}
+}  // namespace
+
+ABSENT_API Status cudaStreamCreate(void** stream) { return FreshInContext(stream); }
+ABSENT_API Status cudaStreamCreateWithFlags(void** stream, unsigned) {
+  return FreshInContext(stream);
+}
+ABSENT_API Status cudaStreamCreateWithPriority(void** stream, unsigned, int) {
+  return FreshInContext(stream);
+}
+ABSENT_API Status cudaEventCreate(void** event) { return FreshInContext(event); }
+ABSENT_API Status cudaEventCreateWithFlags(void** event, unsigned) { return FreshInContext(event); }
 
 // Nothing takes time; but what divides by it is not to divide by nothing.
 ABSENT_API Status cudaEventElapsedTime(float* milliseconds, void*, void*) {
@@ -70,37 +86,26 @@ ABSENT_API Status cudaStreamAddCallback(void* stream, void (*function)(void*, St
 }
 
 ABSENT_API Status cudaStreamBeginCapture(void* stream, int) {
-  BeginCapture(stream);
-  return kSuccess;
+  const Status status = EnterContext();
+  if (status == kSuccess) BeginCapture(stream);
+  return Said(status);
 }
 ABSENT_API Status cudaStreamEndCapture(void* stream, void** graph) {
   EndCapture(stream);
   return Fresh(graph);
 }
 ABSENT_API Status cudaStreamIsCapturing(void* stream, int* status) {
-  *status = CaptureOf(stream) != 0 ? 1 : 0;
-  return kSuccess;
+  TellCapture(stream, status, nullptr, nullptr);
+  return Said(EnterContext());
 }
-
-namespace {
-
-// The arguments that every version has.
-Status TellCapture(void* stream, int* status, unsigned long long* number, void** graph) {
-  const unsigned long long capture = CaptureOf(stream);
-  *status = capture != 0 ? 1 : 0;
-  if (number != nullptr) *number = capture;
-  if (graph != nullptr) *graph = OneHandle();
-  return kSuccess;
-}
-
-}  // namespace
 
 // CUDA 13; in 12 the symbol had three arguments, of which none is written beyond.
 ABSENT_API Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* number,
                                               void** graph, void** dependencies, size_t* count) {
   if (dependencies != nullptr) *dependencies = nullptr;
   if (count != nullptr) *count = 0;
-  return TellCapture(stream, status, number, graph);
+  TellCapture(stream, status, number, graph);
+  return Said(EnterContext());
 }
 ABSENT_API Status cudaStreamGetCaptureInfo_v3(void* stream, int* status, unsigned long long* number,
                                               void** graph, void** dependencies, void** edges,
@@ -113,7 +118,8 @@ ABSENT_API Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned l
                                            size_t* count) {
   int version = 0;
   cudaRuntimeGetVersion(&version);
-  if (version < 13000) return TellCapture(stream, status, number, nullptr);
+  if (version < 13000)
+    return cudaStreamGetCaptureInfo_v2(stream, status, number, nullptr, nullptr, nullptr);
   return cudaStreamGetCaptureInfo_v3(stream, status, number, graph, dependencies, edges, count);
 }
 
@@ -146,7 +152,7 @@ ABSENT_API Status cudaGraphNodeGetDependentNodes(void*, void*, void* edges, size
   return NoEdges(edges, count);
 }
 
-ABSENT_API Status cudaGraphCreate(void** graph, unsigned) { return Fresh(graph); }
+ABSENT_API Status cudaGraphCreate(void** graph, unsigned) { return FreshInContext(graph); }
 ABSENT_API Status cudaGraphInstantiate(void** runnable, void*, unsigned long long) {
   return Fresh(runnable);
 }

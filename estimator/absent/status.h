@@ -11,7 +11,11 @@ inline constexpr Status kInvalidValue = 1;
 inline constexpr Status kOutOfMemory = 2;
 inline constexpr Status kNoDevice = 100;
 inline constexpr Status kInvalidDevice = 101;
+inline constexpr Status kInvalidContext = 201;  // the driver's
+inline constexpr Status kInvalidHandle = 400;
 inline constexpr Status kNotFound = 500;
+inline constexpr Status kAlreadyRegistered = 712;  // host memory
+inline constexpr Status kNotRegistered = 713;
 inline constexpr Status kNotSupported = 801;
 
 // What cudaGetLastError says, of this thread.
