@@ -187,6 +187,10 @@ std::vector<Flag> ProgramFlags() {
       {"--seconds", "", "N", kProgramGroup, "end it after so many seconds", "",
        [](const Typed& t, Options& o) { o.program.most_seconds = ParseWhole(t, 1); }, false, false,
        kOf},
+      {"--until-same", "", "", kProgramGroup,
+       "end it when three turns of its loop allocate the same: steps of the optimizer, or calls of "
+       "the model where there is none",
+       "", [](const Typed&, Options& o) { o.program.until_same = true; }, false, false, kOf},
       {"--max-batch", "", "LOW:HIGH", kProgramGroup,
        "the largest batch that the card runs: its number stands in the place of {} in the "
        "program's "

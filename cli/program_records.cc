@@ -59,21 +59,59 @@ void ReadEvent(const std::string& line, DeviceRecords& records, Sets& sets) {
   if (what == "size") sets.sizes.insert(line.substr(what.size() + 1));
   uint64_t address = 0;
   int64_t bytes = 0;
-  const bool is_of_card = what == "full" || what == "context" || what == "communicator";
+  const bool is_of_card = what == "full" || what == "context";
   if (!is_of_card || !(words >> address >> bytes)) return;
   records.touched = true;
   const auto place = static_cast<size_t>(std::stoul(second));
   if (place >= records.cards.size()) return;
   if (what == "full") records.cards[place].refused.push_back(bytes);
-  if (what == "communicator") ++records.cards[place].communicators;
-  if (what == "context") ++records.cards[place].contexts;
 }
 
-int64_t PeakBytes(const std::string& counts, size_t place) {
-  const size_t at = offsetof(absent::SharedCounts, peak_bytes) + place * sizeof(int64_t);
-  int64_t peak = 0;
-  if (counts.size() >= at + sizeof peak) std::memcpy(&peak, counts.data() + at, sizeof peak);
-  return peak;
+// The number at that place of the counts' file.
+template <class Number>
+Number CountAt(const std::string& counts, size_t first, size_t place) {
+  const size_t at = first + place * sizeof(Number);
+  Number number = 0;
+  if (counts.size() >= at + sizeof number) std::memcpy(&number, counts.data() + at, sizeof number);
+  return number;
+}
+
+void ReadCounts(const std::string& counts, DeviceRecords& records) {
+  constexpr size_t kPeaks = offsetof(absent::SharedCounts, peak_bytes);
+  constexpr size_t kOpen = offsetof(absent::SharedCounts, open_at_peak);
+  constexpr size_t kContexts = kOpen + offsetof(absent::SharedOpen, contexts);
+  constexpr size_t kCommunicators = kOpen + offsetof(absent::SharedOpen, communicators);
+  for (size_t i = 0; i < records.cards.size(); ++i) {
+    CardRecord& card = records.cards[i];
+    card.peak_bytes = CountAt<int64_t>(counts, kPeaks, i);
+    card.contexts = CountAt<int32_t>(counts, kContexts, i);
+    card.communicators = CountAt<int32_t>(counts, kCommunicators, i);
+    std::ranges::sort(card.refused, std::greater());
+  }
+}
+
+// "WHAT\n" and a traceback, whose last line is the exception; an empty line behind each.
+void ReadFailures(const fs::path& file, std::vector<std::string>& failures) {
+  std::ifstream lines(file);
+  std::string what;
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    if (what.empty()) {
+      what = line;
+    } else if (line.empty()) {
+      failures.push_back(fmt::format("{}: {}", what, last));
+      what.clear();
+    } else {
+      last = line;
+    }
+  }
+}
+
+bool IsUnwatched(const fs::path& events) {
+  const std::string text = TextOf(events);
+  if (text.find("python\n") == text.npos) return false;
+  const std::string pid = events.stem().string();
+  return !fs::exists(events.parent_path() / (pid + absent::kPythonEnding));
 }
 
 }  // namespace
@@ -89,12 +127,12 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards) {
   for (const fs::path& file : FilesEnding(folder, absent::kEventsEnding)) {
     std::ifstream lines(file);
     for (std::string line; std::getline(lines, line);) ReadEvent(line, records, sets);
+    if (IsUnwatched(file)) ++records.unwatched;
   }
-  const std::string counts = TextOf(fs::path(folder) / absent::kCountsFile);
-  for (size_t i = 0; i < cards; ++i) {
-    records.cards[i].peak_bytes = PeakBytes(counts, i);
-    std::ranges::sort(records.cards[i].refused, std::greater());
+  for (const fs::path& file : FilesEnding(folder, absent::kFailuresEnding)) {
+    ReadFailures(file, records.failures);
   }
+  ReadCounts(TextOf(fs::path(folder) / absent::kCountsFile), records);
   records.unknown_functions.assign(sets.functions.begin(), sets.functions.end());
   records.unknown_sizes.assign(sets.sizes.begin(), sets.sizes.end());
   return records;
@@ -106,7 +144,9 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t poin
     ProgramProcess process = ReadProgramProcess(TextOf(file));
     ExplainEnd(process);
     const std::string snapshot = SnapshotPath(folder, process);
-    if (fs::exists(snapshot)) AddSnapshot(snapshot, folder, points, process);
+    if (fs::exists(snapshot)) {
+      AddSnapshot({snapshot, PeakSnapshotPath(folder, process), folder}, points, process);
+    }
     processes.push_back(std::move(process));
   }
   std::ranges::stable_sort(processes, {}, RankOf);
@@ -115,6 +155,10 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t poin
 
 std::string SnapshotPath(const std::string& folder, const ProgramProcess& process) {
   return fmt::format("{}/{}.snapshot.pickle", folder, process.pid);
+}
+
+std::string PeakSnapshotPath(const std::string& folder, const ProgramProcess& process) {
+  return fmt::format("{}/{}.peak.pickle", folder, process.pid);
 }
 
 }  // namespace onnxfit

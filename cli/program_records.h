@@ -11,8 +11,8 @@ namespace onnxfit {
 // What all processes did to one card.
 struct CardRecord {
   int64_t peak_bytes = 0;             // the most of all at once, contexts included
-  int64_t contexts = 0;               // processes that had one
-  int64_t communicators = 0;          // of NCCL's, of all processes
+  int64_t contexts = 0;               // of processes that had one then
+  int64_t communicators = 0;          // of NCCL's, then, of all processes
   std::vector<int64_t> refused = {};  // requests for which a full card had no room, largest first
 };
 
@@ -22,7 +22,9 @@ struct DeviceRecords {
   std::vector<CardRecord> cards = {};
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};
-  bool touched = false;  // some process used a card
+  std::vector<std::string> failures = {};  // of the hooks in Python: "saves: KeyError: 'x'"
+  int64_t unwatched = 0;                   // processes of Python on a card, without the hooks
+  bool touched = false;                    // some process used a card
 
   bool is_any_full() const;
 };
@@ -32,7 +34,9 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards);
 // of so many `points`, if any.
 std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t points = 0);
 
-// Where PyTorch's snapshot of that process is, if there is one.
+// Where PyTorch's snapshot of that process is, if there is one: of its end, and of its peak where
+// that lies so far back that the other has lost it (hook/pictures.py).
 std::string SnapshotPath(const std::string& folder, const ProgramProcess& process);
+std::string PeakSnapshotPath(const std::string& folder, const ProgramProcess& process);
 
 }  // namespace onnxfit

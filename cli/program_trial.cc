@@ -15,6 +15,7 @@
 #include "cli/program_asks.h"
 #include "cli/program_folder.h"
 #include "cli/program_records.h"
+#include "cli/program_requests.h"
 #include "cli/program_timeline.h"
 #include "cli/unused_card.h"
 #include "estimator/base/bytes.h"
@@ -44,6 +45,15 @@ bool RanOut(const ProgramRun& run, const DeviceRecords& records) {
   return !is_told && records.is_any_full();
 }
 
+// torch.compile's helpers see the card, and take nothing of it.
+bool IsOfInterest(const ProgramProcess& process) {
+  const auto is_used = [](const TorchPeaks& peaks) {
+    return peaks.reserved_bytes > 0 || peaks.ooms > 0;
+  };
+  return std::ranges::any_of(process.peaks, is_used) ||
+         (!process.peaks.empty() && !process.exception.empty());
+}
+
 int64_t SumOf(const ProgramRun& run, int64_t TorchPeaks::*figure) {
   int64_t sum = 0;
   for (const ProgramProcess& process : run.processes) {
@@ -60,8 +70,11 @@ std::string FullText(const ProgramRun& run, const std::vector<int64_t>& refused)
   const int64_t retries = SumOf(run, &TorchPeaks::retries);
   const std::string asked = fmt::format("{} asked at most", FormatBytes(refused.front()));
   if (ooms > 0) {
-    return fmt::format("PyTorch ran out of memory {} and the program went on; {}", Times(ooms),
-                       asked);
+    const bool is_told = std::ranges::any_of(  // line by line, below
+        run.processes, [](const ProgramProcess& process) { return !process.refused.empty(); });
+    return fmt::format(
+        "PyTorch ran out of memory {}, and the program, or cuDNN with less workspace, went on{}",
+        Times(ooms), is_told ? "" : "; " + asked);
   }
   if (retries > 0) {
     return fmt::format(
@@ -123,6 +136,7 @@ void CheckCuda(const ProgramFolder& folder, const DeviceRecords& records,
                const ProgramTrial& trial) {
   if (records.touched) return;
   UnusedCard card = {.program = trial.command.front(),
+                     .our_flag = OurFlag(trial.command),
                      .end = end,
                      .own_runtime = OwnRuntime(folder.path()),
                      .visible = VisibleDevices()};
@@ -148,6 +162,7 @@ std::vector<std::string> VariablesOf(const ProgramFolder& folder, const ProgramT
   if (trial.most_steps > 0) {
     variables.push_back(fmt::format("ONNXFIT_RUN_STEPS={}", trial.most_steps));
   }
+  if (trial.until_same) variables.emplace_back("ONNXFIT_RUN_UNTIL_SAME=1");
   if (trial.most_seconds > 0) {
     variables.push_back(fmt::format("ONNXFIT_RUN_SECONDS={}", trial.most_seconds));
   }
@@ -223,16 +238,18 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path(), PointsOf(trial));
-  std::ranges::copy_if(processes, std::back_inserter(run.processes),
-                       [](const ProgramProcess& process) { return !process.peaks.empty(); });
+  std::ranges::copy_if(processes, std::back_inserter(run.processes), IsOfInterest);
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;
+  run.unwatched = records.unwatched;
+  run.failures = records.failures;
   if (trial.is_silent && (end.exit_code != 0 && !RanOut(run, records))) ShowEnd(said, err);
   CheckCuda(folder, records, processes, end, trial);
   JudgeCards(trial.cards, records, run);
   const std::string snapshot = LargestSnapshot(folder.path(), run);
   if (!trial.snapshot.empty()) KeepSnapshot(snapshot, trial.snapshot, err);
   if (trial.timeline) run.drawing = DrawingOf(run, *trial.timeline);
+  if (run.processes.empty()) AddRequests(folder.path(), run);
   return run;
 }
 

@@ -25,7 +25,10 @@ constexpr char kRecord[] = R"json({
                "num_alloc_retries": 3, "num_ooms": 1, "index": 0, "name": "Tesla T4"}],
   "end": {"exit_code": 1, "by": null, "out_of_memory": true,
           "exception": "torch.OutOfMemoryError", "message": "CUDA out of memory. Tried"},
-  "steps": 2, "step_peaks": [[512, 2097152], [1024, 2097152]],
+  "refused": [{"file": "/me/train.py", "line": 30, "text": "y = net(x)", "device": 0, "bytes": 64,
+               "step": 1},
+              {"file": "", "line": 0, "text": "", "device": 0, "bytes": 32, "step": 1}],
+  "calls": 0, "steps": 2, "step_device": 0, "step_peaks": [[512, 2097152], [1024, 2097152]],
   "unknown_reads": [
     {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "a", "count": 2},
     {"file": "/me/train.py", "line": 41, "text": "n = m.sum().item()", "what": "b", "count": 3}],
@@ -71,6 +74,8 @@ TEST_CASE("a process's record is read, one place once") {
   CHECK(process.unknown[0].at == ProgramPlace{"train.py:41", "n = m.sum().item()"});
   CHECK(process.unknown[0].count == 5);
   CHECK(process.is_oom);
+  CHECK(process.refused ==
+        std::vector<RefusedRequest>{{{"train.py:30", "y = net(x)"}, 64, 1}, {{}, 32, 1}});
   CHECK(process.saved == std::vector<std::string>{"model.pt"});
   CHECK_THROWS_AS(ReadProgramProcess("{}"), Error);
   CHECK_THROWS_AS(ReadProgramProcess("{"), Error);
@@ -83,6 +88,106 @@ TEST_CASE("a run that a flag ended says so") {
   CHECK(ToText({run}).ends_with(
       "What stays open\n"
       "  - --seconds ended it after 1 step: what it does later is not seen\n"));
+}
+
+TEST_CASE("the end when turns are the same says of what kind they were") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};
+  run.processes[0].ended_by = "until-same";
+  run.processes[0].steps = 5;
+  CHECK(ToText({run}).ends_with(
+      "  - --until-same ended it after 5 steps, of which the last three allocated the\n"
+      "    same: what it does otherwise later is not seen\n"));
+  run.processes[0].steps = 0;
+  run.processes[0].calls = 4;
+  CHECK(ToText({run}).find("ended it after 4 calls of its model") != std::string::npos);
+}
+
+TEST_CASE("steps that have no row of their own are in the last one") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}, {150 * kMiB, 200 * kMiB}})};
+  run.processes[0].steps = 30000;
+  CHECK(LinesOf(ToText({run}), "steps") == "  steps 2–30000  150.0 MiB  200.0 MiB\n");
+}
+
+TEST_CASE("of several cards in one process each row and verdict names its own") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.cards.push_back(run.cards[0]);
+  run.cards[1].judgement.verdict = Verdict::kTight;
+  run.cards[1].judgement.reasons = {"it is full"};
+  run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};
+  ProgramProcess& process = run.processes[0];
+  process.peaks.push_back(process.peaks[0]);
+  process.peaks[1].device = 1;
+  process.step_device = 1;
+  process.held = {{{"train.py:9", "y = net(x)"}, 60 * kMiB, 2}};
+  process.held_bytes = 60 * kMiB;
+  const std::string text = ToText({run});
+  CHECK(
+      text.starts_with("FITS on t4 (cuda:0): 2.93 GiB of 14.6 GiB, 20.1%\n"
+                       "TIGHT on t4 (cuda:1): 2.93 GiB of 14.6 GiB, 20.1%\n"
+                       "  - cuda:1: it is full\n"));
+  CHECK(LinesOf(text, "step 1") == "  step 1, cuda:1   100.0 MiB  200.0 MiB\n");
+  CHECK(LinesOf(text, "the run").find("the run, cuda:1") != std::string::npos);
+  CHECK(text.find("At the peak of cuda:0, 60.0 MiB") != std::string::npos);
+}
+
+TEST_CASE("a program that was refused and went on says what, where, and what came then") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.cards[0].judgement.verdict = Verdict::kTight;
+  run.cards[0].judgement.reasons = {"PyTorch ran out of memory 5 times and the program went on"};
+  run.processes = {Trained({{900 * kMiB, 999 * kMiB},
+                            {100 * kMiB, 990 * kMiB},
+                            {100 * kMiB, 200 * kMiB},
+                            {100 * kMiB, 210 * kMiB}})};
+  ProgramProcess& process = run.processes[0];
+  const ProgramPlace at = {"train.py:9", "y = net(x)"};
+  process.refused = {
+      {at, 512 * kMiB, 0}, {at, 256 * kMiB, 0}, {at, 128 * kMiB, 1}, {at, 64 * kMiB, 1}};
+  process.full_at = at;
+  const auto after = [&] {
+    const std::string text = ToText({run});
+    return text.substr(0, text.find("\n\n") + 1);
+  };
+  const std::string head =
+      "TIGHT on t4: 2.93 GiB of 14.6 GiB, 20.1%\n"
+      "  - PyTorch ran out of memory 5 times and the program went on\n";
+  CHECK(after() ==
+        head +
+            "  - refused at train.py:9 (y = net(x)): 512.0 MiB, 256.0 MiB, 128.0 MiB and 1\n"
+            "    more, in steps 1 to 2\n"
+            "  - then it went on for 3 steps, and reserved 210.0 MiB at most from the second\n"
+            "    on\n");
+  // Where nothing came behind it, or nothing of a loop is known.
+  process.refused = {{{}, 512 * kMiB, 4}};
+  CHECK(after() == head +
+                       "  - refused: 512.0 MiB, in step 5\n"
+                       "  - no step of an optimizer came behind that\n");
+  process.steps = 0;
+  process.step_peaks = {};
+  CHECK(
+      after().ends_with("  - refused: 512.0 MiB\n"
+                        "  - no step of an optimizer came behind that\n"));
+}
+
+TEST_CASE("what was not watched is told") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.unwatched = 2;
+  run.asked = {{{"train.py:9", "grow(7)"}, 7 * kMiB, 1}, {{"libtool.so", "Grow"}, 2 * kMiB, 1}};
+  run.asked_bytes = 9 * kMiB;
+  const std::string text = ToText({run});
+  CHECK(text.find("\nAt the peak, 9.00 MiB by who asked the card for it\n"
+                  "  7.00 MiB  train.py:9  grow(7)\n"
+                  "  2.00 MiB  libtool.so  Grow\n") != std::string::npos);
+  CHECK(text.find("  - 2 processes of Python ran without what onnxfit run puts into it") !=
+        std::string::npos);
+}
+
+TEST_CASE("a file that two processes saved is one") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.processes = {Trained({{kMiB, kMiB}}), Trained({{kMiB, kMiB}})};
+  for (ProgramProcess& process : run.processes) process.saved = {"net.pt"};
+  CHECK(ToText({run}).ends_with("  - kept apart from your files, and gone: net.pt\n"));
 }
 
 TEST_CASE("steps that read alike are one row") {
@@ -190,7 +295,7 @@ TEST_CASE("what stays open is short") {
     for (int64_t line = 1; line < 6; ++line) {
       process.unknown.push_back({{fmt::format("train.py:{}", line), std::string(60, 'y')}, 4});
     }
-    process.saved = {"model.pt", "model.pt.1"};
+    process.saved = {"model.pt", "model.pt.1", "log.txt", "a"};
   }
   run.unknown_functions = {"cuGLInit"};
   const std::string text = ToText({run});
@@ -242,13 +347,29 @@ TEST_CASE("JSON has what a record says") {
   CHECK(process["devices"][0]["ooms"] == 1);
   CHECK(process["out_of_memory"] == true);
   CHECK(process["held"][0]["place"] == "train.py:9");
+  CHECK(process["held_device"] == 0);
+  CHECK(process["refused"][0]["place"] == "train.py:30");
   CHECK(process["unknown_reads"][0]["count"] == 5);
   CHECK(process["not_written"][0] == "model.pt");
+}
+
+TEST_CASE("a search whose largest batch is TIGHT names the one that fits") {
+  ProgramSearch search = {.command = {"python", "train.py", "{}"}, .steps = 10, .batch = 96};
+  search.fits_batch = 80;
+  search.does_not_fit = 88;
+  search.largest = RunOn("t4", 3000 * kMiB);
+  search.largest.cards[0].judgement.verdict = Verdict::kTight;
+  search.tried = {{80, Verdict::kFits, 1}, {96, Verdict::kTight, 2}, {88, Verdict::kTight, 2}};
+  const std::string text = ToText({search});
+  CHECK(text.starts_with("batch 96 on t4: TIGHT, 2.93 GiB of 14.6 GiB, 20.1%; 80 FITS\n"));
+  CHECK(text.find("  - 80 FITS, 88 does not; what lies between was not tried\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a search tells the batch, what was run, and what it left open") {
   ProgramSearch search = {.command = {"python", "train.py", "{}"}, .steps = 10, .batch = 96};
   search.multiple_of = 8;
+  search.fits_batch = 96;
   search.fails = 112;
   search.largest = RunOn("t4", 3000 * kMiB);
   search.tried = {{64, Verdict::kFits, 1}, {128, Verdict::kOom, 2}, {96, Verdict::kTight, 2}};

@@ -40,6 +40,15 @@ Answer RunClient(const std::vector<std::string>& flags, const std::string& words
   return {code, out.str(), err.str(), {std::istreambuf_iterator<char>(printed), {}}};
 }
 
+// On a T4.
+Answer RunShell(const std::string& line) {
+  const std::vector<std::string> args = {"run", "-g", "t4", "--", "sh", "-c", line};
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = Run(args, out, err);
+  return {code, out.str(), err.str(), {}};
+}
+
 // The first card's, from the answer in JSON.
 int64_t UsedBytes(const std::string& words) {
   const Answer answer = RunClient({"-g", "t4", "-f", "json"}, words);
@@ -222,7 +231,7 @@ TEST_CASE("the largest batch is found by running it") {
   CHECK(answer.code == 0);
   std::vector<int64_t> tried;
   for (const auto& row : found["tried"]) tried.push_back(row["batch"]);
-  CHECK(tried == std::vector<int64_t>{1, 2, 4, 8, 16, 15});
+  CHECK(tried == std::vector<int64_t>{1, 2, 15, 16});
   // --multiple-of, and a limit that runs.
   const auto largest = [](const std::vector<std::string>& flags) {
     std::vector<std::string> args = {"-g", "t4", "-q"};
@@ -234,6 +243,55 @@ TEST_CASE("the largest batch is found by running it") {
   const Answer none = largest({"--max-batch", "20:64"});
   CHECK(none.out.starts_with("no batch on t4: 20 is OOM"));
   CHECK(none.code == 1);
+}
+
+// The largest batch that runs, the largest that fits, and how many runs that took.
+struct Found {
+  int64_t runs = 0;
+  int64_t fits = 0;
+  size_t tried = 0;
+};
+
+Found FindBatch(const std::string& range, const std::string& words) {
+  const Answer answer = RunClient({"-g", "t4", "--max-batch", range, "-f", "json"}, words);
+  CAPTURE(answer.err);
+  const auto found = nlohmann::json::parse(answer.out)["targets"][0];
+  return {found["max_batch"], found["max_batch_fits"], found["tried"].size()};
+}
+
+TEST_CASE("a search does not creep where a sample takes more or less than before") {
+  struct Row {
+    const char* bytes;  // of a batch of {}
+    int64_t fits;       // by hand, of the 15,510 million bytes that a T4 has beside a context
+  };
+  const Row rows[] = {
+      {"{}000000", 15510},
+      {"$(({} * {}))000", 3938},  // the more there are, the more each takes
+      {"$(({} < 1000 ? {} : 1000 + ({} - 1000) / 10))0000000", 6510},  // and the less
+      {"$((({} / 256 + 1) * 256))0000000", 1535},                      // in steps
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.bytes);
+    const Found found = FindBatch("1:16384", std::string("take ") + row.bytes);
+    CAPTURE(found.fits);
+    CHECK(found.tried <= 16);         // log2 of the range, and two
+    CHECK(found.runs >= found.fits);  // one that leaves no room for a larger context is TIGHT
+    CHECK(std::abs(found.fits - row.fits) <= row.fits / 64);  // that is left open
+  }
+}
+
+TEST_CASE("a search names the largest batch that fits, where a larger one runs") {
+  // Refused from 16 on, and the program goes on.
+  const std::string words = "take {}000000000 || true";
+  const Found found = FindBatch("1:64", words);
+  CHECK(found.runs == 64);
+  CHECK(found.fits == 15);
+  CHECK(found.tried <= 8);
+  const Answer answer = RunClient({"-g", "t4", "--max-batch", "1:64", "-q"}, words);
+  CHECK(answer.out.starts_with("batch 64 on t4: TIGHT, "));
+  CHECK(answer.out.ends_with("; 15 FITS\n"));
+  CHECK(RunClient({"-g", "t4", "--max-batch", "1:64", "-q", "--strict"}, words)
+            .out.starts_with("batch 15 on t4: FITS"));
 }
 
 TEST_CASE("a search that cannot begin, or meets another failure, says so") {
@@ -280,10 +338,19 @@ TEST_CASE("what is no run is said") {
   CHECK(error({"run", "-g", "t4"}) ==
         "error: expected a program behind --, found none (try: onnxfit run -g rtx3060 -- python "
         "train.py)\n");
-  CHECK(
-      error({"run", "-g", "t4", "python", "a.py"}) ==
-      "error: expected -- in front of the program, found 'python' (try: onnxfit run -g rtx3060 -- "
-      "python a.py)\n");
+  CHECK(error({"run", "python", "a.py"}) ==
+        "error: expected -- in front of the program, found 'python' (try: onnxfit run -g rtx3060 "
+        "-- python a.py)\n");
+  CHECK(error({"run", "-g", "t4", "--strict", "python", "a.py", "--batch-size", "8"}) ==
+        "error: expected -- in front of the program, found 'python' (try: onnxfit run -g t4 "
+        "--strict -- python a.py --batch-size 8)\n");
+  CHECK(error({"run", "-g", "t4", "python", "--", "a.py"}) ==
+        "error: expected flags alone in front of --, found 'python'\n");
+  CHECK(error({"run", "--stps", "20", "python"})
+            .starts_with("error: unknown flag '--stps' (did you mean '--steps'?)"));
+  CHECK(error({"run", "--", "--steps", "20", "python"}) ==
+        "error: expected a program behind --, found '--steps' (try: flags of onnxfit run in front "
+        "of --)\n");
   CHECK(error({"run", "--devices", "17xt4", "--", "true"}) ==
         "error: --devices: expected at most 16 cards, found '17xt4'\n");
   CHECK(error({"run", "-g", "t4", "--devices", "2xt4", "--", "true"}) ==
@@ -303,15 +370,6 @@ TEST_CASE("what is no run is said") {
             .starts_with("error: /nowhere could not be started: No such file"));
 }
 
-// On a T4.
-Answer RunShell(const std::string& line) {
-  const std::vector<std::string> args = {"run", "-g", "t4", "--", "sh", "-c", line};
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = Run(args, out, err);
-  return {code, out.str(), err.str(), {}};
-}
-
 // What is said of one that uses no card.
 std::string ErrorOf(const std::string& line) {
   const Answer answer = RunShell(line);
@@ -327,7 +385,7 @@ TEST_CASE("a program that never uses CUDA is told why") {
   };
   // As hook/record.py writes it, of a PyTorch that is built for …
   const std::string torch = R"(printf '{"pid": 7, "torch": "2.11.0", "steps": 0, "ranks": {},
-    "devices": [], "step_peaks": [], "unknown_reads": [], "saved": [], "end": {"by": null, "exception": null,
+    "devices": [], "step_peaks": [], "step_device": 0, "calls": 0, "refused": [], "unknown_reads": [], "saved": [], "end": {"by": null, "exception": null,
     "message": null, "out_of_memory": false}, "cuda": %s}' )";
   const std::string to_folder = R"( > "$ONNXFIT_RUN/7.torch.json")";
   const Row rows[] = {
@@ -355,6 +413,52 @@ TEST_CASE("a program that never uses CUDA is told why") {
     CAPTURE(row.program);
     CHECK(ErrorOf(row.program) == fmt::format("error: sh: {}\n", row.error));
   }
+}
+
+TEST_CASE("a flag of ours among the program's words is told") {
+  std::ostringstream out;
+  std::ostringstream err;
+  const std::vector<std::string> args = {"run", "-g",     "t4",   "--",     "sh",
+                                         "-c",  "exit 2", "name", "--steps"};
+  CHECK(Run(args, out, err) == 2);
+  CHECK(err.str() ==
+        "error: sh: it ended with 2 before it used CUDA (try: --steps in front of --, if it is "
+        "onnxfit's)\n");
+}
+
+TEST_CASE("processes that do not overlap have one context between them") {
+  const auto ends = [](const std::string& words) {
+    const Answer answer = RunClient({"-g", "t4", "-f", "json"}, words);
+    const auto target = nlohmann::json::parse(answer.out)["targets"][0];
+    return std::pair(target["low"].get<int64_t>(), target["high"].get<int64_t>());
+  };
+  const auto one = ends("take 9000000");
+  CHECK(ends("take 9000000; " ABSENT_CLIENT " take 9000000") == one);
+  CHECK(ends("take 9000000; " ABSENT_CLIENT " take 9000000 leave") == one);
+  // One that waits for another has its own beside it.
+  const auto two = ends("take 9000000 half take 9000000");
+  CHECK(two.second - two.first == 2 * (one.second - one.first));
+}
+
+TEST_CASE("without PyTorch who asked is told by the C stack") {
+  const Answer answer = RunClient({"-g", "t4", "-f", "json"}, "take 9000000 give take 5000000");
+  const auto json = nlohmann::json::parse(answer.out);
+  CHECK(json["asked_bytes"] == 10 << 20);  // as the driver maps it
+  REQUIRE(json["asked"].size() == 1);
+  CHECK(json["asked"][0]["place"] == "absent_client");
+  CHECK(json["asked"][0]["bytes"] == 10 << 20);
+  CHECK(RunClient({"-g", "t4"}, "take 9000000").out.find("by who asked the card for it\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("what fails in Python's hooks is told") {
+  // As hook/notes.py writes it.
+  const Answer answer = RunShell(
+      ABSENT_CLIENT
+      " take 1; printf 'saves\\nTraceback:\\n  a.py\\nKeyError: 1\\n\\nvalues\\nT\\n\\n' > "
+      "$ONNXFIT_RUN/7.hook.txt");
+  CHECK(answer.out.find("the program\n    went on: saves: KeyError: 1 (and 1 more)\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a card that the user hides is told of") {

@@ -62,16 +62,28 @@ struct RunCurve {
   std::vector<std::string> asked_by = {};  // by point: "train.py:27", "" where no line asked
 };
 
+// A request that PyTorch could not fulfil, whether the program went on or not.
+struct RefusedRequest {
+  ProgramPlace at = {};  // without a place: no line of Python waited for it
+  int64_t bytes = 0;
+  int64_t step = 0;  // so many steps of optimizers came before
+
+  bool operator==(const RefusedRequest&) const = default;
+};
+
 struct ProgramProcess {
   int64_t pid = 0;
   std::string rank = {};   // of torchrun, "" without
   std::string torch = {};  // its version
   std::string cuda = {};   // that it was built for, "" for none
   int64_t steps = 0;       // of optimizers
+  int64_t calls = 0;       // of outermost modules, as far as they were counted
   std::vector<TorchPeaks> peaks = {};
-  std::vector<StepPeaks> step_peaks = {};  // of the first thousand steps
+  std::vector<StepPeaks> step_peaks = {};  // the last row is the most of all later steps, too
+  int64_t step_device = 0;                 // whose peaks they are
   std::vector<HeldBytes> held = {};        // at the peak, or when it ran out; the most bytes first
   int64_t held_bytes = 0;                  // of all of them
+  int64_t held_device = 0;                 // on which card, by the process's number
   bool is_held_all = true;                 // the record reaches back to the run's peak
   std::optional<RunCurve> curve = {};      // if it was asked for, and there is a record
   std::vector<UnknownRead> unknown = {};
@@ -79,9 +91,10 @@ struct ProgramProcess {
   std::string exception = {};           // that ended it, "" for none
   std::string message = {};             // of that exception, in its own words
   bool is_oom = false;                  // it is one of memory
-  std::string ended_by = {};            // "steps" and "seconds": the flag that ended it
+  std::string ended_by = {};            // "steps", "seconds", "until-same": the flag that ended it
   ProgramPlace full_at = {};            // whose request was refused last
-  std::vector<std::string> oom = {};    // what its message means, a sentence each
+  std::vector<RefusedRequest> refused = {};  // the first hundred
+  std::vector<std::string> oom = {};         // what its message means, a sentence each
 };
 
 // One run of the command.
@@ -95,6 +108,12 @@ struct ProgramRun {
   std::string drawing = {};                    // of what was allocated over time, if asked for
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};  // whose scratch was taken as none
+  // Without PyTorch: what lived at the peak of the process that had most, by who asked the card
+  // for it: a line of Python, else a library and its function in the place of the source.
+  std::vector<HeldBytes> asked = {};
+  int64_t asked_bytes = 0;
+  int64_t unwatched = 0;                   // processes of Python that left the hooks out
+  std::vector<std::string> failures = {};  // of the hooks: "saves: KeyError: 'x'"
 };
 
 // One process's file, which PyTorch's side wrote (hook/record.py).  Throws Error where it is none.
@@ -112,16 +131,19 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //   {"schema", "version", "basis": "run", "text", "command", "exit_code", "failed",
 //    "targets": [as estimate's; without "verdict" where it failed],
 //    "processes": [{"pid", "rank", "torch", "steps", "exception", "message", "out_of_memory",
-//      "full_at": PLACE, "devices": [{"device", "requested_bytes", "allocated_bytes",
+//      "full_at": PLACE, "refused": [{PLACE, "bytes", "step"}], "ended_by",
+//      "devices": [{"device", "requested_bytes", "allocated_bytes",
 //        "reserved_bytes", "retries", "ooms"}],
 //      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
-//      "held_bytes", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within": [the same]}],
+//      "held_bytes", "held_device", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within":
+//      [the same]}],
 //      "curve": {"device", "events", "is_cut", "peak", "full", "turns": [POINT], "asked_by":
 //      [PLACE's],
 //        "requested": [bytes by point], "reserved", "lines": [{PLACE, "name", "requested"}]},
 //      "unknown_reads": [{PLACE, "count"}],
 //      "not_written": [PATH]}],
-//    "unknown_functions", "unknown_sizes"}
+//    "unknown_functions", "unknown_sizes", "asked_bytes", "asked": [{PLACE, "bytes", "count"}],
+//    "unwatched_processes", "failures"}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
 // what is below "command" for each; "text" is what people read.  What is not known or does not
 // apply is absent.

@@ -21,13 +21,17 @@ TorchPeaks PeaksOf(const Json& device) {
           .ooms = device.at("num_ooms")};
 }
 
+ProgramPlace PlaceOfRow(const Json& row) {
+  const std::string file = row.at("file");
+  if (file.empty()) return {};
+  const int64_t line = row.at("line");
+  return {.place = fmt::format("{}:{}", std::filesystem::path(file).filename().string(), line),
+          .source = row.at("text")};
+}
+
 // What one line reads in several ways is told once.
 void AddRead(const Json& read, std::vector<UnknownRead>& reads) {
-  const std::string file = read.at("file");
-  const int64_t line = read.at("line");
-  const ProgramPlace at = {
-      .place = fmt::format("{}:{}", std::filesystem::path(file).filename().string(), line),
-      .source = read.at("text")};
+  const ProgramPlace at = PlaceOfRow(read);
   const int64_t count = read.at("count");
   for (UnknownRead& known : reads) {
     if (known.at == at) {
@@ -36,6 +40,14 @@ void AddRead(const Json& read, std::vector<UnknownRead>& reads) {
     }
   }
   reads.push_back({at, count});
+}
+
+std::vector<RefusedRequest> RefusedOf(const Json& rows) {
+  std::vector<RefusedRequest> refused;
+  for (const Json& row : rows) {
+    refused.push_back({PlaceOfRow(row), row.at("bytes"), row.at("step")});
+  }
+  return refused;
 }
 
 std::string TextOrNone(const Json& value) { return value.is_string() ? std::string(value) : ""; }
@@ -56,6 +68,9 @@ ProgramProcess ProcessOf(const Json& json) {
   for (const Json& step : json.at("step_peaks")) {
     process.step_peaks.push_back({.allocated_bytes = step.at(0), .reserved_bytes = step.at(1)});
   }
+  process.calls = json.at("calls");
+  process.step_device = json.at("step_device");
+  process.refused = RefusedOf(json.at("refused"));
   for (const Json& read : json.at("unknown_reads")) AddRead(read, process.unknown);
   for (const Json& saved : json.at("saved")) process.saved.push_back(saved.at("path"));
   ReadEnd(json.at("end"), process);
@@ -95,6 +110,7 @@ Json HeldJson(const std::vector<HeldBytes>& lines) {
 void PutHeld(const ProgramProcess& process, Json& row) {
   if (process.held.empty()) return;
   row["held_bytes"] = process.held_bytes;
+  row["held_device"] = process.held_device;
   row["held_is_of_peak"] = process.is_held_all;
   row["held"] = HeldJson(process.held);
 }
@@ -125,6 +141,13 @@ void PutEnd(const ProgramProcess& process, Json& row) {
   if (!process.exception.empty()) row["out_of_memory"] = process.is_oom;
   if (!process.full_at.place.empty()) row["full_at"] = PlaceJson(process.full_at);
   if (!process.oom.empty()) row["explained"] = process.oom;
+  PutIfKnown(row, "ended_by", process.ended_by);
+  for (const RefusedRequest& request : process.refused) {
+    Json refused = PlaceJson(request.at);
+    refused["bytes"] = request.bytes;
+    refused["step"] = request.step;
+    row["refused"].push_back(refused);
+  }
 }
 
 Json ProcessJson(const ProgramProcess& process) {
@@ -166,6 +189,12 @@ Json RunJson(const ProgramRun& run) {
   }
   json["unknown_functions"] = run.unknown_functions;
   json["unknown_sizes"] = run.unknown_sizes;
+  if (!run.asked.empty()) {
+    json["asked_bytes"] = run.asked_bytes;
+    json["asked"] = HeldJson(run.asked);
+  }
+  if (run.unwatched > 0) json["unwatched_processes"] = run.unwatched;
+  if (!run.failures.empty()) json["failures"] = run.failures;
   return json;
 }
 

@@ -3,16 +3,41 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/report/formats.h"
 #include "estimator/report/json_parts.h"
+#include "estimator/report/layout.h"
 #include "estimator/report/program_run.h"
 #include "estimator/report/program_search.h"
 
 namespace onnxfit {
 
-// All of a run below its verdicts.
+inline constexpr size_t kSourceColumns = 50;  // of a line of source
+
+// A page about one run.
+struct RunPage {
+  const ProgramRun& run;
+  const TextOptions& options;
+  const Glyphs& glyphs;
+
+  std::string Shown(std::string_view text) const { return Clean(text, options.ascii); }
+  // The beginning of a line of source tells what it is.
+  std::string Cut(std::string_view text, size_t columns) const;
+};
+
+// "1 step", "3 steps"
+std::string Counted(size_t count, std::string_view one, std::string_view several);
+
+// "--steps ended it after 20 steps: …"; "" of a program that no flag ended.
+std::string EndedText(const ProgramRun& run);
+
+// Why its verdicts are as they are, and how it ended: what stands right below them.  Of one among
+// several without what its message means and what helps.
+std::string RunReasons(const ProgramRun& run, const TextOptions& options, bool is_brief = false);
+
+// All of a run below that.
 std::string RunDetails(const ProgramRun& run, const TextOptions& options);
 
 // {"exit_code", "failed", "targets", "processes", …}
@@ -28,8 +53,9 @@ const ProgramRun& ToldRun(const std::vector<ProgramRun>& runs);
 // Whose lines are told: of several processes, the one that allocated most.  REQUIRES: a process.
 size_t LargestProcess(const ProgramRun& run);
 
-// "rank 1", "process 2", "rank 0, cuda:1"; "the run" of the only one.
+// "rank 1", "process 2", "rank 0, cuda:1"; "the run" of the only one, or `alone`.
 std::string NameOf(const ProgramRun& run, size_t place, const TorchPeaks& peaks);
+std::string NameOf(const ProgramRun& run, size_t place, int64_t device, std::string_view alone);
 
 // "At the peak of rank 1, 5.48 GiB by the lines that asked for it"
 std::string HeldTitle(const ProgramProcess& process, size_t place, const ProgramRun& run);

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -13,43 +14,11 @@
 namespace onnxfit {
 namespace {
 
-constexpr size_t kSourceColumns = 50;  // of a line of source
 constexpr size_t kPlacesShown = 3;
 constexpr int64_t kMuch = 4;     // a part of all that is worth a look inside
 constexpr size_t kStepRows = 4;  // more are told by their range
 
-// A page about one run.
-struct RunPage {
-  const ProgramRun& run;
-  const TextOptions& options;
-  const Glyphs& glyphs;
-
-  std::string Shown(std::string_view text) const { return Clean(text, options.ascii); }
-  std::string Cut(std::string_view text, size_t columns) const {
-    const std::string shown = Shown(text);
-    if (Columns(shown) <= columns) return shown;
-    return CutEnd(shown, columns);
-  }
-
- private:
-  // The beginning of a line of source tells what it is.
-  std::string CutEnd(const std::string& text, size_t columns) const {
-    size_t bytes = 0;
-    const size_t room = columns - Columns(glyphs.ellipsis);
-    for (size_t end = 1; end <= text.size() && Columns(text.substr(0, end)) <= room; ++end) {
-      const bool is_letters_end =
-          end == text.size() || (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
-      if (is_letters_end) bytes = end;
-    }
-    return text.substr(0, bytes) + std::string(glyphs.ellipsis);
-  }
-};
-
 using Rows = std::vector<std::vector<Cell>>;
-
-std::string Counted(size_t count, std::string_view one, std::string_view several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
-}
 
 // --- The figures --------------------------------------------------------------------------------
 
@@ -78,31 +47,49 @@ std::string StepsName(size_t first, size_t last, const Glyphs& glyphs) {
   return fmt::format("steps {}{}{}", first + 1, glyphs.dash, last + 1);
 }
 
+bool HasSeveralCards(const ProgramProcess& process) {
+  const auto is_used = [](const TorchPeaks& peaks) { return peaks.reserved_bytes > 0; };
+  return std::ranges::count_if(process.peaks, is_used) > 1;
+}
+
+std::string CardOfSteps(const ProgramProcess& process) {
+  return HasSeveralCards(process) ? fmt::format(", cuda:{}", process.step_device) : "";
+}
+
+// The last row has the most of all that have none.
+size_t StepsTold(const ProgramProcess& process) {
+  return std::max(process.step_peaks.size(), static_cast<size_t>(process.steps));
+}
+
 std::string RangeOf(int64_t low, int64_t high, const Glyphs& glyphs) {
   if (FormatBytes(low) == FormatBytes(high)) return FormatBytes(high);
   return fmt::format("{} {} {}", FormatBytes(low), glyphs.dash, FormatBytes(high));
 }
 
 // Of many that differ: the first, and from where to where the others are.
-void AddRangeOfSteps(const std::vector<StepPeaks>& steps, const RunPage& page, Rows& rows) {
+void AddRangeOfSteps(const ProgramProcess& process, const RunPage& page, Rows& rows) {
+  const std::vector<StepPeaks>& steps = process.step_peaks;
+  const std::string card = CardOfSteps(process);
   const auto ends = [&](auto member) {
     const auto [low, high] =
         std::ranges::minmax_element(steps.begin() + 1, steps.end(), {}, member);
     return RangeOf((*low).*member, (*high).*member, page.glyphs);
   };
-  rows.push_back({{"  step 1"},
+  rows.push_back({{"  step 1" + card},
                   {FormatBytes(steps[0].allocated_bytes)},
                   {FormatBytes(steps[0].reserved_bytes)}});
-  rows.push_back({{"  " + StepsName(1, steps.size() - 1, page.glyphs)},
+  rows.push_back({{"  " + StepsName(1, StepsTold(process) - 1, page.glyphs) + card},
                   {ends(&StepPeaks::allocated_bytes)},
                   {ends(&StepPeaks::reserved_bytes)}});
 }
 
 void AddSteps(const ProgramProcess& process, const RunPage& page, Rows& rows) {
   const std::vector<StepGroup> groups = GroupsOfSteps(process.step_peaks);
-  if (groups.size() > kStepRows) return AddRangeOfSteps(process.step_peaks, page, rows);
+  if (groups.size() > kStepRows) return AddRangeOfSteps(process, page, rows);
   for (const StepGroup& group : groups) {
-    rows.push_back({{"  " + StepsName(group.first, group.last, page.glyphs)},
+    const bool is_last = &group == &groups.back();
+    const size_t last = is_last ? StepsTold(process) - 1 : group.last;
+    rows.push_back({{"  " + StepsName(group.first, last, page.glyphs) + CardOfSteps(process)},
                     {FormatBytes(group.peaks.allocated_bytes)},
                     {FormatBytes(group.peaks.reserved_bytes)}});
   }
@@ -111,13 +98,16 @@ void AddSteps(const ProgramProcess& process, const RunPage& page, Rows& rows) {
 }  // namespace
 
 std::string NameOf(const ProgramRun& run, size_t place, const TorchPeaks& peaks) {
+  return NameOf(run, place, peaks.device, "the run");
+}
+
+std::string NameOf(const ProgramRun& run, size_t place, int64_t device, std::string_view alone) {
   const ProgramProcess& process = run.processes[place];
-  std::string name = "the run";
+  std::string name(alone);
   if (run.processes.size() > 1) name = fmt::format("process {}", place + 1);
   if (!process.rank.empty()) name = "rank " + process.rank;
-  const auto is_used = [](const TorchPeaks& p) { return p.reserved_bytes > 0; };
-  const bool is_one_of_many = std::ranges::count_if(process.peaks, is_used) > 1;
-  return is_one_of_many ? fmt::format("{}, cuda:{}", name, peaks.device) : name;
+  if (!HasSeveralCards(process)) return name;
+  return fmt::format("{}{}cuda:{}", name, name.empty() ? "" : ", ", device);
 }
 
 namespace {
@@ -129,7 +119,7 @@ std::string PeaksTable(const RunPage& page) {
     if (processes.size() == 1) AddSteps(processes[i], page, rows);
     for (const TorchPeaks& peaks : processes[i].peaks) {
       if (peaks.reserved_bytes == 0) continue;
-      rows.push_back({{"  " + NameOf(page.run, i, peaks)},
+      rows.push_back({{"  " + NameOf(page.run, i, peaks.device, "the run")},
                       {FormatBytes(peaks.allocated_bytes)},
                       {FormatBytes(peaks.reserved_bytes)}});
     }
@@ -152,8 +142,8 @@ size_t LargestProcess(const ProgramRun& run) {
 std::string HeldTitle(const ProgramProcess& process, size_t place, const ProgramRun& run) {
   std::string when = process.is_oom ? "When it ran out" : "At the peak";
   if (!process.is_held_all) when = "At the most that was recorded";
-  const std::string whose =
-      run.processes.size() == 1 ? "" : fmt::format(" of {}", NameOf(run, place, {}));
+  const std::string name = NameOf(run, place, process.held_device, "");
+  const std::string whose = name.empty() ? "" : " of " + name;
   return fmt::format("{}{}, {} by the lines that asked for it", when, whose,
                      FormatBytes(process.held_bytes));
 }
@@ -194,67 +184,34 @@ Rows HeldRows(const ProgramProcess& process, const RunPage& page) {
   return rows;
 }
 
-std::string HeldText(const RunPage& page) {
-  if (page.run.processes.empty()) return "";
-  const size_t place = LargestProcess(page.run);
-  const ProgramProcess& process = page.run.processes[place];
-  if (process.held.empty()) return "";
+// "\nAt the peak …\n", and a row each.
+std::string HeldTable(const std::string& title, const ProgramProcess& process,
+                      const RunPage& page) {
   Rows rows = HeldRows(process, page);
   const std::vector<size_t> widths = ColumnWidths(rows, 3);
   const size_t room = kReportColumns - std::min(kReportColumns - 8, widths[0] + widths[1] + 6);
   for (std::vector<Cell>& row : rows) row[2].text = page.Cut(row[2].text, room);
-  return fmt::format("\n{}\n", HeldTitle(process, place, page.run)) + Table(rows, "rll", kIndent);
+  return fmt::format("\n{}\n", title) + Table(rows, "rll", kIndent);
 }
 
-// --- How it ended -------------------------------------------------------------------------------
-
-std::string PlaceText(const ProgramPlace& at, const RunPage& page) {
-  if (at.source.empty()) return at.place;
-  return fmt::format("{} ({})", at.place, page.Cut(at.source, kSourceColumns));
+// Of a program without PyTorch.
+std::string AskedText(const RunPage& page) {
+  if (page.run.asked.empty()) return "";
+  const ProgramProcess process = {.held = page.run.asked, .held_bytes = page.run.asked_bytes};
+  return HeldTable(fmt::format("At the peak, {} by who asked the card for it",
+                               FormatBytes(page.run.asked_bytes)),
+                   process, page);
 }
 
-// "full at train.py:41 (loss = model(x)); CAPACITY: 64.00 MiB asked …"
-std::string FullText(const ProgramProcess& process, const RunPage& page) {
-  const std::string place =
-      process.full_at.place.empty() ? "" : "full at " + PlaceText(process.full_at, page);
-  if (process.oom.empty()) return place;
-  return place.empty() ? process.oom[0] : fmt::format("{}; {}", place, process.oom[0]);
+std::string HeldText(const RunPage& page) {
+  if (page.run.processes.empty()) return AskedText(page);
+  const size_t place = LargestProcess(page.run);
+  const ProgramProcess& process = page.run.processes[place];
+  if (process.held.empty()) return "";
+  return HeldTable(HeldTitle(process, place, page.run), process, page);
 }
 
-// The first process that ran out of memory tells why.
-std::string OomText(const RunPage& page) {
-  for (const ProgramProcess& process : page.run.processes) {
-    const std::string full = FullText(process, page);
-    if (full.empty()) continue;
-    std::string text = Wrap("  - ", page.Shown(full));
-    for (size_t i = 1; i < process.oom.size(); ++i) {
-      text += Wrap("  - ", page.Shown(process.oom[i]));
-    }
-    if (page.options.verbose) text += Wrap("    ", page.Shown(process.message));
-    return text;
-  }
-  return "";
-}
-
-}  // namespace
-
-std::string StepsOf(const ProgramProcess& process) {
-  return Counted(static_cast<size_t>(process.steps), "step", "steps");
-}
-
-std::string FailedText(const ProgramRun& run) {
-  const std::string text = fmt::format("the program ended with {}", run.exit_code);
-  if (run.processes.empty()) return text;
-  const auto failed = std::ranges::find_if(
-      run.processes, [](const ProgramProcess& process) { return !process.exception.empty(); });
-  const ProgramProcess& process = failed == run.processes.end() ? run.processes[0] : *failed;
-  const std::string after = process.steps == 0 ? "" : " after " + StepsOf(process);
-  return process.exception.empty()
-             ? text + after
-             : fmt::format("{}{}: {}: {}", text, after, process.exception, process.message);
-}
-
-namespace {
+// --- Its verdicts -------------------------------------------------------------------------------
 
 // Until a failure nothing is decided.
 std::string UntilText(const JudgedTarget& judged, const Glyphs& glyphs) {
@@ -264,7 +221,9 @@ std::string UntilText(const JudgedTarget& judged, const Glyphs& glyphs) {
 
 std::string AssumedText(const JudgedTarget& judged, const ProgramRun& run,
                         const TextOptions& options) {
-  const std::string command = Clean(fmt::format("{}", fmt::join(run.command, " ")), options.ascii);
+  std::vector<std::string> words = run.command;
+  words[0] = std::filesystem::path(words[0]).filename().string();
+  const std::string command = Clean(fmt::format("{}", fmt::join(words, " ")), options.ascii);
   return fmt::format("{}: {} on the device\n",
                      CutMiddle(command, kSourceColumns, GlyphsOf(options).ellipsis),
                      FormatBytes(judged.judgement.used_bytes));
@@ -303,9 +262,11 @@ std::string ReadsText(const RunPage& page) {
 }
 
 std::string SavedText(const ProgramRun& run) {
-  std::vector<std::string> saved;
+  std::vector<std::string> saved;  // each once, whichever processes wrote it
   for (const ProgramProcess& process : run.processes) {
-    saved.insert(saved.end(), process.saved.begin(), process.saved.end());
+    for (const std::string& path : process.saved) {
+      if (std::ranges::find(saved, path) == saved.end()) saved.push_back(path);
+    }
   }
   if (saved.empty()) return "";
   const std::string more =
@@ -322,14 +283,22 @@ std::string NamesText(const std::vector<std::string>& names, const RunPage& page
   return text;
 }
 
-// Of a program that a flag ended.
-std::string EndedText(const ProgramRun& run) {
-  for (const ProgramProcess& process : run.processes) {
-    if (process.ended_by != "steps" && process.ended_by != "seconds") continue;
-    return fmt::format("--{} ended it after {}: what it does later is not seen", process.ended_by,
-                       StepsOf(process));
+// What the hooks could not do, or were kept from.
+void AddUnwatched(const ProgramRun& run, std::vector<std::string>& sentences) {
+  if (run.unwatched > 0) {
+    sentences.push_back(fmt::format(
+        "{} of Python ran without what onnxfit run puts into it, as python -I, -E and -S do: no "
+        "lines, no peaks of PyTorch's, no values of small tensors, and files were really written",
+        Counted(static_cast<size_t>(run.unwatched), "process", "processes")));
   }
-  return "";
+  if (!run.failures.empty()) {
+    const std::string more =
+        run.failures.size() == 1 ? "" : fmt::format(" (and {} more)", run.failures.size() - 1);
+    sentences.push_back(
+        fmt::format("what onnxfit run puts into Python failed in a part of it, and the program "
+                    "went on: {}{}",
+                    run.failures[0], more));
+  }
 }
 
 // A sentence each.
@@ -346,6 +315,7 @@ std::vector<std::string> OpenSentences(const RunPage& page) {
     sentences.push_back("scratch memory of unknown size, counted as none: " +
                         NamesText(run.unknown_sizes, page, 1));
   }
+  AddUnwatched(run, sentences);
   if (run.is_assumed) {
     sentences.push_back(
         fmt::format("no card was named, so that it ran as on {}: -g NAME for a "
@@ -373,15 +343,24 @@ std::vector<std::string> OpenSentences(const ProgramRun& run) {
 
 std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const RunPage page = {run, options, GlyphsOf(options)};
-  std::string text;
-  if (run.failed) text += Wrap("  - ", page.Shown(FailedText(run)));
-  for (const JudgedTarget& judged : run.cards) text += VerdictDetails(judged, options);
-  return text + OomText(page) + PeaksTable(page) + HeldText(page) + run.drawing + OpenText(page);
+  return PeaksTable(page) + HeldText(page) + run.drawing + OpenText(page);
 }
+
+namespace {
+
+// Of several cards at once which one: "t4 (cuda:1)".
+JudgedTarget WithCardNumber(const ProgramRun& run, size_t place) {
+  JudgedTarget judged = run.cards[place];
+  if (run.cards.size() > 1) judged.target.name += fmt::format(" (cuda:{})", place);
+  return judged;
+}
+
+}  // namespace
 
 std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options) {
   std::string text;
-  for (const JudgedTarget& judged : run.cards) {
+  for (size_t place = 0; place < run.cards.size(); ++place) {
+    const JudgedTarget judged = WithCardNumber(run, place);
     const bool is_question = run.is_assumed && judged.judgement.verdict != Verdict::kOom;
     text += run.failed    ? UntilText(judged, GlyphsOf(options))
             : is_question ? AssumedText(judged, run, options)
@@ -408,9 +387,12 @@ const ProgramRun& ToldRun(const std::vector<ProgramRun>& runs) {
 
 std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& options) {
   std::string text;
-  for (const ProgramRun& run : runs) text += HeadlinesOf(run, options);
-  if (options.quiet) return text;
   const ProgramRun& told = ToldRun(runs);
+  for (const ProgramRun& run : runs) {
+    text += HeadlinesOf(run, options);
+    if (!options.quiet) text += RunReasons(run, options, &run != &told);
+  }
+  if (options.quiet) return text;
   if (runs.size() > 1) text += fmt::format("\nOn {}\n", told.cards[0].target.name);
   return TrimLines(text + RunDetails(told, options));
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "estimator/base/bytes.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/layout.h"
@@ -55,7 +57,9 @@ std::vector<std::string> SearchSentences(const ProgramSearch& search) {
       sentences.back() += "; what lies between was not tried";
     }
   }
-  const bool is_tight = search.batch > search.fits_batch;
+  const bool is_tight = std::ranges::any_of(search.largest.cards, [](const JudgedTarget& judged) {
+    return judged.judgement.verdict == Verdict::kTight;
+  });
   const bool is_left = search.does_not_fit && search.fits_batch > 0 &&
                        *search.does_not_fit - search.fits_batch > search.multiple_of;
   if (is_tight && is_left) {
