@@ -102,7 +102,12 @@ def _ask(words: Sequence[str], command: Sequence[str], folder: str,
     sys.stdout.flush()
     with subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, encoding="utf-8",
                           errors="replace") as process:
-        error = _echoed(process)
+        try:
+            error = _echoed(process)
+        except KeyboardInterrupt:  # the program has heard of it, or hears of it now
+            process.terminate()
+            process.wait()
+            raise
     if not report.exists():
         raise OnnxfitError(error or f"onnxfit run ended with {process.returncode}")
     data: Mapping[str, Any] = json.loads(report.read_text(encoding="utf-8"))
@@ -147,8 +152,9 @@ def _path(path: Optional[PathLike]) -> Optional[str]:
 def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] = None,
         devices: Optional[flags.Names] = None, memory: Optional[flags.Sizes] = None,
         reserve: Optional[flags.Size] = None, steps: Optional[int] = None,
-        seconds: Optional[int] = None, repeat: int = 1, strict: bool = False,
-        snapshot: Optional[PathLike] = None, html: Optional[PathLike] = None) -> ProgramRun:
+        seconds: Optional[int] = None, until_same: bool = False, repeat: int = 1,
+        strict: bool = False, snapshot: Optional[PathLike] = None,
+        html: Optional[PathLike] = None) -> ProgramRun:
     """What a program takes on a card that is not there, by running it there: its PyTorch allocates
     as it would, kernels do nothing, no GPU is needed.  Linux on x86-64.
 
@@ -158,12 +164,13 @@ def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] 
     goes there by cloudpickle, where that is installed.
 
     `gpu` and `memory` are cards that it has to fit, a run each; `devices` are cards that it sees
-    at once, such as "2xt4".  `steps` (of an optimizer) and `seconds` end it early.  `html` is a
-    page for a browser that is written, too, `snapshot` PyTorch's own file.  What it prints is
-    printed.  Raises OnnxfitError where it fails for another reason than memory."""
+    at once, such as "2xt4".  `steps` (of an optimizer) and `seconds` end it early, `until_same` as
+    soon as three turns of its loop have allocated the same.  `html` is a page for a browser that is
+    written, too, `snapshot` PyTorch's own file.  What it prints is printed.  Raises OnnxfitError
+    where it fails for another reason than memory."""
     words: List[str] = flags.arguments({
         "gpu": gpu, "devices": devices, "memory": memory, "reserve": reserve,
-        "steps": steps, "seconds": seconds, "strict": strict,
+        "steps": steps, "seconds": seconds, "until_same": until_same, "strict": strict,
         "snapshot": _path(snapshot), "html": _path(html)})
     answer = _run("run", words, program, arguments, repeat)
     return from_json(ProgramRun, answer.data, text=answer.data["text"], raw=answer.data,
@@ -175,15 +182,17 @@ def run_max_batch(program: Program, batches: Tuple[int, int], *arguments: Any,
                   devices: Optional[flags.Names] = None, memory: Optional[flags.Sizes] = None,
                   reserve: Optional[flags.Size] = None, multiple_of: int = 1,
                   steps: Optional[int] = None, seconds: Optional[int] = None,
-                  strict: bool = False, html: Optional[PathLike] = None) -> ProgramMaxBatch:
+                  until_same: bool = False, strict: bool = False,
+                  html: Optional[PathLike] = None) -> ProgramMaxBatch:
     """The largest batch that a program runs on a card that is not there, from the least to the most
-    of `batches`, found by running it: 5 to 12 runs, a line to stderr each.  Linux on x86-64.
+    of `batches`, found by running it: 4 to 12 runs, a line to stderr each.  Linux on x86-64.
 
     `program` is a function of the batch, which makes its model and data and trains some steps: a
     new Python process calls it as program(batch, *arguments) for each batch.  Or a command with
     "{}" where the batch stands: ["python", "train.py", "--batch-size", "{}"].
 
-    Each run ends after `steps` steps of an optimizer (10 where nobody says) or `seconds`.
+    Each run ends after `steps` steps of an optimizer (10 where nobody says) or `seconds`; with
+    `until_same` as soon as three turns of its loop have allocated the same.
     `multiple_of`: only batches that it divides.  `strict`: a batch that is TIGHT does not count.
     `gpu`, `memory` and `devices` are as in run(), a search for each; `html` is a page of all that
     was run.  The answer's max_batch is 0 where not even the least batch runs.  Raises OnnxfitError
@@ -196,7 +205,7 @@ def run_max_batch(program: Program, batches: Tuple[int, int], *arguments: Any,
     words: List[str] = flags.arguments({
         "max_batch": f"{least}:{most}", "multiple_of": multiple_of, "gpu": gpu,
         "devices": devices, "memory": memory, "reserve": reserve, "steps": steps,
-        "seconds": seconds, "strict": strict, "html": _path(html)})
+        "seconds": seconds, "until_same": until_same, "strict": strict, "html": _path(html)})
     answer = _run("run_max_batch", words, program, arguments, child=["{}"])
     return from_json(ProgramMaxBatch, answer.data, text=answer.data["text"], raw=answer.data,
                      holds=answer.code == 0)

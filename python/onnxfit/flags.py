@@ -117,6 +117,7 @@ class ProgramFlags(TypedDict, total=False):
     max_batch: str  # "8:512"
     steps: Optional[int]  # of an optimizer, after which the program ends
     seconds: Optional[int]
+    until_same: bool  # until three turns of its loop allocate the same
     snapshot: Optional[str]  # the path of a file
     html: Optional[str]  # the same
 
@@ -213,7 +214,7 @@ _WRITERS: Dict[str, Write] = {
                      "drop_outputs", "ema", "fsdp_keep", "fsdp_offload", "hold_outputs",
                      "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
                      "overlap_comm", "same_batch", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
-                     "update", "zero_offload"), _switch),
+                     "until_same", "update", "zero_offload"), _switch),
     "note": _sentences,
     "dims": _dims,
     "shapes": _shapes,

@@ -465,6 +465,16 @@ class HeldBytes:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """A request that PyTorch could not fulfil, whether the program went on or not."""
+
+    bytes: int
+    step: int  # so many steps of optimizers came before
+    place: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class UnknownRead:
     """Where the program read a value that no kernel computed."""
 
@@ -488,6 +498,9 @@ class ProcessRun:
     not_written: Tuple[str, ...] = ()
     exception: str = ""
     message: str = ""
+    refused: Tuple[Refused, ...] = ()
+    held_device: int = 0  # on which card of the process `held` is
+    ended_by: str = ""  # "steps", "seconds" or "until-same"
 
 
 @dataclass(frozen=True)
@@ -496,6 +509,7 @@ class Ran:
 
     targets: Tuple[Target, ...] = ()  # the cards that it saw
     exit_code: int = 0
+    asked: Tuple[HeldBytes, ...] = ()  # without PyTorch: by who asked the card for it
     processes: Tuple[ProcessRun, ...] = ()
 
     @property
@@ -553,6 +567,7 @@ class LargestRun:
 
     gpu: str
     max_batch: int
+    max_batch_fits: int = 0  # the largest that was seen to fit, where that one is TIGHT
     steps: int = 0  # of each run, at most
     limited: bool = False  # all ran: a larger one may, too
     fails: Optional[int] = None  # the least that was seen not to run

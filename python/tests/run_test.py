@@ -96,6 +96,36 @@ class Run(unittest.TestCase):
         with self.assertRaisesRegex(onnxfit.OnnxfitError, "the program ended with 7"):
             onnxfit.run([sys.executable, "-c", program], gpu="t4")
 
+    def test_without_a_card_the_function_is_named(self):
+        headline = str(onnxfit.run(take, GIB)).splitlines()[0]
+        self.assertRegex(headline, r"^python\S* -m onnxfit\._called take: 1\.\d\d GiB on the device$")
+
+    def test_who_asked_is_told_by_lines(self):
+        held = onnxfit.run(take, GIB, 2, gpu="t4").asked
+        self.assertEqual([(row.bytes, row.count) for row in held], [(2 * GIB, 2)])
+        self.assertRegex(held[0].place, r"^run_test\.py:\d+$")
+        self.assertIn("cudaMalloc", held[0].source)
+
+    def test_a_python_that_leaves_the_hooks_out_is_told(self):
+        program = ("import ctypes; ctypes.CDLL(None).cudaMalloc("
+                   "ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 30))")
+        for flags, count in (([], None), (["-I"], 1), (["-E"], 1), (["-S"], 1)):
+            with self.subTest(flags):
+                answer = onnxfit.run([sys.executable, *flags, "-c", program], gpu="t4")
+                self.assertEqual(answer.raw.get("unwatched_processes"), count)
+                self.assertEqual("ran without what onnxfit run puts into it" in str(answer),
+                                 count is not None)
+
+    def test_an_interrupt_ends_the_program_and_is_raised(self):
+        heard = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "heard")
+        program = ("import os, signal, sys, time\n"
+                   "def end(*_):\n    open(%r, 'w').close(); sys.exit(0)\n"
+                   "signal.signal(signal.SIGTERM, end)\n"
+                   "os.kill(%d, signal.SIGINT)\ntime.sleep(60)" % (heard, os.getpid()))
+        with self.assertRaises(KeyboardInterrupt):
+            onnxfit.run([sys.executable, "-c", program], gpu="t4")
+        self.assertTrue(os.path.exists(heard))
+
 
 @unittest.skipUnless(has_run(), "no `onnxfit run` here")
 class LargestBatch(unittest.TestCase):
@@ -106,12 +136,13 @@ class LargestBatch(unittest.TestCase):
         self.assertEqual((answer.max_batch, largest.fails, largest.limited), (14, 15, False))
         self.assertEqual(answer.holds, True)
         by_batch = {row.batch: row for row in largest.tried}
-        self.assertEqual((by_batch[8].verdict, by_batch[16].verdict), ("fits", "oom"))
-        self.assertEqual(by_batch[8].used_bytes - by_batch[4].used_bytes, 4 * GIB)
+        self.assertEqual((by_batch[2].verdict, by_batch[15].verdict), ("fits", "oom"))
+        self.assertEqual(by_batch[2].used_bytes - by_batch[1].used_bytes, GIB)
+        self.assertEqual(largest.max_batch_fits, 14)
         self.assertEqual(largest.per_sample_bytes, GIB)
         self.assertEqual(largest.run.device_bytes, by_batch[14].used_bytes)
         self.assertTrue(str(answer).startswith("batch 14 on t4: "))
-        self.assertIn("batch 8: FITS on t4", told.getvalue())
+        self.assertIn("batch 2: FITS on t4", told.getvalue())
 
     def test_a_command_has_its_batch_in_braces(self):
         program = ("import ctypes, sys; ctypes.CDLL(None).cudaMalloc(ctypes.byref("

@@ -2,10 +2,12 @@
 
 import contextlib
 import io
+import os
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import torch
 
@@ -31,6 +33,35 @@ def too_much():
     kept = []
     while True:
         kept.append(torch.empty(1 << 30, device="cuda"))
+
+
+def infer(times):
+    net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU()).cuda().eval()
+    with torch.no_grad():
+        for _ in range(times):
+            net(torch.randn(64, 1024, device="cuda"))
+
+
+def finds_a_batch():
+    batch = 1 << 24
+    while True:
+        try:
+            train(batch, 6)
+            return
+        except torch.cuda.OutOfMemoryError:
+            batch //= 2
+
+
+def has_an_early_peak():
+    early = torch.empty(1 << 28, device="cuda")
+    del early
+    for _ in range(60000):
+        torch.empty(1024, device="cuda")
+
+
+def replicates():
+    net = torch.nn.DataParallel(torch.nn.Linear(1024, 1024).cuda())
+    net(torch.randn(64, 1024, device="cuda")).sum().backward()
 
 
 @unittest.skipUnless(has_run(), "no `onnxfit run` here")
@@ -65,6 +96,39 @@ class Run(unittest.TestCase):
         self.assertEqual(largest.fails, fails)
         self.assertIn("data-json=\"targets.0.run.processes.0.curve\"", html)
         self.assertIn("net(torch.randn(batch, 1024", html)
+
+    def test_an_end_when_turns_are_the_same(self):
+        answer = onnxfit.run(train, 64, 1000, gpu="t4", until_same=True)
+        process, = answer.processes
+        self.assertEqual(process.ended_by, "until-same")
+        self.assertLessEqual(process.steps, 5)
+        whole = onnxfit.run(train, 64, 20, gpu="t4")
+        self.assertEqual(answer.reserved_bytes, whole.reserved_bytes)
+        self.assertEqual(answer.allocated_bytes, whole.allocated_bytes)
+        answer = onnxfit.run(infer, 1000, gpu="t4", until_same=True)
+        self.assertRegex(str(answer), r"--until-same ended it after \d calls of its model")
+
+    def test_a_finder_of_batches(self):
+        answer = onnxfit.run(finds_a_batch, gpu="t4")
+        process, = answer.processes
+        self.assertEqual((answer.verdict, process.steps), ("tight", 6))
+        self.assertTrue(process.refused)
+        self.assertTrue(all(row.source.startswith("net(torch.randn(batch") for row in process.refused))
+        sizes = [row.bytes for row in process.refused]
+        self.assertEqual(sizes[0], (1 << 24) * 1024 * 4)
+        self.assertIn("then it went on for 6 steps", " ".join(str(answer).split()))
+
+    def test_lines_of_a_peak_that_lies_far_back(self):
+        with mock.patch.dict(os.environ, {"ONNXFIT_RUN_EVENTS": "40000"}):
+            process, = onnxfit.run(has_an_early_peak, gpu="t4").processes
+        self.assertEqual(process.held[0].bytes, 1 << 30)
+        self.assertEqual(process.held[0].source, 'early = torch.empty(1 << 28, device="cuda")')
+
+    def test_several_cards_of_one_process(self):
+        answer = onnxfit.run(replicates, devices="2xt4")
+        self.assertIn("the run, cuda:1", str(answer))
+        self.assertTrue(str(answer).splitlines()[1].startswith("FITS on t4 (cuda:1): "))
+        self.assertEqual(answer.processes[0].held_device, 0)
 
     def test_a_full_card_is_explained(self):
         answer = onnxfit.run(too_much, gpu="t4")
