@@ -12,8 +12,8 @@
 #include "estimator/absent/contents.h"
 #include "estimator/absent/cudnn_layers.h"
 #include "estimator/absent/memory.h"
-#include "estimator/absent/reductions.h"
 #include "estimator/absent/process_stat.h"
+#include "estimator/absent/reductions.h"
 #include "estimator/absent/run_folder.h"
 
 namespace onnxfit::absent_parts_test {
@@ -135,6 +135,8 @@ TEST_CASE("a reduction of a guess is a guess") {
     CHECK(sum->basis == *row.expected);
     CHECK(sum->bytes == Float(3)->bytes);
   }
+}
+
 TEST_CASE("what Linux says of a process") {
   struct Row {
     const char* line;

@@ -184,13 +184,6 @@ TEST_CASE("what was not watched is told") {
         std::string::npos);
 }
 
-TEST_CASE("a file that two processes saved is one") {
-  ProgramRun run = RunOn("t4", 3000 * kMiB);
-  run.processes = {Trained({{kMiB, kMiB}}), Trained({{kMiB, kMiB}})};
-  for (ProgramProcess& process : run.processes) process.saved = {"net.pt"};
-  CHECK(ToText({run}).ends_with("  - kept apart from your files, and gone: net.pt\n"));
-}
-
 TEST_CASE("steps that read alike are one row") {
   ProgramRun run = RunOn("t4", 3000 * kMiB);
   run.processes = {

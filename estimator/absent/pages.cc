@@ -67,8 +67,7 @@ void GiveBytesFor(int place, Pool* pool, int64_t bytes) {
 
 }  // namespace
 
-bool TakePages(int device, Pool* pool, int64_t bytes, const std::string& asker,
-               uint64_t& address) {
+bool TakePages(int device, Pool* pool, int64_t bytes, const std::string& asker, uint64_t& address) {
   const std::lock_guard lock(All().mutex);
   const int place = PlaceOf(device);
   address = 0;

@@ -92,11 +92,11 @@ struct ProgramProcess {
   bool is_held_all = true;                 // the record reaches back to the run's peak
   std::optional<RunCurve> curve = {};      // if it was asked for, and there is a record
   std::vector<UnknownRead> unknown = {};
-  std::string exception = {};           // that ended it, "" for none
-  std::string message = {};             // of that exception, in its own words
-  bool is_oom = false;                  // it is one of memory
-  std::string ended_by = {};            // "steps", "seconds", "until-same": the flag that ended it
-  ProgramPlace full_at = {};            // whose request was refused last
+  std::string exception = {};  // that ended it, "" for none
+  std::string message = {};    // of that exception, in its own words
+  bool is_oom = false;         // it is one of memory
+  std::string ended_by = {};   // "steps", "seconds", "until-same": the flag that ended it
+  ProgramPlace full_at = {};   // whose request was refused last
   std::vector<RefusedRequest> refused = {};  // the first hundred
   std::vector<std::string> oom = {};         // what its message means, a sentence each
 };

@@ -20,6 +20,9 @@ turns = load("turns")  # noqa: F821
 
 EVENTS = 100000  # of the allocator's that are kept with their Python lines; the newest
 MAX_STEPS = 10000  # of which the peaks are written; the last row is the most of all behind it, too
+# PyTorch frees what collectives have worked on when its watchdog has seen that they ended, and it
+# looks every 0.1 s (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.11).
+WATCHDOG_SEEN = 0.25  # seconds
 GRACE = 5  # seconds that a program has to end after its time, before it is ended
 
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -99,6 +102,8 @@ class Record:
     def on_step(self, optimizer):
         self.steps += 1
         may_end = guarded("steps", lambda: self.note_step(optimizer))
+        if self.steps == 1:
+            guarded("ranks", self.wait_for_watchdog)
         if self.max_steps and self.steps >= self.max_steps:
             self.enough("steps")
         if may_end:
@@ -114,6 +119,14 @@ class Record:
         self.step_device = self.torch.cuda.current_device()
         self.note_peaks(rows[self.step_device])
         return self.turns is not None and self.turns.after_step(optimizer, rows)
+
+    def wait_for_watchdog(self):
+        """A first step takes a card longer than that, and us less: DDP's first buckets, which it
+        replaces in the second, would lie beside the new ones on one rank and not on another."""
+        distributed = sys.modules.get("torch.distributed")
+        if (distributed is not None and distributed.is_available()
+                and distributed.is_initialized() and "nccl" in distributed.get_backend()):
+            time.sleep(WATCHDOG_SEEN)
 
     def note_peaks(self, row):
         pair = row.allocated, row.reserved
