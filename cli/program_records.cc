@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 
 #include "cli/program_lines.h"
 #include "estimator/absent/run_folder.h"
@@ -165,7 +165,7 @@ std::vector<std::string> ReadSaved(const std::string& folder) {
     bool is_hidden;
     fs::file_time_type written;
     std::string path;
-    auto operator<=>(const Row&) const = default;
+    auto key() const { return std::tie(is_hidden, written, path); }
   };
   std::vector<Row> rows;
   const fs::path root = fs::path(folder) / absent::kSavedFolder;
@@ -177,7 +177,7 @@ std::vector<std::string> ReadSaved(const std::string& folder) {
                     fs::last_write_time(at->path(), error), path});
     if (error) rows.back().written = fs::file_time_type::min();  // a link to nothing
   }
-  std::ranges::sort(rows);
+  std::ranges::sort(rows, {}, &Row::key);
   std::vector<std::string> paths;
   for (const Row& row : rows) paths.push_back(row.path);
   return paths;

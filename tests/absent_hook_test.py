@@ -363,6 +363,8 @@ class Records(Hook):
         rows = [
             ("o = Optimizer()\nfor n in [9, 5, 5, 5, 5, 5]: turn(n * 20000); o.step()", 4),
             ("o = Optimizer()\nfor n in range(6): turn(5); _C.reserved += n < 2; o.step()", 4),
+            # two that alternate, in pairs
+            ("o = Optimizer()\nfor n in [9, 5, 7, 5, 7, 5, 7, 7]: turn(n * 20000); o.step()", 7),
             # a loss that is kept is no growth, what grows by more is
             ("o = Optimizer()\nfor n in range(9): turn(99999, 512); o.step()", 3),
             ("o = Optimizer()\nfor n in range(9): turn(99999, 20000); o.step()", None),

@@ -104,8 +104,8 @@ TEST_CASE("a context that ends gives back what it held") {
       "take 9000000 call cudaDeviceReset .",
       "take 9000000 call cuDevicePrimaryCtxReset_v2 0 .",
       "call cuCtxCreate_v2 @c 0 0 . call cuMemAlloc_v2 @p 9000000 . call cuCtxDestroy_v2 c .",
-      "call cuDevicePrimaryCtxRetain @c 0 . call cuDevicePrimaryCtxRetain @c 0 . call "
-      "cuDevicePrimaryCtxRelease_v2 0 . call cuDevicePrimaryCtxRelease_v2 0 .",
+      ("call cuDevicePrimaryCtxRetain @c 0 . call cuDevicePrimaryCtxRetain @c 0 . call "
+       "cuDevicePrimaryCtxRelease_v2 0 . call cuDevicePrimaryCtxRelease_v2 0 ."),
   };
   for (const char* done : words) {
     CAPTURE(done);

@@ -97,8 +97,8 @@ TEST_CASE("the end when turns are the same says of what kind they were") {
   run.processes[0].ended_by = "until-same";
   run.processes[0].steps = 5;
   CHECK(ToText({run}).ends_with(
-      "  - --until-same ended it after 5 steps, of which the last three allocated the\n"
-      "    same: what it does otherwise later is not seen\n"));
+      "  - --until-same ended it after 5 steps, the last of which allocated the same:\n"
+      "    what it does otherwise later is not seen\n"));
   run.processes[0].steps = 0;
   run.processes[0].calls = 4;
   CHECK(ToText({run}).find("ended it after 4 calls of its model") != std::string::npos);

@@ -66,12 +66,13 @@ def run(args, name):
     """The run's JSON."""
     flags, before, file, after = HOW.get(name, (["-g", "a100-40gb"], [], name, []))
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
+        home, scratch = Path(folder) / "home", Path(folder) / "tmp"
         home.mkdir()
+        scratch.mkdir()  # so that no compiler finds what it made before
         out = Path(folder) / "answer.json"
         command = [args.binary, "run", *flags, "-q", "-f", "json", "--output", str(out), "--", args.python, "-B", *before,
                    str(HERE / f"programs/{file}.py"), *after]
-        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"), "HF_HUB_OFFLINE": "1"}
+        environment = {**os.environ, "TMPDIR": str(scratch), "HF_HUB_OFFLINE": "1"}
         result = subprocess.run(command, cwd=home, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                                 text=True, check=False)
         if args.verbose:

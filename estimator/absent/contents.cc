@@ -196,9 +196,8 @@ bool IsNothingKept() {
   return Kept().is_empty();
 }
 
-ABSENT_API void onnxfit_poke(uint64_t device, const void* host, size_t bytes, int is_guess) {
-  WriteBytes(reinterpret_cast<void*>(device), host, bytes,
-             is_guess != 0 ? Basis::kGuess : Basis::kKnown);
+ABSENT_API void onnxfit_poke(void* device, const void* host, size_t bytes, int is_guess) {
+  WriteBytes(device, host, bytes, is_guess != 0 ? Basis::kGuess : Basis::kKnown);
 }
 
 ABSENT_API size_t onnxfit_peek(void* host, uint64_t device, size_t bytes) {

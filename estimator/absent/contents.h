@@ -47,5 +47,5 @@ bool IsNothingKept();
 
 // For who computes small values beside the program: writes, or reads, what the card holds.  Reading
 // returns how many of the bytes are known; of the others, guesses are read and the rest are zeros.
-extern "C" void onnxfit_poke(uint64_t device, const void* host, size_t bytes, int is_guess);
+extern "C" void onnxfit_poke(void* device, const void* host, size_t bytes, int is_guess);
 extern "C" size_t onnxfit_peek(void* host, uint64_t device, size_t bytes);

@@ -183,8 +183,8 @@ std::string EndedText(const ProgramRun& run) {
                                   : Counted(static_cast<size_t>(process.calls), "call of its model",
                                             "calls of its model");
     return fmt::format(
-        "--until-same ended it after {}, of which the last three allocated the same: what it "
-        "does otherwise later is not seen",
+        "--until-same ended it after {}, the last of which allocated the same: what it does "
+        "otherwise later is not seen",
         turns);
   }
   return "";

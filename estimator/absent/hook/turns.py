@@ -13,7 +13,8 @@ import weakref
 
 notes = load("notes")  # noqa: F821, sitecustomize.py has given it
 
-SAME = 3  # turns in a row
+SAME = 3  # turns in a row, or as many pairs of them
+PERIODS = (1, 2)
 WITHIN = 16 << 10  # bytes; a program that keeps the loss of each turn does not grow
 
 
@@ -21,7 +22,7 @@ class Turns:
     def __init__(self, torch):
         self.torch = torch
         self.count = self.calls = 0
-        self.of_calls = collections.deque(maxlen=SAME)
+        self.of_calls = collections.deque(maxlen=SAME * max(PERIODS))
         self.of_optimizers = weakref.WeakKeyDictionary()
         self.retries = 0  # of all turns so far
         self.told = False
@@ -60,7 +61,7 @@ class Turns:
     # What they took.  `rows` are peaks.of_step's.
 
     def turns_of(self, optimizer):
-        return self.of_optimizers.setdefault(optimizer, collections.deque(maxlen=SAME))
+        return self.of_optimizers.setdefault(optimizer, collections.deque(maxlen=SAME * max(PERIODS)))
 
     def after_step(self, optimizer, rows):
         """Whether the program may end."""
@@ -97,13 +98,15 @@ def told(rank):
 
 
 def same(turns):
-    if len(turns) < SAME:
-        return False
-    first = turns[0][0]
-    for rows, retries in turns:
-        if retries or len(rows) != len(first):
-            return False
-        for (allocated, reserved), (before, reserved_before) in zip(rows, first):
-            if reserved != reserved_before or abs(allocated - before) > WITHIN:
-                return False
-    return True
+    """The last three alike, or three pairs in a row: what a turn gives back late, every other has."""
+    return any(repeats(list(turns)[-SAME * period:], period) for period in PERIODS)
+
+
+def repeats(turns, period):
+    return (len(turns) == SAME * period and not any(retries for _, retries in turns)
+            and all(alike(turns[i][0], turns[i + period][0]) for i in range(len(turns) - period)))
+
+
+def alike(rows, others):
+    return len(rows) == len(others) and all(
+        row[1] == other[1] and abs(row[0] - other[0]) <= WITHIN for row, other in zip(rows, others))
