@@ -30,6 +30,8 @@ FINITE = {"aten::_amp_foreach_non_finite_check_and_unscale_"}
 SAME_OF_ONE = {"aten::any", "aten::all"}
 # How many of a mask are true: cheap, and what chooses by the mask has as many.
 COUNTS = {"aten::sum", "aten::count_nonzero"}
+# On the CPU some of what they make for their gradients has another shape.
+OTHER_ON_CPU = {"aten::log_sigmoid_forward", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"}
 # Indices of what is highest, and which argument says along what.
 CHOICES = {"aten::topk": 2, "aten::sort": 1, "aten::argsort": 1, "aten::argmax": 1,
            "aten::argmin": 1, "aten::max": 1, "aten::min": 1, "aten::multinomial": 3}

@@ -49,6 +49,12 @@ class Absent(unittest.TestCase):
             ("(torch.ones(4, dtype=torch.long, device='cuda') & ~torch.isin(torch.randn("
              "4, 32000, device='cuda').argmax(1), torch.tensor([2], device='cuda')))"
              ".max().item()", 1),
+            # as a beam search scores what has not ended
+            ("((torch.randn(2, 32000, device='cuda').amax(1) + torch.tensor([0., -1e9], device='cuda'))"
+             " > -1e8).tolist()", [True, False]),
+            # what the CPU makes for the gradient is not on the card
+            ("[a := torch.cuda.memory_allocated(), torch.nn.functional.logsigmoid("
+             "torch.zeros(100, device='cuda')), torch.cuda.memory_allocated() - a][2]", 512),
         ]
         program = "import json, torch\n" + "".join(
             "print(json.dumps([%s]))\n" % call for call, _ in rows)
