@@ -40,10 +40,20 @@ def sized(call, run):
         most = most_of(call, what)
     if of_guess:
         reads.note(call.facts.sized, is_most=most is not None)
+    if call.facts.name == "aten::_nested_tensor_from_mask":
+        return nested(call, what)
     taken_meanwhile(call, run)
     if most is not None:
         return most()
     return tensors.mapped(call.compute(), lambda x: placed(call, x))
+
+
+def nested(call, mask):
+    """As PyTorch does it, by the sizes that it would have read."""
+    padded = call.args[0]
+    lengths = call.mirrors.to_read(mask, True).sum(1)
+    return torch._nested_from_padded(
+        padded, torch.stack([lengths, torch.full_like(lengths, padded.shape[2])], 1))
 
 
 def taken_meanwhile(call, run):
@@ -81,6 +91,9 @@ def most_of(call, what):
         source = call.args[0]
         count = torch.broadcast_shapes(source.shape, what.shape).numel()
         return lambda: guessed(call, (count,), source.dtype)
+    if name == "aten::_nested_tensor_from_mask":
+        call.mirrors.choose_all(what)
+        return lambda: nested(call, what)
     if name == "torchvision::nms":
         return lambda: guessed(call, (what.shape[0],), torch.int64, torch.arange)
     if "unique" in name:

@@ -15,9 +15,10 @@ SIZED_BY_VALUES = {"aten::nonzero": "nonzero()", "aten::masked_select": "masked_
                    "aten::unique_consecutive": "unique_consecutive()",
                    "aten::unique_dim_consecutive": "unique_consecutive()",
                    "aten::repeat_interleave": "repeat_interleave()",
-                   "aten::bincount": "bincount()", "torchvision::nms": "nms()"}
+                   "aten::bincount": "bincount()", "torchvision::nms": "nms()",
+                   "aten::_nested_tensor_from_mask": "nested_tensor_from_mask()"}
 SPARSE_SIZES = {"aten::_coalesce": "coalesce()"}
-SIZED_BY_SECOND = {"aten::masked_select"}
+SIZED_BY_SECOND = {"aten::masked_select", "aten::_nested_tensor_from_mask"}
 # A copy between host and card.
 COPIES = {"aten::_to_copy", "aten::copy_", "aten::_foreach_copy_", "aten::_copy_from"}
 # Makes a tensor without writing to it.

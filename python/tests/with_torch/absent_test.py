@@ -52,6 +52,9 @@ class Absent(unittest.TestCase):
             # as a beam search scores what has not ended
             ("((torch.randn(2, 32000, device='cuda').amax(1) + torch.tensor([0., -1e9], device='cuda'))"
              " > -1e8).tolist()", [True, False]),
+            # rows that a padding mask leaves
+            ("[len(row) for row in torch._nested_tensor_from_mask(torch.randn(2, 4, 8, device='cuda'),"
+             " torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0]], device='cuda').bool()).unbind()]", [4, 1]),
             # what the CPU makes for the gradient is not on the card
             ("[a := torch.cuda.memory_allocated(), torch.nn.functional.logsigmoid("
              "torch.zeros(100, device='cuda')), torch.cuda.memory_allocated() - a][2]", 512),
