@@ -54,8 +54,9 @@ Error::Parts Failed(const UnusedCard& card) {
   }
   constexpr int kUsage = 2;  // as argparse, getopt and shells end with
   if (card.end.exit_code == kUsage && !card.our_flag.empty()) {
-    return {.text = fmt::format("it ended with {} before it used CUDA", kUsage),
-            .hint = fmt::format("{} in front of --, if it is onnxfit's", card.our_flag)};
+    return {.text = fmt::format("it ended with {} before it used CUDA, with {} among its words",
+                                kUsage, card.our_flag),
+            .hint = "flags of onnxfit run in front of --"};
   }
   return {.text = fmt::format("it ended with {} before it used CUDA", card.end.exit_code),
           .hint = "what it says itself: this is no question of memory"};

@@ -404,9 +404,10 @@ TEST_CASE("a flag of ours among the program's words is told") {
   const std::vector<std::string> args = {"run", "-g",     "t4",   "--",     "sh",
                                          "-c",  "exit 2", "name", "--steps"};
   CHECK(Run(args, out, err) == 2);
-  CHECK(err.str() ==
-        "error: sh: it ended with 2 before it used CUDA (try: --steps in front of --, if it is "
-        "onnxfit's)\n");
+  CHECK(
+      err.str() ==
+      "error: sh: it ended with 2 before it used CUDA, with --steps among its words (try: flags of "
+      "onnxfit run in front of --)\n");
 }
 
 TEST_CASE("processes that do not overlap have one context between them") {
