@@ -27,15 +27,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTorchEnding = ".torch.json";
 
 // In the order of their names.
-std::vector<fs::path> FilesEnding(const std::string& folder, std::string_view ending) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().ends_with(ending)) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
 std::string TextOf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -108,9 +99,8 @@ void ReadFailures(const fs::path& file, std::vector<std::string>& failures) {
   }
 }
 
+// Of a process that Python is in.
 bool IsUnwatched(const fs::path& events) {
-  const std::string text = TextOf(events);
-  if (text.find("python\n") == text.npos) return false;
   const std::string pid = events.stem().string();
   return !fs::exists(events.parent_path() / (pid + absent::kPythonEnding));
 }
@@ -123,6 +113,15 @@ std::string ShownPath(const std::string& path) {
 
 }  // namespace
 
+std::vector<fs::path> FilesEnding(const std::string& folder, std::string_view ending) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().ends_with(ending)) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 bool DeviceRecords::is_any_full() const {
   return std::ranges::any_of(cards, [](const CardRecord& card) { return !card.refused.empty(); });
 }
@@ -133,8 +132,12 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards) {
   Sets sets;
   for (const fs::path& file : FilesEnding(folder, absent::kEventsEnding)) {
     std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);) ReadEvent(line, records, sets);
-    if (IsUnwatched(file)) ++records.unwatched;
+    bool is_python = false;
+    for (std::string line; std::getline(lines, line);) {
+      ReadEvent(line, records, sets);
+      is_python |= line == "python";
+    }
+    if (is_python && IsUnwatched(file)) ++records.unwatched;
   }
   for (const fs::path& file : FilesEnding(folder, absent::kFailuresEnding)) {
     ReadFailures(file, records.failures);

@@ -1,7 +1,9 @@
 // What the processes of a run wrote into its folder.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/report/program_run.h"
@@ -37,6 +39,9 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t poin
 // Files that the program wrote apart from the user's, as the user would call them from where the
 // command was started: in the order of their last writing, those of hidden folders behind.
 std::vector<std::string> ReadSaved(const std::string& folder);
+
+// Files of the run's folder whose names end so, in their order.
+std::vector<std::filesystem::path> FilesEnding(const std::string& folder, std::string_view ending);
 
 // Where PyTorch's snapshot of that process is, if there is one: of its end, and of its peak where
 // that lies so far back that the other has lost it (hook/pictures.py).

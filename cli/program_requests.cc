@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/program_records.h"
 #include "cli/script_lines.h"
 #include "estimator/absent/run_folder.h"
 
@@ -105,9 +106,8 @@ std::vector<HeldBytes> HeldByAskers(const std::vector<CardEvent>& events, size_t
 }  // namespace
 
 void AddRequests(const std::string& folder, ProgramRun& run) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!entry.path().filename().string().ends_with(absent::kEventsEnding)) continue;
-    const std::vector<CardEvent> events = EventsOf(entry.path());
+  for (const fs::path& file : FilesEnding(folder, absent::kEventsEnding)) {
+    const std::vector<CardEvent> events = EventsOf(file);
     const CardPeak peak = PeakOfEvents(events);
     const bool is_known =
         std::ranges::any_of(events, [](const CardEvent& event) { return !event.asker.empty(); });

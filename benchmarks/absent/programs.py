@@ -40,13 +40,10 @@ def names():
 
 
 def worse(before, row):
-    return [f"{name} {row[name]}, not {before[name]}" for name in FIGURES
-            if str(row[name]) != before[name] and (name in ("verdict", "ended") or not is_more(before, row, name))]
-
-
-def is_more(before, row, name):
-    """Fewer open lines, or bytes that are other: not worse, and yet not as committed."""
-    return name != "open" or int(row[name]) < int(before[name])
+    """Bytes that are other, or fewer open lines, are not worse, and yet not as committed."""
+    names = [name for name in ("verdict", "ended") if str(row[name]) != before[name]]
+    names += ["open"] if int(row["open"] or 0) > int(before["open"] or 0) else []
+    return [f"{name} {row[name]}, not {before[name]}" for name in names]
 
 
 TABLE = committed.Table(HERE / "programs.csv", ["program"], FIGURES, worse, lambda row: False)

@@ -117,7 +117,7 @@ namespace {
 // One page is left free behind what was reserved, so that no two ranges are one.
 uint64_t WithGap(uint64_t bytes) {
   constexpr uint64_t kPageBytes = kPage;
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes + kPageBytes;
+  return RoundUp(bytes, kPageBytes) + kPageBytes;
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ uint64_t ReserveAddresses(uint64_t bytes, uint64_t alignment) {
   const std::lock_guard lock(All().mutex);
   const uint64_t taken = All().reserved.Take(WithGap(bytes) + more);
   if (taken == 0 || more == 0) return taken;
-  const uint64_t aligned = (taken + more - 1) / more * more;
+  const uint64_t aligned = RoundUp(taken, more);
   if (aligned > taken) All().reserved.Give(taken, aligned - taken);
   if (taken + more > aligned) All().reserved.Give(aligned + WithGap(bytes), taken + more - aligned);
   return aligned;

@@ -24,7 +24,10 @@ inline bool IsDevice(const void* pointer) {
 // What the driver maps at once.
 inline constexpr int64_t kPage = int64_t{2} << 20;
 
-inline int64_t RoundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+template <class Number>
+Number RoundUp(Number bytes, Number to) {
+  return (bytes + to - 1) / to * to;
+}
 
 // What cudaMallocAsync takes from.  It keeps pages that nobody uses any more, as many as it is told
 // to; a card's default pool none.

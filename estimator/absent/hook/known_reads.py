@@ -35,7 +35,7 @@ def sized(call, run):
     it takes meanwhile does not depend on them."""
     what = call.args[call.facts.name in operators.SIZED_BY_SECOND]
     of_guess = call.mirrors.is_unknown(what)
-    result, most = None, None
+    most = None
     if of_guess and call.mirrors.is_untold(what):
         most = most_of(call, what)
     if of_guess:

@@ -21,8 +21,8 @@ WITHIN = 16 << 10  # bytes; a program that keeps the loss of each turn does not 
 class Turns:
     def __init__(self, torch):
         self.torch = torch
-        self.count = self.calls = 0
-        self.of_calls = collections.deque(maxlen=SAME * max(PERIODS))
+        self.calls = 0
+        self.of_calls = newest()
         self.of_optimizers = weakref.WeakKeyDictionary()
         self.retries = 0  # of all turns so far
         self.told = False
@@ -61,7 +61,7 @@ class Turns:
     # What they took.  `rows` are peaks.of_step's.
 
     def turns_of(self, optimizer):
-        return self.of_optimizers.setdefault(optimizer, collections.deque(maxlen=SAME * max(PERIODS)))
+        return self.of_optimizers.setdefault(optimizer, newest())
 
     def after_step(self, optimizer, rows):
         """Whether the program may end."""
@@ -72,7 +72,6 @@ class Turns:
         return self.after(self.of_calls, rows)
 
     def after(self, turns, rows):
-        self.count += 1
         retries = sum(row.retries for row in rows)
         turns.append(([(row.allocated, row.reserved_now) for row in rows], retries - self.retries))
         self.retries = retries
@@ -91,6 +90,11 @@ class Turns:
             self.told = True
             notes.real_open(told(group.get_rank()), "w").close()
         return everyone
+
+
+def newest():
+    """As many turns as are looked at."""
+    return collections.deque(maxlen=SAME * max(PERIODS))
 
 
 def told(rank):
