@@ -234,6 +234,7 @@ bool Forward::MayOverwrite(int32_t index, const Frame& frame) const {
   const InPlace in_place = calls_.rule(index).in_place;
   if (in_place == InPlace::kAlways) return true;
   if (in_place == InPlace::kIfNamed) return call.written_in_place == true && IsOverFirst(index);
+  if (call.writes_over_first && in_place != InPlace::kNever) return IsOverFirst(index);
   if (in_place_ == InPlaceUse::kNever || in_place == InPlace::kNever) return false;
   if (in_place_ == InPlaceUse::kKnown && call.written_in_place != true) return false;
   if (!in_place_plan_.empty() && !in_place_plan_[Index(index)]) return false;

@@ -262,6 +262,8 @@ class Stories {
         return "";
       case NameKeeper::By::kArgument:
         return "argument of " + ModuleText(program_.modules.AtLevel(module, keeper.level));
+      case NameKeeper::By::kObserved:
+        return "a name of Python's";
       case NameKeeper::By::kStatement:
         return "Python's '" + keeper.target + "'";
       case NameKeeper::By::kOutput:

@@ -1,7 +1,6 @@
 #include "estimator/names/lifetimes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +17,7 @@
 #include "estimator/names/evicted_results.h"
 #include "estimator/names/held_attributes.h"
 #include "estimator/names/held_lists.h"
+#include "estimator/names/held_names.h"
 #include "estimator/names/hidden_states.h"
 #include "estimator/names/passed_results.h"
 #include "estimator/names/returned_tuples.h"
@@ -359,41 +359,10 @@ class Lifetimes {
   HeldAttributes attributes_;
 };
 
-// What is made in the first step alone and read by what every step makes.
-std::vector<NameId> NamesOfResultsMadeOnce(const Program& program) {
-  std::vector<bool> made_once(program.values.size());
-  std::vector<NameId> read;
-  for (const AtenCall& call : program.calls) {
-    if (!call.made_once) {
-      std::ranges::copy_if(call.inputs, std::back_inserter(read),
-                           [&](NameId name) { return name != kNoName && made_once[Index(name)]; });
-      continue;
-    }
-    for (const NameId name : call.outputs) made_once[Index(name)] = true;
-  }
-  return read;
-}
-
-// The module's own tensors and what the loop keeps.
-std::vector<bool> HeldNames(const Program& program, bool hold_outputs) {
-  std::vector<bool> held(program.values.size());
-  const auto hold = [&](const std::vector<NameId>& names) {
-    for (const NameId name : names) held[Index(name)] = true;
-  };
-  hold(program.parameters);
-  hold(program.frozen);
-  hold(program.buffers);
-  if (hold_outputs) hold(program.outputs);
-  hold(NamesOfResultsMadeOnce(program));
-  if (program.loss != kNoName) held[Index(program.loss)] = true;
-  return held;
-}
-
 }  // namespace
 
 void PlaceDeaths(Program& program, const TrainingSettings& settings) {
   if (program.calls.empty()) return;
-  const bool hold_outputs = settings.mode == Mode::kEval || settings.loop.hold_outputs;
   MarkRepeatedModules(program);
   MarkNumberedModules(program);
   Lifetimes lifetimes(program);
@@ -401,7 +370,7 @@ void PlaceDeaths(Program& program, const TrainingSettings& settings) {
   lifetimes.FollowKnownNames();
   const std::vector<NameId> of_attributes = lifetimes.FollowAttributes();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
-  std::vector<bool> held = HeldNames(program, hold_outputs);
+  std::vector<bool> held = HeldNames(program, settings);
   for (const NameId name : of_attributes) held[Index(name)] = true;
   lifetimes.Place(std::move(held));
 }

@@ -1,6 +1,7 @@
 // When each value of a program is made, read last and dropped.  Internal to the room names/.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -24,6 +25,8 @@ class ValueLives {
   // The call that makes `name`, the last one that reads it: kBeforeAll where none does.
   int64_t BornAt(NameId name) const;
   int64_t LastReadAt(NameId name) const;
+  // The last call that makes or reads it.
+  int64_t LastUseAt(NameId name) const { return std::max(BornAt(name), LastReadAt(name)); }
 
   // `keeper` holds it until call `to` has returned, or a statement that was left out binds the
   // keeper's name anew before.

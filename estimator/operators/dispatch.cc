@@ -230,6 +230,7 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .ints = std::move(ints),
           .module = running_->module,
           .written_in_place = running_->written_in_place,
+          .writes_over_first = running_->writes_over_first,
           .leaves_autocast = running_->leaves_autocast,
           .enters_autocast = running_->enters_autocast,
           .behind_autocast = running_->behind_autocast,

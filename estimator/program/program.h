@@ -40,6 +40,7 @@ struct AtenCall {
   std::vector<int64_t> ints = {};             // integer arguments, where the row asks for them
   ModuleId module = kOutside;                 // the innermost around it
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
+  bool writes_over_first = false;             // ATen's own in-place form: no guess
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool behind_autocast = false;               // runs once the loop's torch.autocast has ended
@@ -65,6 +66,7 @@ struct NameKeeper {
     kCall,       // the last call that mentions it
     kArgument,   // a module call that took it as an argument
     kStatement,  // a name of Python's
+    kObserved,   // what Python had it in when it was watched
     kOutput,     // the model's caller
   };
   By by = By::kCall;

@@ -22,7 +22,8 @@ void AddMade(const Argument& made, NameSet& names) {
 
 class OrderCheck {
  public:
-  explicit OrderCheck(const std::string& path) : path_(path) {}
+  explicit OrderCheck(const ExportedProgram& exported)
+      : path_(exported.path), is_watched_(exported.watching.has_value()) {}
 
   // `made` before the graph runs: a body reads what is around it, too.
   void Check(const Graph& graph, NameSet made) const {
@@ -43,6 +44,9 @@ class OrderCheck {
     if (read.graph != nullptr) Check(*read.graph, made);
     for (const Argument& item : read.items) CheckRead(item, what, where, made, graph);
     if (read.kind != Kind::kTensor && read.kind != Kind::kSymbol) return;
+    // Of a watched program, sizes that follow the batch: no call makes them.
+    const bool is_size = read.kind == Kind::kSymbol && graph.symbols.contains(read.text);
+    if (is_watched_ && is_size) return;
     if (!read.text.empty() && !made.contains(read.text)) Refuse(read.text, what, where, graph);
   }
 
@@ -65,12 +69,13 @@ class OrderCheck {
   }
 
   const std::string& path_;
+  const bool is_watched_;
 };
 
 }  // namespace
 
 void CheckOrder(const ExportedProgram& exported) {
-  OrderCheck(exported.path).Check(exported.graph, {});
+  OrderCheck(exported).Check(exported.graph, {});
 }
 
 }  // namespace onnxfit::pt2

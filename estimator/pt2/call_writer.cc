@@ -54,7 +54,10 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
           }) {
   AddReads(exported.graph, read_);
   if (settings.compile != Compiling::kNone) masks_of_tensors_ = FindMasksOfTensors(exported);
-  keeps_types_ = keeps_types_ || HasTypesOf(settings.precision, exported);
+  runs_as_watched_ =
+      exported.watching && exported.watching->precision == ToString(settings.precision);
+  keeps_types_ =
+      keeps_types_ || runs_as_watched_ || HasTypesOf(settings.precision, exported);
   if (!keeps_types_ && BitsOf(ParameterType(settings.precision)) == 16) {
     cast_ways_ = FindCastWays(exported.graph);
   }
@@ -163,7 +166,8 @@ void CallWriter::WriteCall(const Call& call) {
     place_.frames.push_back(program_.source.Read(line.line, line.text, line.file));
   }
   place_.written_in_place = WritesInPlace(call.target);
-  NoteCheckpoint(call);
+  place_.writes_over_first = call.watched != nullptr && *place_.written_in_place;
+  call.watched == nullptr ? NoteCheckpoint(call) : EnterAsWatched(*call.watched);
   NoteMoved(call);
   if (HasBodies(call)) return WriteBodies(call);
   if (!MakesTensor(call)) return;
@@ -331,6 +335,35 @@ void CallWriter::WriteUnknown(const Call& call) {
 
 bool CallWriter::IsLeftover(const AtenCall& call) const {
   return call.outputs.size() == 1 && leftovers_.contains(call.outputs[0]);
+}
+
+ObservedLives CallWriter::LivesAsWatched() const {
+  ObservedLives lives;
+  std::map<NameId, int> names;  // that stand for a value and are not gone yet
+  for (const auto& [text, value] : names_) ++names[value];
+  std::set<NameId> made;
+  for (const Call& call : exported_.graph.calls) {
+    ObservedDeaths& behind = lives.deaths.emplace_back();
+    behind.where = call.name;
+    if (call.watched == nullptr) continue;
+    std::set<std::string_view> results;
+    for (const Argument& result : call.results) AddNames(result, results);
+    for (const std::string_view text : results) {
+      if (const auto name = names_.find(text); name != names_.end()) made.insert(name->second);
+    }
+    for (const std::string_view text : call.watched->dies) {
+      const auto name = names_.find(text);
+      if (name != names_.end() && --names[name->second] == 0) behind.values.push_back(name->second);
+    }
+    for (const std::string_view text : call.watched->dies_of_step_before) {
+      const auto name = names_.find(text);
+      if (name != names_.end()) behind.of_step_before.push_back(name->second);
+    }
+  }
+  for (const NameId value : made) {
+    if (names[value] > 0) lives.kept.push_back(value);
+  }
+  return lives;
 }
 
 NameId CallWriter::BaseOf(NameId view) const {

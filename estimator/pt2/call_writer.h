@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/names/observed_lifetimes.h"
 #include "estimator/program/module_tensors.h"
 #include "estimator/program/spelled_casts.h"
 #include "estimator/pt2/cast_ways.h"
@@ -57,6 +58,8 @@ class CallWriter : public ProgramWriter {
   // Whether the call makes what torch.export alone makes (libraries.h): a part of a mask, heads
   // that are repeated because of one.
   bool IsLeftover(const AtenCall& call) const;
+  // What a watched program says of when Python let go of values, call by call; none of others.
+  ObservedLives LivesAsWatched() const;
   ModuleTensors TakeTensors() { return std::move(tensors_of_module_); }
 
   // The next call, at the place of the running one.
@@ -141,7 +144,8 @@ class CallWriter : public ProgramWriter {
   void CopyResults(const Call& call);
   // Whether every value has the type that the file gives it: casts are those of the file.
   bool RunsAsExported() const {
-    return keeps_types_ && AutocastType(settings_.precision) == DType::kUndefined;
+    return runs_as_watched_ ||
+           (keeps_types_ && AutocastType(settings_.precision) == DType::kUndefined);
   }
   // The type that the file gives the call's first result, in this run's precision.
   TensorType TypeOfResult(const Call& call) const;
@@ -244,6 +248,7 @@ class CallWriter : public ProgramWriter {
   void WarnOfCopies(const Call& call);
   bool LeavesCheckpoint(const Call& call) const;
   void NoteCheckpoint(const Call& call);
+  void EnterAsWatched(const WatchedCall& watched);
   void EnterGradMode(const Call& call);
   void EnterCheckpoint(bool is_reentrant);
   void ForgetCheckpoints();
@@ -260,6 +265,7 @@ class CallWriter : public ProgramWriter {
   bool HasSize(std::string_view tensor, std::string_view symbol) const;
 
   CallPlace place_;  // of the running call
+  bool runs_as_watched_ = false;  // in the precision in which the program was watched
   const ExportedProgram& exported_;
   const SymbolValues& symbols_;
   std::string_view device_;  // of the module

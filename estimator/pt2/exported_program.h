@@ -72,6 +72,17 @@ struct SourceLine {
   std::string_view text = {};  // the first line of the statement, "" where there is none
 };
 
+// What a watched run of the module's says of a call (python/onnxfit/watching.py).
+struct WatchedCall {
+  std::vector<std::string_view> dies = {};  // that Python let go of behind it, in order
+  std::vector<std::string_view> dies_of_step_before = {};  // the same, as that step made them
+  bool is_made_once = false;                // in the first step alone
+  bool leaves_autograd = false;             // it ran under torch.no_grad()
+  bool leaves_autocast = false;             // under torch.autocast(enabled=False)
+  DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) of the module's own
+  int64_t checkpoint = -1;  // under which of the module's torch.utils.checkpoint; -1: none
+};
+
 struct Call {
   std::string_view target = {};  // "torch.ops.aten.conv2d.default"
   std::string_view name = {};    // its own ("split"); where the file has none, its first result's
@@ -88,6 +99,7 @@ struct Call {
   bool asks_for_gradients = false;
   // It runs under torch.utils.checkpoint(…, use_reentrant=False); said by exports of our own alone.
   bool is_checkpointed = false;
+  std::shared_ptr<const WatchedCall> watched = {};  // null where nobody has watched it
 };
 
 // The argument called `name`; null where it is left out or None.
@@ -135,6 +147,12 @@ struct Range {
   std::optional<int64_t> low = {}, high = {};  // both included; nothing: no limit
 };
 
+// How a program was watched, whose calls are those of a run rather than of torch.export.
+struct Watching {
+  std::string_view precision = {};  // "amp-bf16", as --precision is told
+  bool has_reentrant_checkpoints = false;
+};
+
 struct ExportedProgram {
   std::string path = {};    // as typed
   std::string digest = {};  // of the program's JSON
@@ -148,6 +166,7 @@ struct ExportedProgram {
   std::map<std::string_view, Range> ranges = {};      // of symbols
   std::vector<std::string_view> argument_names = {};  // of forward
   std::vector<std::string> notes = {};
+  std::optional<Watching> watching = {};
   // Of who exported it (kNotesMember in schema.h).
   std::vector<std::string> assumptions = {};
   std::string batch_place = {};            // "1 input" (onnx/named_sizes.h); "" where nobody says

@@ -294,6 +294,17 @@ void CallWriter::NoteCheckpoint(const Call& call) {
   EnterCheckpoint(/*is_reentrant=*/false);
 }
 
+void CallWriter::EnterAsWatched(const WatchedCall& watched) {
+  place_.is_made_once = watched.is_made_once;
+  place_.leaves_autograd = watched.leaves_autograd;
+  place_.leaves_autocast = watched.leaves_autocast;
+  place_.enters_autocast = watched.enters_autocast;
+  place_.checkpoint = static_cast<int32_t>(watched.checkpoint);
+  checkpoints_ = std::max(checkpoints_, place_.checkpoint + 1);
+  if (place_.checkpoint < 0) return;
+  (exported_.watching->has_reentrant_checkpoints ? has_reentrant_ : has_others_) = true;
+}
+
 // Of both kinds, and of one inside another, none is run again: what they save is kept.
 void CallWriter::ForgetCheckpoints() {
   const bool has_both = has_reentrant_ && has_others_;

@@ -14,7 +14,9 @@ bool IsOfMask(const SourceLine& line) { return BuildsMask(line.file, line.text);
 
 }  // namespace
 
-bool BuildsLibraryMask(const Call& call) { return std::ranges::any_of(call.lines, IsOfMask); }
+bool BuildsLibraryMask(const Call& call) {
+  return call.watched == nullptr && std::ranges::any_of(call.lines, IsOfMask);
+}
 
 StatementPlace MaskStatementOf(const Call& call) {
   const auto line = std::ranges::find_if(call.lines, IsOfMask);
@@ -42,11 +44,11 @@ std::set<StatementPlace> FindMasksOfTensors(const ExportedProgram& exported) {
 }
 
 bool LosesCausality(const Call& call) {
-  return !call.lines.empty() && IsNeverCausal(call.lines.back().file, call.lines.back().text);
+  return call.watched == nullptr && !call.lines.empty() && IsNeverCausal(call.lines.back().file, call.lines.back().text);
 }
 
 bool CastsToWeightFirst(const Call& call) {
-  if (call.lines.empty()) return false;
+  if (call.watched != nullptr || call.lines.empty()) return false;
   const std::string_view type = call.modules.empty() ? "" : call.modules.back().type;
   return CastsToWeight(call.lines.back().file, call.lines.back().text, type);
 }
@@ -56,7 +58,8 @@ namespace {
 // Of the forward around the module of `call`, null where that is not known.
 const SourceLine* LineOfCaller(const Call& call) {
   const size_t lines = call.lines.size();
-  return lines < 2 || lines != call.modules.size() ? nullptr : &call.lines[lines - 2];
+  const bool is_known = call.watched == nullptr && lines >= 2 && lines == call.modules.size();
+  return !is_known ? nullptr : &call.lines[lines - 2];
 }
 
 }  // namespace
@@ -72,16 +75,17 @@ std::string_view MadeContiguousFor(const Call& call, bool trains) {
 }
 
 std::string_view FunctionAround(const Call& call) {
-  if (call.lines.empty()) return "";
+  if (call.watched != nullptr || call.lines.empty()) return "";
   return FunctionOf(call.lines.back().file, call.lines.back().text);
 }
 
 bool LeavesAutocast(const Call& call) {
-  return !call.lines.empty() && RunsOutsideAutocast(call.lines.back().file, call.lines.back().text);
+  return call.watched == nullptr && !call.lines.empty() &&
+         RunsOutsideAutocast(call.lines.back().file, call.lines.back().text);
 }
 
 bool CastsToAutocastFirst(const Call& call) {
-  return std::ranges::any_of(
+  return call.watched == nullptr && std::ranges::any_of(
       call.lines, [](const SourceLine& line) { return CastsToAutocast(line.file, line.text); });
 }
 

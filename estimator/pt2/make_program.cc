@@ -304,7 +304,11 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   const std::vector<NameId> inputs = writer.program().inputs;
   FinishProgram(writer, LossOutput(writer, settings), ModelOf(exported),
                 [&](const AtenCall& call) { return writer.IsLeftover(call); });
-  PlaceDeaths(writer.program(), settings);
+  if (exported.watching) {
+    PlaceObservedDeaths(writer.program(), settings, writer.LivesAsWatched());
+  } else {
+    PlaceDeaths(writer.program(), settings);
+  }
   MadeProgram made = {writer.TakeProgram(), writer.TakeTensors()};
   made.program.name_of.assign(file.values.size(), kNoName);
   for (size_t i = 0; i < std::min(file.inputs.size(), inputs.size()); ++i) {

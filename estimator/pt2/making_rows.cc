@@ -276,6 +276,7 @@ void WriteCopy(CallWriter& writer, const Call& call, std::string_view op) {
     const NameId written = writer.NewNameLike(base, std::string(call.name));
     writer.Emit(op, {base, source}, {written});
     writer.Supersede(base, written);
+    if (base == self) return writer.ReturnSame(call, written);  // x[:] = y
   }
   writer.ReturnSame(call, self);
 }

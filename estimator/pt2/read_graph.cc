@@ -220,6 +220,31 @@ bool IsNoted(std::string_view custom, std::string_view fact) {
   return custom.find(fact) != std::string_view::npos;
 }
 
+std::vector<std::string_view> ReadTexts(const Json& json, std::string_view name) {
+  std::vector<std::string_view> texts;
+  const Json* const list = OptionalMemberOf(json, name);
+  if (list == nullptr) return texts;
+  for (const Json& text : ItemsOf(*list)) texts.push_back(Text(text));
+  return texts;
+}
+
+// {"dies": ["x"], "no_grad": true, "autocast": 13, "checkpoint": 0}; of "autocast" 0 is off.
+std::shared_ptr<const WatchedCall> ReadWatched(const Json* metadata) {
+  const Json* const json = metadata == nullptr ? nullptr : OptionalMemberOf(*metadata, "onnxfit");
+  if (json == nullptr) return nullptr;
+  WatchedCall watched = {.dies = ReadTexts(*json, "dies"),
+                         .dies_of_step_before = ReadTexts(*json, "dies_of_step_before"),
+                         .is_made_once = OptionalMemberOf(*json, "once") != nullptr};
+  watched.leaves_autograd = OptionalMemberOf(*json, "no_grad") != nullptr;
+  if (const Json* const autocast = OptionalMemberOf(*json, "autocast")) {
+    watched.enters_autocast = ScalarTypeOf(Whole(*autocast));
+    watched.leaves_autocast = watched.enters_autocast == DType::kUndefined;
+  }
+  if (const Json* const checkpoint = OptionalMemberOf(*json, "checkpoint"))
+    watched.checkpoint = Whole(*checkpoint);
+  return std::make_shared<const WatchedCall>(std::move(watched));
+}
+
 Call ReadCall(const Json& node, ReadState& state) {
   Call call = {.target = Text(MemberOf(node, "target"))};
   const auto inputs = ItemsOf(MemberOf(node, "inputs"));
@@ -238,6 +263,7 @@ Call ReadCall(const Json& node, ReadState& state) {
   const std::string_view custom = MetadataOf(metadata, "custom");
   call.asks_for_gradients = IsNoted(custom, R"("onnxfit.asks_for_gradients": true)");
   call.is_checkpointed = IsNoted(custom, R"("onnxfit.is_checkpointed": true)");
+  call.watched = ReadWatched(metadata);
   AddForwardsOfNoStack(call.modules, call.lines, state.pool);
   return call;
 }

@@ -176,6 +176,20 @@ void ReadState::AddNote(std::string note) {
   if (is_new && notes.size() < kMaxNotes) notes.push_back(std::move(note));
 }
 
+namespace {
+
+// {"watched": {"precision": "fp32", "reentrant": false}} of a program that was watched.
+std::optional<Watching> ReadWatching(const Json& json) {
+  const Json* const ours = OptionalMemberOf(json, "onnxfit");
+  const Json* const watched = ours == nullptr ? nullptr : OptionalMemberOf(*ours, "watched");
+  if (watched == nullptr) return std::nullopt;
+  const Json* const reentrant = OptionalMemberOf(*watched, "reentrant");
+  return Watching{.precision = Text(MemberOf(*watched, "precision")),
+                  .has_reentrant_checkpoints = reentrant != nullptr && Truth(*reentrant)};
+}
+
+}  // namespace
+
 ExportedProgram ReadProgram(const Json& json, TextPool& pool) {
   ExportedProgram program;
   const SchemaVersion version = ReadSchemaVersion(json);
@@ -195,6 +209,7 @@ ExportedProgram ReadProgram(const Json& json, TextPool& pool) {
   CheckCount(signature, "output_specs", program.graph.outputs.size());
   ReadModuleCalls(MemberOf(module, "module_call_graph"), program);
   program.ranges = ReadRanges(json);
+  program.watching = ReadWatching(json);
   RollUpLayers(program, pool);
   return program;
 }

@@ -145,11 +145,23 @@ std::optional<size_t> FindLossOutput(const std::string& path,
                .hint = std::string(Nearest(asked, names))});
 }
 
+namespace {
+
+// Of mse, floats like the output's; no autocast is around what makes them.
+TensorType LabelsLike(const ProgramWriter& writer, TensorType type) {
+  const Precision precision = writer.settings().precision;
+  if (type.dtype == AutocastType(precision)) type.dtype = ParameterType(precision);
+  return type;
+}
+
+}  // namespace
+
 NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given) {
   if (loss == Loss::kNone) return kNoName;
   const TensorType type = TypeOf(writer, output);
   if (!given.empty()) return FindInput(writer, given);
-  const NameId labels = writer.NewName("labels", loss == Loss::kMse ? type : LabelType(type));
+  const NameId labels = writer.NewName(
+      "labels", loss == Loss::kMse ? LabelsLike(writer, type) : LabelType(type));
   writer.program().inputs.push_back(labels);
   return labels;
 }

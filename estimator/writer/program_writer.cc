@@ -87,11 +87,13 @@ void ProgramWriter::Emit(const CallPlace& place, std::string_view op, std::vecto
                             .ints = std::move(ints),
                             .module = place.module,
                             .written_in_place = place.written_in_place,
+                            .writes_over_first = place.writes_over_first,
                             .leaves_autocast = place.leaves_autocast,
                             .enters_autocast = place.enters_autocast,
                             .behind_autocast = place.behind_autocast,
                             .leaves_autograd = place.leaves_autograd,
                             .checkpoint = place.checkpoint,
+                            .made_once = place.is_made_once,
                             .frames = place.frames});
 }
 
@@ -213,8 +215,9 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
 void FindMadeOnce(Program& program, const TrainingSettings& settings) {
   for (AtenCall& call : program.calls) {
     const bool indexes = call.op == "index" || call.op == "embedding";
-    call.made_once = indexes && settings.mode == Mode::kEval &&
-                     IsIndexedOnce(program.values[Index(call.inputs[0])].name);
+    call.made_once =
+        call.made_once || (indexes && settings.mode == Mode::kEval &&
+                           IsIndexedOnce(program.values[Index(call.inputs[0])].name));
   }
   for (const CachedRun& run : FindCachedRuns(program)) {
     for (int64_t i = run.first; i <= run.last && run.is_kept; ++i) {

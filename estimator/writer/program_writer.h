@@ -22,10 +22,12 @@ struct CallPlace {
   ModuleId module = kOutside;                 // the innermost around it
   std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
+  bool writes_over_first = false;             // ATen's own in-place form: no guess
   bool leaves_autocast = false;               // it runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) around it
   bool behind_autocast = false;               // it runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // it runs under torch.no_grad()
+  bool is_made_once = false;                  // it runs in the first step alone
   int32_t checkpoint = -1;                    // the model's own around it; -1: none
 };
 

@@ -1,34 +1,26 @@
 """Writes a program of torch.export as the .pt2 that the command reads (estimator/pt2/): the JSON of
 torch/_export/serde/schema.py, but for what nobody reads there, and no weights.  torch.export.save
 takes half a second for a ResNet, copying and verifying; this, milliseconds.  What is not known here
-raises Unknown."""
+raises schema_json.Unknown."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import operator
 import re
 import zipfile
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+
+from onnxfit import schema_json
+from onnxfit.schema_json import Json
 
 if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-Json = Any
 
-_SCHEMA = {"major": 8, "minor": 1}
-# schema.py: ScalarType, Layout and MemoryFormat, by torch's names.
-_NUMBERS = {
-    "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "float32": 7,
-    "float64": 8, "complex32": 9, "complex64": 10, "complex128": 11, "bool": 12, "bfloat16": 13,
-    "uint16": 28, "float8_e4m3fn": 29, "float8_e5m2": 30, "float8_e4m3fnuz": 31,
-    "float8_e5m2fnuz": 32, "sparse_coo": 1, "sparse_csr": 2, "sparse_csc": 3, "sparse_bsr": 4,
-    "sparse_bsc": 5, "_mkldnn": 6, "strided": 7, "contiguous_format": 1, "channels_last": 2,
-    "channels_last_3d": 3, "preserve_format": 4}
 # Kinds of torch.export's signature, and what each calls its target.
 _INPUTS = {"PARAMETER": "parameter_name", "BUFFER": "buffer_name",
            "CONSTANT_TENSOR": "tensor_constant_name", "CUSTOM_OBJ": "custom_obj_name", "TOKEN": ""}
@@ -37,41 +29,6 @@ _OUTPUTS = {"LOSS_OUTPUT": "", "BUFFER_MUTATION": "buffer_name",
             "PARAMETER_MUTATION": "parameter_name", "USER_INPUT_MUTATION": "user_input_name",
             "GRADIENT_TO_PARAMETER": "parameter_name",
             "GRADIENT_TO_USER_INPUT": "user_input_name", "TOKEN": ""}
-
-
-class Unknown(Exception):
-    """A program with something that this does not write."""
-
-
-@functools.lru_cache(maxsize=None)
-def _number(value: object) -> int:
-    """Of torch.float32, torch.strided, torch.channels_last."""
-    name = str(value).rpartition(".")[2]
-    if name not in _NUMBERS:
-        raise Unknown(str(value))
-    return _NUMBERS[name]
-
-
-@functools.lru_cache(maxsize=None)
-def _parameters(target: Any) -> Tuple[str, ...]:
-    """What an operator, or a function of numbers, calls its arguments."""
-    schema = getattr(target, "_schema", None)
-    if schema is not None:
-        return tuple(argument.name for argument in schema.arguments)
-    return tuple(inspect.signature(target).parameters)
-
-
-@functools.lru_cache(maxsize=None)
-def _result_count(target: Any) -> int:
-    """Of an operator; a list is one, and -1 where that is not said."""
-    schema = getattr(target, "_schema", None)
-    return -1 if schema is None else len(schema.returns)
-
-
-@functools.lru_cache(maxsize=None)
-def _name_of(target: Any) -> str:
-    """"torch.ops.aten.conv2d.default", "_operator.mul"."""
-    return f"{target.__module__.replace('torch._ops', 'torch.ops')}.{target.__name__}"
 
 
 @functools.lru_cache(maxsize=None)
@@ -132,19 +89,14 @@ class _GraphWriter:
                 if node.target is not operator.getitem:
                     nodes.append(self._call(node))
             elif node.op != "get_attr":
-                raise Unknown(node.op)
+                raise schema_json.Unknown(node.op)
         return {"inputs": inputs, "outputs": outputs, "nodes": nodes,
                 "tensor_values": self.tensors, "sym_int_values": self.numbers}
 
     # --- Values ---
 
     def _tensor(self, name: str, value: Any) -> Json:
-        size = self._sizes.of
-        self.tensors[name] = {"dtype": _number(value.dtype),
-                              "sizes": [size(dim) for dim in value.shape],
-                              "device": {"type": value.device.type, "index": None},
-                              "requires_grad": value.requires_grad,
-                              "strides": [size(dim) for dim in value.stride()]}
+        self.tensors[name] = schema_json.tensor(value, self._sizes.of)
         return {"as_tensor": {"name": name}}
 
     def _value(self, name: str, value: Any) -> Json:
@@ -166,7 +118,7 @@ class _GraphWriter:
 
     def _results(self, node: torch.fx.Node) -> List[Json]:
         value = node.meta.get("val")
-        count = _result_count(node.target)
+        count = schema_json.result_count(node.target)
         if count == 0:
             return []
         if not isinstance(value, (list, tuple)):
@@ -182,7 +134,7 @@ class _GraphWriter:
         names: Dict[int, str] = {}
         for user in node.users:
             if user.target is not operator.getitem:
-                raise Unknown("a list as an operand")
+                raise schema_json.Unknown("a list as an operand")
             index: Any = user.args[1]
             self._names[user.name] = names.setdefault(index, user.name)
         return names
@@ -195,27 +147,18 @@ class _GraphWriter:
         if isinstance(target, torch._ops.HigherOrderOperator):
             given = [("", value) for value in node.args] + list(node.kwargs.items())
         else:
-            names = _parameters(target)
+            names = schema_json.parameters(target)
             given = [*zip(names, node.args), *node.kwargs.items()]
-        return {"target": _name_of(target), "name": node.name,
+        return {"target": schema_json.name_of(target), "name": node.name,
                 "inputs": [{"name": name, "arg": self._argument(value)} for name, value in given],
                 "outputs": self._results(node), "metadata": _metadata(node)}
 
     def _argument(self, value: Any) -> Json:
+        return schema_json.argument(value, self._referred)
+
+    def _referred(self, value: Any) -> Optional[Json]:
         import torch
-        if isinstance(value, torch.fx.Node):
-            return self._reference(value)
-        write = _WRITERS.get(type(value))
-        if write is not None:
-            return write(value)
-        if isinstance(value, (list, tuple)):
-            return self._list(value)
-        if isinstance(value, dict):
-            return {"as_string_to_argument": {str(key): self._argument(item)
-                                              for key, item in value.items()}}
-        if isinstance(value, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-            return {"as_operator": _name_of(value)}
-        return _other_argument(value)
+        return self._reference(value) if isinstance(value, torch.fx.Node) else None
 
     def _reference(self, node: torch.fx.Node) -> Json:
         if node.op == "get_attr":
@@ -228,48 +171,6 @@ class _GraphWriter:
         if kind:
             return {kind: {"as_name": name}}
         return {"as_tensor": {"name": name}}
-
-    def _list(self, items: Any) -> Json:
-        kinds = set(map(type, items))
-        for kind, name in _LISTS.items():
-            if kinds <= {kind}:  # an empty one is of whole numbers
-                return {name: list(items)}
-        written = [self._argument(item) for item in items]
-        names = {next(iter(item)) for item in written}
-        for name, whole in (("as_sym_int", "as_int"), ("as_sym_float", "as_float"),
-                            ("as_sym_bool", "as_bool")):
-            if names <= {name, whole}:
-                return {name + "s": [item.get(name, item) for item in written]}
-        if names == {"as_tensor"}:
-            return {"as_tensors": [item["as_tensor"] for item in written]}
-        if names <= {"as_tensor", "as_none"}:
-            return {"as_optional_tensors": written}
-        nested = {"as_tensors": "as_nested_tensors", "as_ints": "as_int_lists"}
-        if len(names) == 1 and names <= set(nested):
-            name = names.pop()
-            return {nested[name]: [item[name] for item in written]}
-        raise Unknown(f"a list of {', '.join(sorted(names))}")
-
-
-_LISTS = {int: "as_ints", bool: "as_bools", float: "as_floats", str: "as_strings"}
-_WRITERS: Dict[type, Callable[[Any], Json]] = {
-    int: lambda value: {"as_int": value}, bool: lambda value: {"as_bool": value},
-    float: lambda value: {"as_float": value}, str: lambda value: {"as_string": value},
-    type(None): lambda _: {"as_none": True},
-    complex: lambda value: {"as_complex": {"real": value.real, "imag": value.imag}}}
-
-
-def _other_argument(value: Any) -> Json:
-    import torch
-    if isinstance(value, torch.dtype):
-        return {"as_scalar_type": _number(value)}
-    if isinstance(value, torch.device):
-        return {"as_device": {"type": value.type, "index": value.index}}
-    if isinstance(value, torch.memory_format):
-        return {"as_memory_format": _number(value)}
-    if isinstance(value, torch.layout):
-        return {"as_layout": _number(value)}
-    raise Unknown(type(value).__name__)
 
 
 def _kind_of_number(value: object, symbols_alone: bool = False) -> str:
@@ -301,7 +202,7 @@ def _spec(spec: Any, graph_argument: Json, targets: Mapping[str, str], prefix: s
             return {"constant_input": {"name": spec.arg.name, "value": graph_argument}}
         return {f"user_{prefix.lower()}": {"arg": graph_argument}}
     if kind not in targets:
-        raise Unknown(kind)
+        raise schema_json.Unknown(kind)
     written: Json = {"arg": {"name": spec.arg.name}}
     if targets[kind]:
         written[targets[kind]] = spec.target
@@ -331,7 +232,7 @@ def to_json(program: ExportedProgram) -> Json:
     import torch
     graph = _GraphWriter(program.graph_module, _Sizes()).write()
     return {
-        "schema_version": _SCHEMA, "torch_version": torch.__version__,
+        "schema_version": schema_json.VERSION, "torch_version": torch.__version__,
         "graph_module": {"graph": graph, "signature": _signature(program.graph_signature, graph),
                          "module_call_graph": [*map(_module_call, program.module_call_graph)]},
         "range_constraints": {str(symbol): {"min_val": _limit(limits.lower),

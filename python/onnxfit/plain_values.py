@@ -60,7 +60,7 @@ def together(like: Any, parts: Any) -> Any:
     return made
 
 
-def _result(value: Any) -> Any:
+def result(value: Any) -> Any:
     """What a module returns, without what torch.export would refuse."""
     import torch
     from torch.utils import _pytree as pytree
@@ -74,6 +74,13 @@ def _result(value: Any) -> Any:
     return pytree.tree_map(known, value)
 
 
+def without_identity(value: Any) -> Any:
+    """result() of `value`, of other tensors of the same types and shapes."""
+    import torch
+    from torch.utils import _pytree as pytree
+    return pytree.tree_map_only(torch.Tensor, torch.empty_like, result(value))
+
+
 @contextmanager
 def taken(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Iterator[None]:
     """Within, `model` can be called with apart((args, kwargs)), and returns what torch.export
@@ -83,7 +90,7 @@ def taken(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any])
         return together(args, plain_args), together(kwargs, plain_kwargs)
 
     hooks = [model.register_forward_pre_hook(rebuilt, with_kwargs=True, prepend=True),
-             model.register_forward_hook(lambda _, __, result: _result(result))]
+             model.register_forward_hook(lambda _, __, made: result(made))]
     try:
         yield
     finally:

@@ -400,10 +400,14 @@ class Recording:
             self._values.follow(func, args, kwargs, out)
         return out
 
-    def faked(self, fake: Any, tensor: torch.Tensor) -> Any:
+    def lend(self, fake: torch.Tensor, tensor: torch.Tensor) -> None:
         """`fake` stands for `tensor`, an input or a parameter."""
+        self._values.lend(fake, tensor)
+
+    def faked(self, fake: Any, tensor: torch.Tensor) -> Any:
+        """The same, of what FakeTensorMode makes itself."""
         if fake is not tensor:
-            self._values.lend(fake, tensor)
+            self.lend(fake, tensor)
         return fake
 
 
@@ -460,7 +464,7 @@ class Recorded(NamedTuple):
     sizing: Tuple[Line, ...] = ()
 
 
-def record(export: Callable[[], ExportedProgram], told: Optional[Mapping[Line, Number]] = None,
+def record(export: Callable[[Recording], Any], told: Optional[Mapping[Line, Number]] = None,
            computes_all: bool = False, most_calls: float = math.inf) -> Recorded:
     """What `export` makes, while values that it asks for are answered; lines get what they are
     `told` where nobody knows.  Where it fails, the last guess was perhaps wrong: it runs again with
@@ -470,8 +474,7 @@ def record(export: Callable[[], ExportedProgram], told: Optional[Mapping[Line, N
         recording = Recording(other, computes_all, most_calls)
         try:
             with _recorded(recording):
-                program = export()
-            _erase_questions(program)
+                program = export(recording)
             return Recorded(program, recording.answers, recording.calls)
         except Exception:
             guess = recording.last_guess()
@@ -508,7 +511,7 @@ def _has_far_size(program: ExportedProgram) -> bool:
     return any(type(size) is int and size >= _FAR_SIZE for shape in shapes for size in shape)
 
 
-def other_ways(export: Callable[[], ExportedProgram], first: Recorded, computes_all: bool
+def other_ways(export: Callable[[Recording], Any], first: Recorded, computes_all: bool
                ) -> Tuple[List[Recorded], Tuple[Line, ...]]:
     """The runs in which guesses are others, and lines whose numbers say sizes or how often a loop
     runs: what the code cannot do, and what follows from a number that is far off, is left out."""

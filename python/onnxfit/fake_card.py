@@ -1,0 +1,202 @@
+"""A card for tensors that have no elements: what a module's code sees while it is watched.
+
+Tensors are PyTorch's fake ones, on "cuda:0", and no CUDA is asked.  Code that looks for a card finds
+one (an A100's abilities); code that asks whether it is traced by a fake tensor is told no."""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from collections import OrderedDict
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICE = "cuda:0"
+
+
+def _answers() -> Dict[str, Callable[..., Any]]:
+    """What torch.cuda's functions say of the card, by name."""
+    return {"is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0,
+            "is_bf16_supported": lambda *_, **__: True, "get_device_capability": lambda *_: (8, 0),
+            "get_device_name": lambda *_: "NVIDIA A100-SXM4-80GB",
+            "is_current_stream_capturing": lambda: False, "synchronize": lambda *_: None,
+            "empty_cache": lambda: None, "set_device": lambda *_: None}
+
+
+def _on_host(mode: Any, func: Any, flat_args: Any, args_spec: Any, error: BaseException) -> Any:
+    """What an operator without a rule for shapes makes of zeros on the host, as fake tensors: what
+    FakeTensorMode does on the card itself, where there is none."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.utils import _pytree as pytree
+    from torch.utils._mode_utils import no_dispatch
+
+    def real(value: Any) -> Any:
+        if isinstance(value, FakeTensor):
+            return torch.zeros(value.shape, dtype=value.dtype)
+        return torch.device("cpu") if isinstance(value, torch.device) else value
+
+    with no_dispatch():
+        args, kwargs = pytree.tree_unflatten([*map(real, flat_args)], args_spec)
+        try:
+            made = func(*args, **kwargs)
+        except Exception as unable:
+            raise error from unable
+        return pytree.tree_map_only(
+            torch.Tensor, lambda out: FakeTensor(mode, out.to("meta"), torch.device(DEVICE)), made)
+
+
+def _contiguous(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+    """Tensor.contiguous() asks no operator where the layout is right; kernels of a card may have
+    made another than rules for shapes say."""
+    import torch
+    return torch.ops.aten.contiguous.default(
+        self, memory_format=memory_format or torch.contiguous_format)
+
+
+def _put(stack: ExitStack, holder: Any, name: str, value: Any) -> None:
+    """`value` as that attribute until the stack is left."""
+    stack.callback(setattr, holder, name, getattr(holder, name))
+    setattr(holder, name, value)
+
+
+@contextmanager
+def _seen() -> Iterator[None]:
+    """Within, torch.cuda has a card, and no tensor is known to be fake."""
+    import torch
+    import torch.cuda.amp.common
+    from torch import _subclasses
+    from torch._subclasses import fake_tensor
+    was_fast = torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack:
+        for name, answer in _answers().items():
+            if hasattr(torch.cuda, name):
+                _put(stack, torch.cuda, name, answer)
+        _put(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+        _put(stack, fake_tensor, "init_gpu_context", lambda _: None)
+        _put(stack, fake_tensor, "run_fallback_kernel", _on_host)
+        setattr(fake_tensor.FakeTensor, "contiguous", _contiguous)
+        stack.callback(delattr, fake_tensor.FakeTensor, "contiguous")
+        _put(stack, _subclasses, "FakeTensor", type("FakeTensor", (), {}))
+        # The command knows what torch.nn runs in the place of these modules (writer/fast_paths.h).
+        torch.backends.mha.set_fastpath_enabled(False)
+        stack.callback(torch.backends.mha.set_fastpath_enabled, was_fast)
+        yield
+
+
+@contextmanager
+def _same_numbers() -> Iterator[None]:
+    """Python's and NumPy's random numbers are the same in each run, and afterwards as before."""
+    state, numpy = random.getstate(), sys.modules.get("numpy")
+    of_numpy = numpy.random.get_state() if numpy is not None else None
+    random.seed(0)
+    if numpy is not None:
+        numpy.random.seed(0)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        if numpy is not None:
+            numpy.random.set_state(of_numpy)
+
+
+def _mode() -> Any:
+    """The mode that makes tensors fake."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class FakeCard(FakeTensorMode):
+        avoid_device_init = True  # also where torch.cuda says that there is a card
+
+    return FakeCard(allow_non_fake_inputs=True)
+
+
+# --- A module there -----------------------------------------------------------------------------
+
+
+_COPIED = (list, dict, set, OrderedDict)
+
+
+def _kept(value: Any) -> Any:
+    """A copy of what an attribute may hold, one level deep: what forwards put into lists and
+    dictionaries is no part of the module afterwards."""
+    return value.copy() if type(value) in _COPIED else value
+
+
+def _restore(value: Any, kept: Any) -> Any:
+    """`value` again as it was."""
+    if type(value) is list:
+        value[:] = kept
+    elif type(value) in _COPIED:
+        value.clear()
+        value.update(kept)
+    return value
+
+
+Lend = Callable[["torch.Tensor", "torch.Tensor"], None]  # a fake tensor, and what it stands for
+
+
+class Card:
+    """Where fake tensors are; floats of a module and its inputs become `floats`, if that is given,
+    as by module.to(device, floats)."""
+
+    def __init__(self, floats: Optional[torch.dtype] = None, lend: Optional[Lend] = None) -> None:
+        self._mode = _mode()
+        self._floats = floats
+        self._lend = lend
+        self._made: Dict[int, torch.Tensor] = {}  # by the id of a tensor of the module's
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Within, code runs on the card, and new tensors are fake."""
+        with warnings.catch_warnings(), _same_numbers(), self._mode, _seen():
+            warnings.simplefilter("ignore")
+            yield
+
+    def put(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake tensor like `tensor`; of a parameter a parameter.  REQUIRES: entered."""
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensor
+        from torch.utils._mode_utils import no_dispatch
+        is_cast = self._floats is not None and tensor.is_floating_point()
+        with no_dispatch():  # a tenth of the time that the mode takes
+            shape = torch.empty_strided(tensor.shape, tensor.stride(), device="meta",
+                                        dtype=self._floats if is_cast else tensor.dtype)
+        made: torch.Tensor = FakeTensor(self._mode, shape, torch.device(DEVICE))
+        if isinstance(tensor, torch.nn.Parameter):
+            made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+        elif tensor.requires_grad:
+            made.requires_grad_(True)
+        if self._lend is not None:
+            self._lend(made, tensor)
+        return made
+
+    def _of_module(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same one each time."""
+        if id(tensor) not in self._made:
+            self._made[id(tensor)] = self.put(tensor)
+        return self._made[id(tensor)]
+
+    @contextmanager
+    def holding(self, model: torch.nn.Module) -> Iterator[None]:
+        """Within, `model` has fake tensors in the place of its parameters and buffers; afterwards,
+        it has what it had.  REQUIRES: entered."""
+        before: List[Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]] = []
+        for module in model.modules():
+            attributes = vars(module)
+            before.append((attributes, dict(attributes),
+                           {name: _kept(value) for name, value in attributes.items()}))
+            for tensors in (module._parameters, module._buffers):
+                for name, tensor in tensors.items():
+                    if tensor is not None:
+                        tensors[name] = self._of_module(tensor)
+        try:
+            yield
+        finally:
+            for attributes, whole, kept in before:
+                attributes.clear()
+                attributes.update({name: _restore(value, kept[name])
+                                   for name, value in whole.items()})

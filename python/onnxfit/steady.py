@@ -1,0 +1,56 @@
+"""A step that others have gone before, from two runs of it: what the first alone has made, which
+modules and caches keep, and what of the step before lives until when."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import Dict, List, Sequence, Tuple
+
+from onnxfit.schema_json import Json
+from onnxfit.watching import OF_RUN_BEFORE
+
+
+def _key(node: Json) -> Tuple[str, str, str]:
+    metadata = node["metadata"]
+    return node["target"], metadata["nn_module_stack"], metadata["stack_trace"]
+
+
+def _pairs(first: Sequence[Json], second: Sequence[Json]) -> Dict[int, int]:
+    """Of calls of the first run, which of the second each is."""
+    ours, theirs = [*map(_key, first)], [*map(_key, second)]
+    if ours == theirs:
+        return {index: index for index in range(len(ours))}
+    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    return {block.a + at: block.b + at for block in blocks for at in range(block.size)}
+
+
+def _results(node: Json) -> List[str]:
+    names = []
+    for result in node["outputs"]:
+        listed = result.get("as_tensors", [result.get("as_tensor")])
+        names += [value["name"] for value in listed if value]
+    return names
+
+
+def merge(first: List[Json], second: Sequence[Json]) -> None:
+    """Calls of `first` that `second` does not have are made once; the deaths of the others are
+    those of the second run, of values of the step before by themselves."""
+    pairs = _pairs(first, second)
+    names: Dict[str, str] = {}  # of the second run, by that of the first
+    for ours, theirs in pairs.items():
+        names.update(zip(_results(second[theirs]), _results(first[ours])))
+    at = -1  # the last call of the first run that both have
+    dies: Dict[int, List[str]] = {}
+    back = {theirs: ours for ours, theirs in pairs.items()}
+    for index, node in enumerate(second):
+        at = back.get(index, at)
+        dies.setdefault(at, []).extend(node["metadata"]["onnxfit"].get("dies", []))
+    for index, node in enumerate(first):
+        state = node["metadata"]["onnxfit"]
+        if index not in pairs:
+            state["once"] = True
+            continue
+        gone = dies.get(index, [])
+        state["dies"] = [names[name] for name in gone if name in names]
+        state["dies_of_step_before"] = [name[:-len(OF_RUN_BEFORE)] for name in gone
+                                        if name.endswith(OF_RUN_BEFORE)]

@@ -1,0 +1,352 @@
+"""Watches what a module's forward calls, and after which call Python lets go of each tensor.
+
+The forward runs for real, on tensors that have shapes and no elements (fake_card.py).  A mode of
+PyTorch's sees each call before autograd and autocast take it apart, as torch.export's programs have
+it; a weak reference to each result says when the last name, list or object has let go of it.  Calls
+run below autograd: what backward would keep is not Python's, and a file says it by its operators."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from onnxfit import schema_json
+
+if TYPE_CHECKING:
+    import torch
+
+Json = Any
+
+
+OF_RUN_BEFORE = "~"  # at the end of names
+
+
+class Loop(NamedTuple):
+    """What is around the forward: torch.autocast of that type, no_grad or not."""
+
+    autocast: Optional[torch.dtype] = None
+    has_grad: bool = True
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        import torch
+        with torch.autocast("cuda", self.autocast, enabled=self.autocast is not None), \
+                torch.set_grad_enabled(self.has_grad):
+            yield
+
+
+class _Ref(weakref.ref):  # type: ignore[type-arg]
+    """To a tensor, with the names that it has in the program: a call that writes in place gives it
+    another one."""
+
+    __slots__ = ("key", "names")
+    key: int
+    names: List[str]
+
+
+class _Names:
+    """Which name each tensor has, until it is gone."""
+
+    def __init__(self, on_death: Callable[[List[str]], None]) -> None:
+        self._refs: Dict[int, _Ref] = {}
+        self._on_death = on_death
+
+    def add(self, tensor: torch.Tensor, name: str) -> None:
+        ref = self._refs.get(id(tensor))
+        if ref is not None:
+            ref.names.append(name)
+            return
+        ref = _Ref(tensor, self._dead)
+        ref.key, ref.names = id(tensor), [name]
+        self._refs[ref.key] = ref
+
+    def get(self, tensor: torch.Tensor) -> Optional[str]:
+        ref = self._refs.get(id(tensor))
+        return None if ref is None else ref.names[-1]
+
+    def alive(self) -> List[Tuple[torch.Tensor, str]]:
+        return [(tensor, name) for ref in list(self._refs.values()) for tensor in (ref(),)
+                if tensor is not None for name in ref.names]
+
+    def _dead(self, ref: _Ref) -> None:
+        if self._refs.pop(ref.key, None) is not None:
+            self._on_death(ref.names)
+
+
+class _Modules:
+    """Which modules' forwards run, as texts of PyTorch's: "KEY,PATH,TYPE;…"."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._paths: Dict[int, str] = {}
+        self._kinds: Dict[type, str] = {}
+        self._calls: Dict[int, int] = {}
+        self.stack: List[str] = [""]
+        for path, module in model.named_modules():
+            self._paths[id(module)] = path
+
+    def enter(self, module: torch.nn.Module) -> bool:
+        path = self._paths.get(id(module))
+        if path is None:
+            return False
+        count = self._calls[id(module)] = self._calls.get(id(module), -1) + 1
+        kind = type(module)
+        if kind not in self._kinds:
+            self._kinds[kind] = f"{kind.__module__}.{kind.__qualname__}"
+        key = f"L__self__{path}@{count}" if count else f"L__self__{path}"
+        text = f"{key},{path},{self._kinds[kind]}"
+        self.stack.append(f"{self.stack[-1]};{text}" if self.stack[-1] else text)
+        return True
+
+    def leave(self) -> None:
+        self.stack.pop()
+
+
+@contextmanager
+def _entering(modules: _Modules) -> Iterator[None]:
+    """Within, `modules` follows each call of a module."""
+    import torch
+    plain = torch.nn.Module.__call__
+
+    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if not modules.enter(module):
+            return plain(module, *args, **kwargs)
+        try:
+            return plain(module, *args, **kwargs)
+        finally:
+            modules.leave()
+
+    setattr(torch.nn.Module, "__call__", call)
+    try:
+        yield
+    finally:
+        setattr(torch.nn.Module, "__call__", plain)
+
+
+class _Lines:
+    """The lines of forwards that run, as Python's traceback writes them."""
+
+    def __init__(self) -> None:
+        self._texts: Dict[Tuple[Any, ...], str] = {}
+        self._lines: Dict[Tuple[Any, int], str] = {}
+
+    def here(self, depth: int) -> str:
+        found: List[Tuple[Any, int]] = []
+        frame: Any = sys._getframe(depth)
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "forward":
+                found.append((code, frame.f_lineno))
+            frame = frame.f_back
+        key = tuple(found)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = "".join(map(self._line, reversed(found)))
+        return text
+
+    def _line(self, place: Tuple[Any, int]) -> str:
+        text = self._lines.get(place)
+        if text is None:
+            code, number = place
+            shown = linecache.getline(code.co_filename, number).strip()
+            text = f'  File "{code.co_filename}", line {number}, in forward\n    {shown}\n'
+            self._lines[place] = text
+        return text
+
+
+class Recorder:
+    """Writes calls down as they are made."""
+
+    def __init__(self, model: torch.nn.Module, loop: Loop,
+                 put: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._loop = loop
+        self._put = put
+        self._outside: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
+        self.nodes: List[Json] = []
+        self.tensors: Dict[str, Json] = {}
+        self.constants: List[str] = []
+        self._is_fresh = False
+        self.read_outside = False  # whether an argument of the last call was
+        self.modules = _Modules(model)
+        self._lines = _Lines()
+        self._names = _Names(self._let_go)
+        self._counts: Dict[str, int] = {}
+        self._given: Dict[int, Tuple[torch.Tensor, str]] = {}
+
+    def give(self, tensor: torch.Tensor, name: str) -> None:
+        """A parameter, buffer, input or constant, which lives longer than the run."""
+        self._given[id(tensor)] = (tensor, name)
+        self.tensors[name] = schema_json.tensor(tensor, schema_json.whole)
+
+    def name_of(self, tensor: torch.Tensor) -> str:
+        given = self._given.get(id(tensor))
+        name = given[1] if given is not None else self._names.get(tensor)
+        if name is None and self._is_outside(tensor) and not self._is_fresh:
+            self.read_outside = True
+            return self.name_of(self.on_card(tensor))
+        return name or self._constant(tensor)  # made below what is recorded
+
+    @staticmethod
+    def _is_outside(tensor: torch.Tensor) -> bool:
+        from torch._subclasses.fake_tensor import FakeTensor
+        return not isinstance(tensor, FakeTensor)
+
+    def _constant(self, tensor: torch.Tensor) -> str:
+        name = f"c_constant_{len(self.constants)}"
+        self.constants.append(name)
+        self.give(tensor, name)
+        return name
+
+    def on_card(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What stands for a tensor from outside: of an attribute that is no buffer, of a global."""
+        made = self._outside.get(id(tensor))
+        if made is None:
+            made = tensor, self._put(tensor)
+            self._outside[id(tensor)] = made
+            self._constant(made[1])
+        return made[1]
+
+    def _referred(self, value: Any) -> Optional[Json]:
+        import torch
+        if not isinstance(value, torch.Tensor):
+            return None
+        return {"as_tensor": {"name": self.name_of(value)}}
+
+    def _let_go(self, names: List[str]) -> None:
+        if self.nodes:
+            self.nodes[-1]["metadata"]["onnxfit"].setdefault("dies", []).extend(names)
+
+    def _fresh_name(self, operator: str) -> str:
+        count = self._counts[operator] = self._counts.get(operator, -1) + 1
+        return f"{operator}_{count}" if count else operator
+
+    def written(self, args: Any, kwargs: Any, func: Any) -> List[Json]:
+        """The arguments of a call, which may end with it."""
+        self.read_outside = False
+        self._is_fresh = func._opname.startswith("lift_fresh")  # torch.tensor(…), made on the host
+        names = schema_json.parameters(func)
+        return [{"name": name, "arg": schema_json.argument(value, self._referred)}
+                for name, value in (*zip(names, args), *kwargs.items())]
+
+    def add(self, func: Any, inputs: List[Json], out: Any, depth: int) -> None:
+        import torch
+        operator = self._fresh_name(func.overloadpacket.__name__)
+        results: List[Json] = []
+        names: List[Tuple[torch.Tensor, str]] = []
+
+        def result(value: Any, name: str) -> Json:
+            if not isinstance(value, torch.Tensor):
+                return {"as_none": True}
+            names.append((value, name))
+            self.tensors[name] = schema_json.tensor(value, schema_json.whole)
+            return {"as_tensor": {"name": name}}
+
+        if isinstance(out, (list, tuple)):
+            made = [result(value, f"{operator}_{index}") for index, value in enumerate(out)]
+            is_list = isinstance(out, list) and schema_json.result_count(func) == 1
+            results = [{"as_tensors": [each["as_tensor"] for each in made]}] if is_list else made
+        else:
+            results = [result(out, operator)]
+        if not names:
+            return
+        metadata = {"stack_trace": self._lines.here(depth + 1), "onnxfit": self._state(),
+                    "nn_module_stack": self.modules.stack[-1]}
+        self.nodes.append({"target": schema_json.name_of(func), "name": operator, "inputs": inputs,
+                           "outputs": results, "metadata": metadata})
+        for tensor, name in names:
+            given = self._given.get(id(tensor))
+            if given is not None:
+                self._given[id(tensor)] = (tensor, name)
+            else:
+                self._names.add(tensor, name)
+
+    def _state(self) -> Dict[str, Any]:
+        import torch
+        state: Dict[str, Any] = {}
+        if self._loop.has_grad and not torch.is_grad_enabled():
+            state["no_grad"] = True
+        kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+        if kind is not self._loop.autocast:
+            state["autocast"] = 0 if kind is None else schema_json.number(kind)
+        return state
+
+    def alive(self) -> List[Tuple[torch.Tensor, str]]:
+        """What its calls have made and somebody still holds."""
+        return self._names.alive()
+
+    def carry(self, tensors: List[Tuple[torch.Tensor, str]]) -> None:
+        """What a run before this one has left; its names end in OF_RUN_BEFORE here."""
+        for tensor, name in tensors:
+            self._names.add(tensor, name + OF_RUN_BEFORE)
+            self.tensors[name + OF_RUN_BEFORE] = schema_json.tensor(tensor, schema_json.whole)
+
+
+def _mode(recorder: Recorder) -> Any:
+    """A mode that PyTorch asks before autograd and autocast do."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch._subclasses.schema_check_mode import SchemaCheckMode
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+    without_autograd = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCUDA)
+    for key in ("AutogradOther", "AutogradCPU", "AutogradMeta", "ADInplaceOrView"):
+        without_autograd = without_autograd | torch._C.DispatchKeySet(
+            getattr(torch._C.DispatchKey, key))
+
+    has_cudnn = torch.backends.cudnn.enabled
+
+    def of_card(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if isinstance(tensor, FakeTensor) else recorder.on_card(tensor)
+
+    class Watch(SchemaCheckMode):  # the only one, beside PyTorch's tracers, that may be asked there
+        def __init__(self) -> None:
+            TorchDispatchMode.__init__(self, _dispatch_key=torch._C.DispatchKey.PreDispatch)
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (),
+                               kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            inputs = recorder.written(args, kwargs, func)
+            if recorder.read_outside:
+                args, kwargs = pytree.tree_map_only(torch.Tensor, of_card, (args, kwargs))
+            # Composite operators ask for it, too: cuDNN's kernels have no rules for shapes.
+            torch._C._set_cudnn_enabled(False)
+            try:
+                out = self._called(func, args, kwargs)
+            finally:
+                torch._C._set_cudnn_enabled(has_cudnn)
+            recorder.add(func, inputs, out, 2)
+            return out
+
+        @staticmethod
+        def _called(func: Any, args: Any, kwargs: Any) -> Any:
+            """Another tensor each time: `x.contiguous()` is a name of its own, be it x itself."""
+            with torch._C._DisablePythonDispatcher(), \
+                    torch._C._ExcludeDispatchKeyGuard(without_autograd):
+                out = func(*args, **kwargs)
+                if isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
+                        out is arg for arg in args):
+                    out = torch.ops.aten.alias.default(out)
+            return out
+
+    return Watch()
+
+
+def watch(model: torch.nn.Module, run: Callable[[], Any], given: Dict[str, torch.Tensor],
+          loop: Loop, put: Callable[[torch.Tensor], torch.Tensor],
+          before: Optional[Recorder] = None) -> Tuple[Recorder, Any]:
+    """Calls `run`, which calls `model`, and returns what it returns.  REQUIRES: a card is entered
+    (fake_card.py); `given` are parameters, buffers and inputs by name, and `put` puts another tensor
+    there.  `before` is the record of
+    the run before, of which modules and caches may hold something."""
+    from torch._dispatch.python import enable_python_dispatcher
+    recorder = Recorder(model, loop, put)
+    for name, tensor in given.items():
+        recorder.give(tensor, name)
+    if before is not None:
+        recorder.carry(before.alive())
+    with _entering(recorder.modules), loop.entered(), enable_python_dispatcher(), \
+            _mode(recorder):
+        out = run()
+    return recorder, out
