@@ -23,8 +23,8 @@ struct ObservedLives {
   std::vector<NameId> kept;
 };
 
-// As PlaceDeaths (lifetimes.h), by what was observed.  What one call makes for another within itself
-// lives until that has read it.  O(calls × depth of modules).
+// As PlaceDeaths (lifetimes.h), by what was observed.  What one call makes for another within
+// itself lives until that has read it.  O(calls × depth of modules).
 void PlaceObservedDeaths(Program& program, const TrainingSettings& settings,
                          const ObservedLives& observed);
 

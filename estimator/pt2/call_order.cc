@@ -74,8 +74,6 @@ class OrderCheck {
 
 }  // namespace
 
-void CheckOrder(const ExportedProgram& exported) {
-  OrderCheck(exported).Check(exported.graph, {});
-}
+void CheckOrder(const ExportedProgram& exported) { OrderCheck(exported).Check(exported.graph, {}); }
 
 }  // namespace onnxfit::pt2

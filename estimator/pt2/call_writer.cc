@@ -54,16 +54,21 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
           }) {
   AddReads(exported.graph, read_);
   if (settings.compile != Compiling::kNone) masks_of_tensors_ = FindMasksOfTensors(exported);
-  runs_as_watched_ =
-      exported.watching && exported.watching->precision == ToString(settings.precision);
-  keeps_types_ =
-      keeps_types_ || runs_as_watched_ || HasTypesOf(settings.precision, exported);
+  keeps_types_ = keeps_types_ || HasTypesOf(settings.precision, exported);
+  runs_as_watched_ = exported.watching && IsWatchedAs(settings.precision);
+  keeps_types_ = keeps_types_ || runs_as_watched_;
   if (!keeps_types_ && BitsOf(ParameterType(settings.precision)) == 16) {
     cast_ways_ = FindCastWays(exported.graph);
   }
   for (const Call& call : exported.graph.calls) {
     for (const std::string_view operand : OperandsOf(call)) readers_.emplace(operand, &call);
   }
+}
+
+bool CallWriter::IsWatchedAs(Precision precision) const {
+  const std::string_view watched = exported_.watching->precision;
+  const bool has_own = watched == "own" && AutocastType(precision) == DType::kUndefined;
+  return watched == ToString(precision) || (has_own && keeps_types_);
 }
 
 void CallWriter::WriteForward() {

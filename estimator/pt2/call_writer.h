@@ -246,6 +246,7 @@ class CallWriter : public ProgramWriter {
   void SayDisabled(const Call& call);
   // What autograd keeps for calls with bodies beside what their calls keep is not known here.
   void WarnOfCopies(const Call& call);
+  bool IsWatchedAs(Precision precision) const;
   bool LeavesCheckpoint(const Call& call) const;
   void NoteCheckpoint(const Call& call);
   void EnterAsWatched(const WatchedCall& watched);
@@ -264,7 +265,7 @@ class CallWriter : public ProgramWriter {
   void NoteMoved(const Call& call);
   bool HasSize(std::string_view tensor, std::string_view symbol) const;
 
-  CallPlace place_;  // of the running call
+  CallPlace place_;               // of the running call
   bool runs_as_watched_ = false;  // in the precision in which the program was watched
   const ExportedProgram& exported_;
   const SymbolValues& symbols_;

@@ -79,8 +79,9 @@ ExportedProgram ReadArchive(std::string_view bytes) {
   const ZipArchive archive(bytes);
   const ArchiveLayout layout = FindProgram(archive);
   const auto texts = std::make_shared<OwnedTexts>();
-  texts->program = archive.Read(*layout.program);
-  ExportedProgram program = ReadTexts(texts, std::string(layout.program->name));
+  const ZipArchive::Member& calls = layout.watched == nullptr ? *layout.program : *layout.watched;
+  texts->program = archive.Read(calls);
+  ExportedProgram program = ReadTexts(texts, std::string(calls.name));
   ReadStorages(archive, layout, *texts, program);
   if (layout.notes != nullptr) {
     ReadNotes(archive.Read(*layout.notes), std::string(layout.notes->name), program);

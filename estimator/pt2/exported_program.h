@@ -76,11 +76,14 @@ struct SourceLine {
 struct WatchedCall {
   std::vector<std::string_view> dies = {};  // that Python let go of behind it, in order
   std::vector<std::string_view> dies_of_step_before = {};  // the same, as that step made them
-  bool is_made_once = false;                // in the first step alone
-  bool leaves_autograd = false;             // it ran under torch.no_grad()
-  bool leaves_autocast = false;             // under torch.autocast(enabled=False)
+  bool is_made_once = false;                               // in the first step alone
+  bool asks_for_gradients = false;            // its result's requires_grad_(True) followed it
+  bool leaves_autograd = false;               // it ran under torch.no_grad()
+  bool leaves_autocast = false;               // under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) of the module's own
-  int64_t checkpoint = -1;  // under which of the module's torch.utils.checkpoint; -1: none
+  int64_t checkpoint = -1;    // under which of the module's torch.utils.checkpoint; -1: none
+  bool is_reentrant = false;  // that one: use_reentrant=True
+  bool is_nested = false;     // it ran inside another
 };
 
 struct Call {
@@ -149,8 +152,7 @@ struct Range {
 
 // How a program was watched, whose calls are those of a run rather than of torch.export.
 struct Watching {
-  std::string_view precision = {};  // "amp-bf16", as --precision is told
-  bool has_reentrant_checkpoints = false;
+  std::string_view precision = {};  // "amp-bf16", as --precision is told; "own": the file's types
 };
 
 struct ExportedProgram {

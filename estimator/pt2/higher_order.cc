@@ -302,7 +302,8 @@ void CallWriter::EnterAsWatched(const WatchedCall& watched) {
   place_.checkpoint = static_cast<int32_t>(watched.checkpoint);
   checkpoints_ = std::max(checkpoints_, place_.checkpoint + 1);
   if (place_.checkpoint < 0) return;
-  (exported_.watching->has_reentrant_checkpoints ? has_reentrant_ : has_others_) = true;
+  (watched.is_reentrant ? has_reentrant_ : has_others_) = true;
+  has_nested_ = has_nested_ || watched.is_nested;
 }
 
 // Of both kinds, and of one inside another, none is run again: what they save is kept.

@@ -44,7 +44,8 @@ std::set<StatementPlace> FindMasksOfTensors(const ExportedProgram& exported) {
 }
 
 bool LosesCausality(const Call& call) {
-  return call.watched == nullptr && !call.lines.empty() && IsNeverCausal(call.lines.back().file, call.lines.back().text);
+  return call.watched == nullptr && !call.lines.empty() &&
+         IsNeverCausal(call.lines.back().file, call.lines.back().text);
 }
 
 bool CastsToWeightFirst(const Call& call) {
@@ -85,8 +86,9 @@ bool LeavesAutocast(const Call& call) {
 }
 
 bool CastsToAutocastFirst(const Call& call) {
-  return call.watched == nullptr && std::ranges::any_of(
-      call.lines, [](const SourceLine& line) { return CastsToAutocast(line.file, line.text); });
+  return call.watched == nullptr && std::ranges::any_of(call.lines, [](const SourceLine& line) {
+           return CastsToAutocast(line.file, line.text);
+         });
 }
 
 }  // namespace onnxfit::pt2

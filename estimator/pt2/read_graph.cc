@@ -242,6 +242,9 @@ std::shared_ptr<const WatchedCall> ReadWatched(const Json* metadata) {
   }
   if (const Json* const checkpoint = OptionalMemberOf(*json, "checkpoint"))
     watched.checkpoint = Whole(*checkpoint);
+  watched.is_reentrant = OptionalMemberOf(*json, "reentrant") != nullptr;
+  watched.is_nested = OptionalMemberOf(*json, "nested") != nullptr;
+  watched.asks_for_gradients = OptionalMemberOf(*json, "asks_for_gradients") != nullptr;
   return std::make_shared<const WatchedCall>(std::move(watched));
 }
 
@@ -264,6 +267,7 @@ Call ReadCall(const Json& node, ReadState& state) {
   call.asks_for_gradients = IsNoted(custom, R"("onnxfit.asks_for_gradients": true)");
   call.is_checkpointed = IsNoted(custom, R"("onnxfit.is_checkpointed": true)");
   call.watched = ReadWatched(metadata);
+  if (call.watched != nullptr) call.asks_for_gradients = call.watched->asks_for_gradients;
   AddForwardsOfNoStack(call.modules, call.lines, state.pool);
   return call;
 }

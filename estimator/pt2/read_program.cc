@@ -178,14 +178,12 @@ void ReadState::AddNote(std::string note) {
 
 namespace {
 
-// {"watched": {"precision": "fp32", "reentrant": false}} of a program that was watched.
+// {"watched": {"precision": "fp32"}} of a program that was watched.
 std::optional<Watching> ReadWatching(const Json& json) {
   const Json* const ours = OptionalMemberOf(json, "onnxfit");
   const Json* const watched = ours == nullptr ? nullptr : OptionalMemberOf(*ours, "watched");
   if (watched == nullptr) return std::nullopt;
-  const Json* const reentrant = OptionalMemberOf(*watched, "reentrant");
-  return Watching{.precision = Text(MemberOf(*watched, "precision")),
-                  .has_reentrant_checkpoints = reentrant != nullptr && Truth(*reentrant)};
+  return Watching{.precision = Text(MemberOf(*watched, "precision"))};
 }
 
 }  // namespace

@@ -228,7 +228,8 @@ ArchiveLayout LayoutOf(const ZipArchive& archive, const Models& models, const st
       .program = &program,
       .weights_config = archive.Find(fmt::format("{}{}_weights_config{}", weights, name, kJson)),
       .weights_folder = weights,
-      .notes = archive.Find(fmt::format("{}extra/{}", folder, kNotesMember))};
+      .notes = archive.Find(fmt::format("{}extra/{}", folder, kNotesMember)),
+      .watched = archive.Find(fmt::format("{}extra/{}", folder, kWatchedMember))};
 }
 
 }  // namespace
@@ -244,7 +245,8 @@ ArchiveLayout FindProgram(const ZipArchive& archive) {
     const auto* const old = archive.Find(folder + "serialized_exported_program.json");
     if (old == nullptr) continue;
     return {.program = old,
-            .notes = archive.Find(fmt::format("{}extra_files/{}", folder, kNotesMember))};
+            .notes = archive.Find(fmt::format("{}extra_files/{}", folder, kNotesMember)),
+            .watched = archive.Find(fmt::format("{}extra_files/{}", folder, kWatchedMember))};
   }
   RefuseOtherArchive(archive);
 }

@@ -64,6 +64,7 @@ struct ArchiveLayout {
   const ZipArchive::Member* weights_config = nullptr;  // null where the layout has none
   std::string weights_folder = {};                     // with what is in front of it
   const ZipArchive::Member* notes = nullptr;           // kNotesMember; null where there are none
+  const ZipArchive::Member* watched = nullptr;         // kWatchedMember; the same
 };
 
 // What who exported the program had to assume, and says to whoever asks, and which dimension of
@@ -71,6 +72,10 @@ struct ArchiveLayout {
 //   {"assumptions": ["net.py:24: if x.sum() > 0: → False (a guess)"], "batch": ["input", 1]}
 // python/onnxfit/programs.py writes it; other members of the object are for later versions.
 inline constexpr std::string_view kNotesMember = "onnxfit/notes.json";
+
+// The same module's calls as a watched run made them, in the JSON of the program: it is read in the
+// program's place.  python/onnxfit/watched.py writes it.
+inline constexpr std::string_view kWatchedMember = "onnxfit/watched.json";
 
 // Views of `archive`.  Throws Error where there is no program, or more than one: it says what else
 // the archive is, such as TorchScript.

@@ -160,8 +160,8 @@ NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_vi
   if (loss == Loss::kNone) return kNoName;
   const TensorType type = TypeOf(writer, output);
   if (!given.empty()) return FindInput(writer, given);
-  const NameId labels = writer.NewName(
-      "labels", loss == Loss::kMse ? LabelsLike(writer, type) : LabelType(type));
+  const NameId labels =
+      writer.NewName("labels", loss == Loss::kMse ? LabelsLike(writer, type) : LabelType(type));
   writer.program().inputs.push_back(labels);
   return labels;
 }

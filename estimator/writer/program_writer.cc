@@ -215,9 +215,8 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
 void FindMadeOnce(Program& program, const TrainingSettings& settings) {
   for (AtenCall& call : program.calls) {
     const bool indexes = call.op == "index" || call.op == "embedding";
-    call.made_once =
-        call.made_once || (indexes && settings.mode == Mode::kEval &&
-                           IsIndexedOnce(program.values[Index(call.inputs[0])].name));
+    call.made_once = call.made_once || (indexes && settings.mode == Mode::kEval &&
+                                        IsIndexedOnce(program.values[Index(call.inputs[0])].name));
   }
   for (const CachedRun& run : FindCachedRuns(program)) {
     for (int64_t i = run.first; i <= run.last && run.is_kept; ++i) {

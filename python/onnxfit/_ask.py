@@ -87,13 +87,12 @@ def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
         with model_file(model, inputs, mode=given.get("mode"), batch_dim=keywords["batch_dim"],
                         dynamic_shapes=keywords["dynamic_shapes"], loss=loss.recorded,
                         batch=batch if isinstance(batch, int) else None,
-                        takes_own_loss=not ({"loss", "loss_output", "labels"} & set(given)),
-                        is_autocast=str(given.get("precision")).startswith("amp")) as file:
+                        precision=given.get("precision"),
+                        takes_own_loss=not ({"loss", "loss_output", "labels"} & set(given))
+                        ) as file:
             words: Dict[str, Any] = {**file.flags, **given}
             if file.sizes:
-                dims = {file.names.get(name, name): size
-                        for name, size in given.get("dims", {}).items()}
-                words["dims"] = {**file.sizes, **dims}
+                words["dims"] = {**file.sizes, **given.get("dims", {})}
             if takes_batch and file.batch is not None:
                 words.setdefault("batch", file.batch)
             if notes:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-from onnxfit import onnx_files, programs, targets
-from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted
-from onnxfit.inputs import Inputs, of_torch
+from onnxfit import exports, onnx_files, programs, targets, watched
+from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted, warn
+from onnxfit.inputs import Free, Inputs, check, of_torch, on_device_of
 
 if TYPE_CHECKING:
     import torch
@@ -66,66 +67,33 @@ def _sizes_of(inputs: Sequence[targets.Input]) -> Dict[str, int]:
     return {name: 16 * index or 2 for index, name in enumerate(names)}
 
 
-class _Sample:
-    """Inputs on the meta device, and which of their dimensions are free."""
-
-    def __init__(self, target: targets.Target, dtype: torch.dtype) -> None:
-        import torch
-        from torch.export import Dim, ShapesCollection
-        sizes = _sizes_of(target.inputs)
-        self.shapes = ShapesCollection()  # type: ignore[no-untyped-call]
-        self.tensors: Dict[str, torch.Tensor] = {}
-        for spec in target.inputs:
-            kind = _type_of(spec.dtype)
-            shape = [sizes[dim] if isinstance(dim, str) else dim for dim in spec.dims]
-            tensor = torch.empty(shape, device="meta",
-                                 dtype=dtype if kind.is_floating_point else kind)
-            self.tensors[spec.name] = tensor
-            free = {axis: Dim.AUTO for axis, dim in enumerate(spec.dims) if isinstance(dim, str)}
-            if free:
-                self.shapes[tensor] = free
-        self.inputs: Any = (self.tensors if target.by_name else tuple(self.tensors.values()))
-
-
-def _symbols(program: ExportedProgram, inputs: Sequence[targets.Input]) -> Dict[str, str]:
-    """What each free dimension is in the program: a symbol, or the number that it is fixed at."""
-    users = program.graph_signature.user_inputs
-    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.name in users}
-    by_order = list(values.values())
-    symbols: Dict[str, str] = {}
-    for index, spec in enumerate(inputs):
-        for dim, size in zip(spec.dims, values.get(spec.name, by_order[index]).shape):
-            if isinstance(dim, str):
-                symbols.setdefault(dim, str(size))
-    return symbols
-
-
-def _batch_place(program: ExportedProgram,
-                 inputs: Sequence[targets.Input]) -> Optional[programs.BatchPlace]:
-    """Of the first free dimension; None where everybody looks for it."""
-    for name, spec in zip(programs.values_of(program), inputs):
-        for axis, dim in enumerate(spec.dims):
-            if isinstance(dim, str):
-                return (name, axis) if axis > 0 else None
-    return None
-
-
-def _said(symbols: Dict[str, str], path: str) -> str:
-    """How the command is told sizes: the batch by -b, others by the name that the file has."""
-    flags, fixed = [], []
-    for index, (name, symbol) in enumerate(symbols.items()):
-        if symbol.isdigit():
-            fixed.append(f"{name} is fixed at {symbol}")
-        else:
-            shown = symbol if path.endswith(".pt2") else name
-            flags.append("-b N" if index == 0 else f"--dim {shown}=N")
+def _said(made: Sequence[Free], frees: Sequence[Free], path: str) -> str:
+    """How the command is told sizes: the batch by -b, others by their names."""
+    free = {one.name for one in made}
+    flags = ["-b N" if at == 0 else f"--dim {one.name}=N" for at, one in enumerate(frees)
+             if one.name in free]
+    fixed = [f"{one.name} is fixed at {one.size}" for one in frees if one.name not in free]
     return "; ".join([f"onnxfit {path} {' '.join(flags)}".rstrip(), *fixed])
 
 
-class _Program(NamedTuple):
-    program: ExportedProgram
-    symbols: Dict[str, str]  # of each free dimension, as _symbols()
-    batch: Optional[programs.BatchPlace]
+def _given(target: targets.Target, dtype: torch.dtype) -> Tuple[Inputs, List[Free]]:
+    """Inputs on the meta device, and which of their dimensions are free."""
+    import torch
+    sizes = _sizes_of(target.inputs)
+    tensors: Dict[str, torch.Tensor] = {}
+    for spec in target.inputs:
+        kind = _type_of(spec.dtype)
+        shape = [sizes[dim] if isinstance(dim, str) else dim for dim in spec.dims]
+        tensors[spec.name] = torch.empty(shape, device="meta",
+                                         dtype=dtype if kind.is_floating_point else kind)
+    frees = [Free(name, size, tuple(tuple(axis for axis, dim in enumerate(spec.dims) if dim == name)
+                                    for spec in target.inputs)) for name, size in sizes.items()]
+    inputs: Any = tensors if target.by_name else tuple(tensors.values())
+    given = Inputs.of(inputs, target.module)
+    if frees:
+        given = given._replace(axes=frees[0].axes, batch=frees[0].size)
+    check(target.module, inputs, given)
+    return given, frees
 
 
 def _cast(example: Any, dtype: torch.dtype) -> Any:
@@ -134,45 +102,68 @@ def _cast(example: Any, dtype: torch.dtype) -> Any:
         getattr(leaf, "dtype", None), "is_floating_point", False) else leaf, example)
 
 
-def _of_example(target: targets.Target, mode: str, dtype: Optional[torch.dtype]) -> _Program:
-    """Of the inputs that a function returned, as onnxfit.estimate() exports them."""
+def _of_example(target: targets.Target, dtype: Optional[torch.dtype]) -> Tuple[Inputs, List[Free]]:
+    """The same of the inputs that a function returned, as onnxfit.estimate() takes them."""
     example = target.example if dtype is None else _cast(of_torch(target.example), dtype)
-    program = programs.export(target.module, example, mode=mode)
     given = Inputs.of(example, target.module)
-    batch = programs.batch_of(program, given)
-    return _Program(program, {"batch": batch} if batch else {},
-                    programs.place_if_odd(program, given))
+    check(target.module, example, given.apart())
+    return given, given.frees("batch")
 
 
-def _of_inputs(target: targets.Target, mode: str, dtype: Optional[torch.dtype]) -> _Program:
-    import torch
-    floats = [tensor.dtype for tensor in target.module.parameters() if tensor.is_floating_point()]
-    sample = _Sample(target, dtype or next(iter(floats), torch.float32))
-    program = programs.export(target.module, sample.inputs, mode=mode,
-                              dynamic_shapes=sample.shapes)
-    return _Program(program, _symbols(program, target.inputs),
-                    _batch_place(program, target.inputs))
+def _symbols(program: ExportedProgram, frees: Sequence[Free]) -> Dict[str, str]:
+    """The name of each free size by the symbol that it is in `program`."""
+    users = program.graph_signature.user_inputs
+    values = [node.meta["val"] for node in program.graph.nodes
+              if node.op == "placeholder" and node.name in users
+              and hasattr(node.meta.get("val"), "shape")]
+    names: Dict[str, str] = {}
+    for free in frees:
+        for value, axes in zip(values, free.axes):
+            for axis in axes:
+                if not str(value.shape[axis]).isdigit():
+                    names.setdefault(str(value.shape[axis]), free.name)
+    return names
+
+
+def _write(target: targets.Target, given: Inputs, made: watched.Program, path: str, mode: str,
+           told: str, frees: List[Free]) -> None:
+    """A .pt2 that torch.export.load takes, or an .onnx, and in it what was watched; of a module that
+    torch.export refuses a .pt2 for the command alone."""
+    with programs.in_mode(target.module, mode):
+        try:
+            program = exports.export(target.module, given, frees)
+        except OnnxfitError as refused:
+            if path.endswith(".onnx"):
+                raise
+            warn(f"{refused.text}: torch.export has no program of it, and the file is for onnxfit "
+                 "alone")
+            watched.save(made, path, {f"extra/{programs.NOTES_MEMBER}": told} if told else {})
+            return
+    if path.endswith(".onnx"):
+        onnx_files.save(program, made, path, _symbols(program, frees), told)
+        return
+    members = {programs.NOTES_MEMBER: told} if told else {}
+    exports.save(program, path, {**members, programs.WATCHED_MEMBER: json.dumps(made.json)})
 
 
 def export(target: targets.Target, path: str, mode: str, dtype: Optional[torch.dtype],
-           for_check: bool = False) -> Dict[str, str]:
-    """Writes `target` to `path`.  Returns _symbols()."""
+           for_check: bool = False) -> Tuple[List[Free], List[Free]]:
+    """Writes `target` to `path`.  Returns the sizes that are free there, and all that were to be."""
+    import torch
     if dtype is not None:
         target.module.to(dtype)
+    floats = [tensor.dtype for tensor in target.module.parameters() if tensor.is_floating_point()]
+    given, frees = (_of_example(target, dtype) if target.example is not None
+                    else _given(target, dtype or next(iter(floats), torch.float32)))
+    given = on_device_of(target.module, given)
     with noted() as notes:
-        made = (_of_example if target.example is not None else _of_inputs)(target, mode, dtype)
-    told = programs.notes_json(notes, made.batch)
-    names: Dict[str, str] = {}
-    for name, symbol in made.symbols.items():
-        if not symbol.isdigit():
-            names.setdefault(symbol, name)
-    if path.endswith(".onnx"):
-        onnx_files.save(made.program, path, names, told)
-    elif for_check:
-        programs.save_for_command(made.program, path, told, names)
+        made = programs.watch(target.module, given, frees, mode=mode)
+    told = programs.notes_json(notes, programs.place_of_batch(made, given))
+    if for_check:
+        watched.save(made, path, {f"extra/{programs.NOTES_MEMBER}": told} if told else {})
     else:
-        programs.save(made.program, path, told)
-    return made.symbols
+        _write(target, given, made, path, mode, told, frees)
+    return made.frees, frees
 
 
 def _dtype_of(options: argparse.Namespace, target: targets.Target) -> Optional[torch.dtype]:
@@ -182,12 +173,13 @@ def _dtype_of(options: argparse.Namespace, target: targets.Target) -> Optional[t
     return _type_of(options.dtype or "float32")
 
 
-def _exported(options: argparse.Namespace, target: targets.Target, path: str) -> Dict[str, str]:
+def _exported(options: argparse.Namespace, target: targets.Target,
+              path: str) -> Tuple[List[Free], List[Free]]:
     """export(); what it warns of is written as the command writes it."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", OnnxfitWarning)
         try:
-            symbols = export(target, path, options.mode, _dtype_of(options, target),
+            free = export(target, path, options.mode, _dtype_of(options, target),
                              options.for_check)
         except OnnxfitError as error:
             is_known = not options.input and target.example is None
@@ -195,7 +187,7 @@ def _exported(options: argparse.Namespace, target: targets.Target, path: str) ->
     for warning in said:
         if issubclass(warning.category, OnnxfitWarning):
             print(f"warning: {warning.message}", file=sys.stderr)
-    return symbols
+    return free
 
 
 def _refuse_existing(path: str, force: bool) -> None:
@@ -225,4 +217,5 @@ def main(words: List[str]) -> None:
     target = targets.find(options.target, asked, in_config)
     path = options.file or f"{target.name}.pt2"
     _refuse_existing(path, options.force)
-    print(_said(_exported(options, target, path), path))
+    made, frees = _exported(options, target, path)
+    print(_said(made, frees, path))

@@ -5,12 +5,15 @@ one (an A100's abilities); code that asks whether it is traced by a fake tensor 
 
 from __future__ import annotations
 
+import logging
 import random
 import sys
 import warnings
 from collections import OrderedDict
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from onnxfit import python_calls
 
 if TYPE_CHECKING:
     import torch
@@ -58,12 +61,6 @@ def _contiguous(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
         self, memory_format=memory_format or torch.contiguous_format)
 
 
-def _put(stack: ExitStack, holder: Any, name: str, value: Any) -> None:
-    """`value` as that attribute until the stack is left."""
-    stack.callback(setattr, holder, name, getattr(holder, name))
-    setattr(holder, name, value)
-
-
 @contextmanager
 def _seen() -> Iterator[None]:
     """Within, torch.cuda has a card, and no tensor is known to be fake."""
@@ -75,17 +72,29 @@ def _seen() -> Iterator[None]:
     with ExitStack() as stack:
         for name, answer in _answers().items():
             if hasattr(torch.cuda, name):
-                _put(stack, torch.cuda, name, answer)
-        _put(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
-        _put(stack, fake_tensor, "init_gpu_context", lambda _: None)
-        _put(stack, fake_tensor, "run_fallback_kernel", _on_host)
-        setattr(fake_tensor.FakeTensor, "contiguous", _contiguous)
-        stack.callback(delattr, fake_tensor.FakeTensor, "contiguous")
-        _put(stack, _subclasses, "FakeTensor", type("FakeTensor", (), {}))
+                python_calls.put(stack, torch.cuda, name, answer)
+        python_calls.put(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+        python_calls.put(stack, fake_tensor, "init_gpu_context", lambda _: None)
+        python_calls.put(stack, fake_tensor, "run_fallback_kernel", _on_host)
+        python_calls.put(stack, fake_tensor.FakeTensor, "contiguous", _contiguous)
+        python_calls.put(stack, _subclasses, "FakeTensor", type("FakeTensor", (), {}))
         # The command knows what torch.nn runs in the place of these modules (writer/fast_paths.h).
         torch.backends.mha.set_fastpath_enabled(False)
         stack.callback(torch.backends.mha.set_fastpath_enabled, was_fast)
         yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What is said of a run that nobody has asked for helps nobody."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
 
 
 @contextmanager
@@ -104,12 +113,25 @@ def _same_numbers() -> Iterator[None]:
             numpy.random.set_state(of_numpy)
 
 
+# Questions of composite operators that PyTorch has no rule for: whether cuDNN does it.
+_UNRULED = frozenset(("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss"))
+
+
 def _mode() -> Any:
     """The mode that makes tensors fake."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     class FakeCard(FakeTensorMode):
         avoid_device_init = True  # also where torch.cuda says that there is a card
+
+        def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.overloadpacket.__name__ in _UNRULED:
+                return False
+            return super().dispatch(func, types, args, kwargs)
+
+        def may_turn_const(self, t: torch.Tensor) -> bool:
+            """No tensor keeps its elements: they would be moved to the card."""
+            return False
 
     return FakeCard(allow_non_fake_inputs=True)
 
@@ -143,8 +165,14 @@ class Card:
     """Where fake tensors are; floats of a module and its inputs become `floats`, if that is given,
     as by module.to(device, floats)."""
 
-    def __init__(self, floats: Optional[torch.dtype] = None, lend: Optional[Lend] = None) -> None:
+    def __init__(self, floats: Optional[torch.dtype] = None, lend: Optional[Lend] = None,
+                 is_default: bool = False) -> None:
+        """Where `is_default`, tensors that code makes on no device are on the card, too."""
+        import torch
+        self._default = torch.device(DEVICE) if is_default else nullcontext()
         self._mode = _mode()
+        # What values decide is another thing each time.
+        self._mode.cache_enabled = self._mode.cache_enabled and lend is None
         self._floats = floats
         self._lend = lend
         self._made: Dict[int, torch.Tensor] = {}  # by the id of a tensor of the module's
@@ -152,8 +180,7 @@ class Card:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Within, code runs on the card, and new tensors are fake."""
-        with warnings.catch_warnings(), _same_numbers(), self._mode, _seen():
-            warnings.simplefilter("ignore")
+        with _quiet(), _same_numbers(), self._mode, _seen(), self._default:
             yield
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:

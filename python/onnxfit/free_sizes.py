@@ -1,85 +1,140 @@
-"""Sizes as expressions of the batch, from runs at several: what differs between programs that are
-otherwise the same follows the batch in a straight line or by its square, or is not free."""
+"""Sizes as expressions of free ones, from runs at several sizes: what differs between programs that
+are otherwise the same is a sum of products of the free sizes, or nothing is free."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from fractions import Fraction
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from onnxfit.schema_json import Json
 
-SYMBOL = "s0"
-_WRITTEN_SYMBOL = f"Symbol('{SYMBOL}', positive=True, integer=True)"
+Point = Tuple[int, ...]  # what each free size is in a run
+Powers = Tuple[int, ...]  # of each, in a product
 
 
 class NotFree(Exception):
-    """Programs that differ in more than sizes."""
+    """Programs that differ in more than sizes, or in sizes that are no such sum."""
 
 
-class Curve(NamedTuple):
-    """square * n² + slope * n + start."""
-
-    slope: Fraction
-    start: Fraction
-    square: Fraction = Fraction(0)
-
-    def at(self, batch: int) -> Fraction:
-        return (self.square * batch + self.slope) * batch + self.start
+# --- Sums of products -----------------------------------------------------------------------------
 
 
-def _through(points: Sequence[Tuple[int, int]]) -> Optional[Curve]:
-    """The line through the first two, else the parabola through the first three, where the others
-    are on it."""
-    (x0, y0), (x1, y1), (x2, y2) = points[:3]
-    slope = Fraction(y1 - y0, x1 - x0)
-    found = Curve(slope, y0 - slope * x0)
-    if found.at(x2) != y2:
-        if len(points) < 4:
+def _bases(count: int) -> List[List[Powers]]:
+    """The products that are tried: straight lines; products of two; squares."""
+    ones = [tuple(int(at == axis) for at in range(count)) for axis in range(count)]
+    line = [(0,) * count, *ones]
+    pairs = [tuple(map(sum, zip(a, b))) for a, b in itertools.combinations(ones, 2)]
+    squares = [tuple(2 * power for power in one) for one in ones]
+    return [line, line + pairs, line + pairs + squares]
+
+
+def points(first: Point, others: Sequence[Point]) -> List[Point]:
+    """Where to run for sums of the first two bases, and one to check: `first`, then one size at
+    another value each, then all of them."""
+    second, third = others
+    changed = [tuple(second[at] if at == axis else size for at, size in enumerate(first))
+               for axis in range(len(first))]
+    pairs = [tuple(second[at] if at in axes else size for at, size in enumerate(first))
+             for axes in itertools.combinations(range(len(first)), 2)]
+    return [first, *changed, *pairs, third]
+
+
+def _value(powers: Powers, point: Point) -> int:
+    return math.prod(size ** power for size, power in zip(point, powers))
+
+
+def _solved(rows: List[List[Fraction]]) -> Optional[List[Fraction]]:
+    """Of a system of as many equations as unknowns, each with its right side last; None without a
+    single solution."""
+    size = len(rows)
+    for at in range(size):
+        pivot = next((row for row in range(at, size) if rows[row][at] != 0), None)
+        if pivot is None:
             return None
-        square = (Fraction(y2 - y0, x2 - x0) - slope) / (x2 - x1)
-        slope -= square * (x0 + x1)
-        found = Curve(slope, y0 - slope * x0 - square * x0 * x0, square)
-    return found if all(found.at(x) == y for x, y in points) else None
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        rows[at] = [value / rows[at][at] for value in rows[at]]
+        for row in range(size):
+            if row != at and rows[row][at] != 0:
+                factor = rows[row][at]
+                rows[row] = [a - factor * b for a, b in zip(rows[row], rows[at])]
+    return [row[size] for row in rows]
 
 
-def _term(factor: Fraction, power: int) -> str:
-    symbols = [_WRITTEN_SYMBOL] * power
-    parts = ([f"Integer({factor.numerator})"] if factor != 1 or power == 0 else []) + symbols
-    return parts[0] if len(parts) == 1 else f"Mul({', '.join(parts)})"
+def _through(where: Sequence[Point], values: Sequence[int]) -> Dict[Powers, Fraction]:
+    """The simplest sum that is each of `values` at its point, with one point at least to spare."""
+    for basis in _bases(len(where[0])):
+        if len(basis) >= len(where):
+            break
+        for chosen in itertools.islice(itertools.combinations(range(len(where)), len(basis)), 8):
+            found = _solved([[*(Fraction(_value(powers, where[at])) for powers in basis),
+                              Fraction(values[at])] for at in chosen])
+            if found is None:
+                continue
+            terms = {powers: factor for powers, factor in zip(basis, found) if factor}
+            if all(_at(terms, point) == value for point, value in zip(where, values)):
+                return terms
+            break
+    raise NotFree(f"a size that is {', '.join(map(str, values))}")
 
 
-def _written(curve: Curve) -> str:
-    """As sympy's srepr would; of halves, what is divided at the end."""
-    below = max(part.denominator for part in curve)
-    terms = [_term(part * below, power) for part, power in
-             ((curve.square, 2), (curve.slope, 1), (curve.start, 0)) if part != 0]
-    whole = terms[0] if len(terms) == 1 else f"Add({', '.join(terms)})"
+def _at(terms: Dict[Powers, Fraction], point: Point) -> Fraction:
+    return sum((factor * _value(powers, point) for powers, factor in terms.items()), Fraction(0))
+
+
+# --- As PyTorch writes them -------------------------------------------------------------------------
+
+
+def symbol(name: str) -> str:
+    return f"Symbol('{name}', positive=True, integer=True)"
+
+
+def _term(factor: int, powers: Powers, names: Sequence[str]) -> str:
+    factors = [symbol(name) for name, power in zip(names, powers) for _ in range(power)]
+    if factor != 1 or not factors:
+        factors.insert(0, f"Integer({factor})")
+    return factors[0] if len(factors) == 1 else f"Mul({', '.join(factors)})"
+
+
+def _written(terms: Dict[Powers, Fraction], names: Sequence[str]) -> str:
+    """As sympy's srepr would; of fractions, what is divided at the end."""
+    below = math.lcm(*(factor.denominator for factor in terms.values()))
+    parts = [_term(int(factor * below), powers, names) for powers, factor in terms.items()]
+    whole = parts[0] if len(parts) == 1 else f"Add({', '.join(parts)})"
     return whole if below == 1 else f"FloorDiv({whole}, Integer({below}))"
 
 
+# --- Programs -------------------------------------------------------------------------------------
+
+
 class _Merger:
-    def __init__(self, batches: Sequence[int]) -> None:
-        self._batches = batches
-        self._expressions: Dict[Tuple[int, ...], str] = {}
+    def __init__(self, where: Sequence[Point], names: Sequence[str]) -> None:
+        self._where = where
+        self._names = names
+        self._written: Dict[Tuple[int, ...], Json] = {}
         self.numbers: Dict[str, Json] = {}  # by name: those that arguments are
 
     def _size(self, values: Tuple[int, ...]) -> Json:
-        text = self._expressions.get(values)
-        if text is None:
-            curve = _through(list(zip(self._batches, values)))
-            if curve is None:
-                raise NotFree(f"a size that is {', '.join(map(str, values))}")
-            text = self._expressions[values] = _written(curve)
-        return {"as_expr": {"expr_str": text, "hint": {"as_int": values[0]}}}
+        made = self._written.get(values)
+        if made is None:
+            text = _written(_through(self._where, values), self._names)
+            made = {"as_expr": {"expr_str": text, "hint": {"as_int": values[0]}}}
+            self._written[values] = made
+        return made
 
     def _number(self, values: Tuple[int, ...]) -> Json:
         """Of an argument: the name of such a size."""
-        name = "n_" + "_".join(map(str, values)).replace("-", "m")
+        name = "size_" + "_".join(map(str, values)).replace("-", "minus_")
         self.numbers[name] = self._size(values)
         return {"as_name": name}
 
     def sizes(self, all_sizes: Tuple[Json, ...]) -> Json:
         """Of tensor_values: lists of {"as_int": 3}."""
+        if all(sizes == all_sizes[0] for sizes in all_sizes[1:]):
+            return all_sizes[0]
+        if len({len(sizes) for sizes in all_sizes}) != 1:
+            raise NotFree("tensors of several ranks")
         made = []
         for each in zip(*all_sizes):
             values = tuple(size["as_int"] for size in each)
@@ -91,8 +146,7 @@ class _Merger:
         first = values[0]
         if all(value == first for value in values[1:]):
             return first
-        kinds = {type(value) for value in values}
-        if len(kinds) != 1:
+        if any(type(value) is not type(first) for value in values):
             raise NotFree("arguments of several types")
         if isinstance(first, dict):
             return self._merged_dict(values)
@@ -119,28 +173,26 @@ class _Merger:
 
 def _merged_node(merger: _Merger, nodes: Tuple[Json, ...]) -> Json:
     first = nodes[0]
-    if any(node["target"] != first["target"] or node["name"] != first["name"] or
-           node["metadata"]["nn_module_stack"] != first["metadata"]["nn_module_stack"]
-           for node in nodes):
-        raise NotFree(f"{first['name']} is another call")
-    if any(node["outputs"] != first["outputs"] for node in nodes):
-        raise NotFree(f"{first['name']} has other results")
+    for node in nodes[1:]:
+        same = all(node[part] == first[part] for part in ("target", "name", "outputs"))
+        if not same or node["metadata"]["nn_module_stack"] != first["metadata"]["nn_module_stack"]:
+            raise NotFree(f"{first['name']} is another call")
     return {**first, "inputs": merger.merged(tuple(node["inputs"] for node in nodes))}
 
 
-def merged(graphs: Sequence[Json], batches: Sequence[int]) -> Json:
-    """The graph of the first of `batches`, with sizes that follow the batch as expressions of
-    SYMBOL.  Raises NotFree.  REQUIRES: three or more."""
+def merged(graphs: Sequence[Json], where: Sequence[Point], names: Sequence[str]) -> Json:
+    """The graph of the first point of `where`, with sizes that follow the free ones, `names`, as
+    expressions.  Raises NotFree.  O(calls × points)."""
     first = graphs[0]
-    merger = _Merger(batches)
-    if len({len(graph["nodes"]) for graph in graphs}) != 1 or any(
-            graph[part] != first[part] for graph in graphs for part in ("inputs", "outputs")):
+    merger = _Merger(where, names)
+    if any(graph[part] != first[part] for graph in graphs for part in ("inputs", "outputs")) or any(
+            len(graph["nodes"]) != len(first["nodes"]) for graph in graphs):
         raise NotFree("other calls")
-    nodes: List[Json] = [_merged_node(merger, each) for each in
-                         zip(*(graph["nodes"] for graph in graphs))]
+    nodes: List[Json] = [_merged_node(merger, each)
+                         for each in zip(*(graph["nodes"] for graph in graphs))]
     tensors: Dict[str, Any] = {}
     for name, value in first["tensor_values"].items():
-        others = tuple(graph["tensor_values"][name] for graph in graphs)
-        tensors[name] = {**value, "sizes": merger.sizes(tuple(each["sizes"] for each in others)),
-                         "strides": merger.sizes(tuple(each["strides"] for each in others))}
+        each = tuple(graph["tensor_values"][name] for graph in graphs)
+        tensors[name] = {**value, "sizes": merger.sizes(tuple(one["sizes"] for one in each)),
+                         "strides": merger.sizes(tuple(one["strides"] for one in each))}
     return {**first, "nodes": nodes, "tensor_values": tensors, "sym_int_values": merger.numbers}

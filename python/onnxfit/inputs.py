@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+from fractions import Fraction
 from typing import (TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional,
-                    Tuple, Union)
+                    Sequence, Tuple, Union)
 
 from onnxfit import plain_values
 from onnxfit.errors import OnnxfitError
 
 if TYPE_CHECKING:
     import torch
-    from torch.export import ExportedProgram
 
 # A dimension of every tensor, or of those arguments that are named; others have dimension 0.
 BatchDim = Union[int, Mapping[str, int]]
@@ -33,6 +34,25 @@ def _leaves(value: Any) -> List[torch.Tensor]:
     import torch
     from torch.utils import _pytree as pytree
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _dense(made: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The elements of `made` without gaps, in the order of dimensions that `like` has them in."""
+    strides = like.stride()
+    order = sorted(range(like.dim()), key=lambda axis: (-strides[axis], axis))
+    ordered = made.permute(order)
+    if made is like and ordered.is_contiguous():
+        return like
+    back = sorted(range(like.dim()), key=lambda at: order[at])
+    return ordered.contiguous().permute(back)
+
+
+class Free(NamedTuple):
+    """A size that is left open."""
+
+    name: str
+    size: int  # in the example
+    axes: Tuple[Tuple[int, ...], ...]  # of each tensor: the dimensions that follow it
 
 
 class Inputs(NamedTuple):
@@ -95,19 +115,35 @@ class Inputs(NamedTuple):
 
     def with_batch(self, batch: int) -> Inputs:
         """At another one."""
-        old = self.batch
-        if old in (None, 0, batch):
+        if self.batch in (None, 0, batch):
             return self
-        axes = iter(self.axes)
+        return self.resized([Free("", self.batch or 1, self.axes)], [batch])
 
-        def resized(tensor: torch.Tensor) -> torch.Tensor:
-            for axis in next(axes):
-                size = tensor.shape[axis] * batch // old
-                shape = [size if at == axis else -1 for at in range(tensor.dim())]
-                tensor = tensor.narrow(axis, 0, 1).expand(shape).contiguous()
-            return tensor
+    def resized(self, frees: Sequence[Free], sizes: Sequence[int]) -> Inputs:
+        """With each of `frees` at another size; an axis that is twice as long stays so."""
+        import torch
+        from torch.utils._python_dispatch import _disable_current_modes
+        factors = [Fraction(size, free.size) for free, size in zip(frees, sizes)]
+        places = itertools.count()
 
-        return self.mapped(resized)._replace(batch=batch)
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            place = next(places)
+            made = tensor
+            for free, factor in zip(frees, factors):
+                for axis in free.axes[place] if factor != 1 else ():
+                    size = int(made.shape[axis] * factor)
+                    shape = [size if at == axis else -1 for at in range(made.dim())]
+                    made = made.narrow(axis, 0, 1).expand(shape)
+            return _dense(made, tensor)
+
+        with _disable_current_modes():  # the new ones have elements, too
+            made = self.mapped(changed)
+        at = next((at for at, free in enumerate(frees) if free.axes == self.axes), None)
+        return made if at is None else made._replace(batch=sizes[at])
+
+    def frees(self, name: str) -> List[Free]:
+        """The batch by that name, where there is one."""
+        return [Free(name, self.batch, self.axes)] if self.batch else []
 
     def with_labels(self, name: str, labels: Any, axes: Tuple[Tuple[int, ...], ...]) -> Inputs:
         """With one more argument, behind the others."""
@@ -119,13 +155,33 @@ class Inputs(NamedTuple):
         return tuple((0,) if batch and tensor.dim() > 0 and tensor.shape[0] % batch == 0 else ()
                      for tensor in _leaves(labels))
 
-    def free(self) -> Any:
-        """What torch.export is to leave open."""
+    def named(self, shapes: Any, model: torch.nn.Module) -> List[Free]:
+        """What `shapes` leaves open, as torch.export's dynamic_shapes do: the batch first.  Sizes
+        without a name that are alike are one."""
+        places = _open_axes(shapes, self.apart(), model)
+        groups: Dict[str, List[Tuple[int, int]]] = {}
+        tensors = self.apart().tensors()
+        for place, axis, name in places:
+            size = int(tensors[place].shape[axis])
+            groups.setdefault(name or f"size_{size}", []).append((place, axis))
+        frees = []
+        for name, found in groups.items():
+            axes = tuple(tuple(axis for at, axis in found if at == place)
+                         for place in range(len(tensors)))
+            place, axis = found[0]
+            frees.append(Free(name, int(tensors[place].shape[axis]), axes))
+        is_batch = [any(set(of) & set(own) for of, own in zip(free.axes, self.axes))
+                    for free in frees]
+        return [frees[at] for at in sorted(range(len(frees)), key=lambda at: not is_batch[at])]
+
+    def shapes(self, frees: Sequence[Free]) -> Any:
+        """What torch.export is to leave open of once()."""
         from torch.export import Dim, ShapesCollection
         shapes = ShapesCollection()  # type: ignore[no-untyped-call]
-        for tensor, axes in zip(self.tensors(), self.axes):
+        for place, tensor in enumerate(self.tensors()):
+            axes = {axis: Dim.AUTO for free in frees for axis in free.axes[place]}
             if axes:
-                shapes[tensor] = {axis: Dim.AUTO for axis in axes}
+                shapes[tensor] = axes
         return shapes
 
     def _with_axes(self, model: torch.nn.Module, batch_dim: BatchDim) -> Inputs:
@@ -160,6 +216,45 @@ class Inputs(NamedTuple):
             names = []
         names += [""] * len(self.args)
         return [*zip(names, self.args), *self.kwargs.items()]
+
+
+def _open_axes(shapes: Any, parts: Inputs, model: torch.nn.Module
+               ) -> List[Tuple[int, int, str]]:
+    """Tensor, dimension and name ("" of none) of each that `shapes` leaves open."""
+    import torch
+    given = inspect.signature(model.forward).bind(*parts.args, **parts.kwargs).arguments
+    if hasattr(shapes, "dynamic_shapes"):  # ShapesCollection
+        shapes = shapes.dynamic_shapes(model, parts.args, parts.kwargs)
+    if isinstance(shapes, (tuple, list)):
+        shapes = dict(zip(given, shapes))
+    ids = {id(tensor): place for place, tensor in reversed(list(enumerate(parts.tensors())))}
+    found: List[Tuple[int, int, str]] = []
+
+    def look(value: Any, spec: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            axes = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
+            found.extend((ids[id(value)], axis % value.dim(), name) for axis, name in
+                         ((axis, _dim_name(dim)) for axis, dim in axes) if name is not None)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                look(item, spec.get(key) if isinstance(spec, Mapping) else None)
+        elif isinstance(value, (tuple, list)):
+            for item, each in zip(value, spec or [None] * len(value)):
+                look(item, each)
+
+    for name, value in given.items():
+        look(value, shapes.get(name) if isinstance(shapes, Mapping) else None)
+    return found
+
+
+def _dim_name(dim: Any) -> Optional[str]:
+    """Of Dim("seq") and "seq"; "" of Dim.AUTO, None of what stays as it is."""
+    if dim is None or isinstance(dim, int) or str(getattr(dim, "name", "")) == "STATIC":
+        return None
+    if isinstance(dim, str):
+        return dim
+    name = getattr(dim, "__name__", "")
+    return name if str(name).isidentifier() else ""
 
 
 def _check_names(batch_dim: BatchDim, names: List[str]) -> None:
@@ -263,25 +358,18 @@ _OF_ONE_TYPE = frozenset((
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"))
 
 
-def _place(node: Any) -> str:
-    paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path]
-    return f" of {paths[-1]}" if paths else ""
+TYPED = _OF_ONE_TYPE | {"embedding"}  # operators that check_types knows
 
 
-def check_types(model: torch.nn.Module, program: ExportedProgram, is_autocast: bool) -> None:
-    """torch.export runs without kernels, and so takes types that no kernel does: raises for them.
-    Autocast casts what layers take."""
-    for node in program.graph.nodes:
-        name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
-        if name != "embedding" and name not in _OF_ONE_TYPE:
-            continue
-        values = [operand.meta.get("val") for operand in node.all_input_nodes]
-        kinds = [value.dtype for value in values if hasattr(value, "dtype")]
-        where = f"{type(model).__name__}: {name}{_place(node)}"
-        if name == "embedding" and len(kinds) > 1 and kinds[1].is_floating_point:
-            raise OnnxfitError(f"{where}: expected indices of whole numbers, found {kinds[1]}",
-                               "inputs of torch.long")
-        floats = list(dict.fromkeys(kind for kind in kinds if kind.is_floating_point))
-        if name != "embedding" and not is_autocast and len(floats) > 1:
-            raise OnnxfitError(f"{where}: expected tensors of one type, as PyTorch does, found "
-                               f"{' and '.join(map(str, floats))}", f"inputs of {floats[-1]}")
+def check_types(where: str, name: str, operands: Sequence[torch.Tensor]) -> None:
+    """Shapes are found without kernels, and so for types that no kernel takes: raises for them.
+    `name` is that of an operator, `where` the module that calls it."""
+    import torch
+    kinds = [tensor.dtype for tensor in operands]
+    if name == "embedding" and len(kinds) > 1 and kinds[1].is_floating_point:
+        raise OnnxfitError(f"{where}: expected indices of whole numbers, found {kinds[1]}",
+                           "inputs of torch.long")
+    floats = list(dict.fromkeys(kind for kind in kinds if kind.is_floating_point))
+    if name != "embedding" and len(floats) > 1 and not torch.is_autocast_enabled("cuda"):
+        raise OnnxfitError(f"{where}: expected tensors of one type, as PyTorch does, found "
+                           f"{' and '.join(map(str, floats))}", f"inputs of {floats[-1]}")

@@ -218,7 +218,7 @@ def with_hint(error: OnnxfitError, loss: Recorded, output: Callable[[], Any]) ->
         made = output()
         if not _is_tensor(made) or _counts(loss.call)[0] != 2:
             return error
-        sizes = [_number(size) for size in made.shape]
+        sizes = [size for size in made.shape]
         example = torch.zeros(sizes, dtype=made.dtype)
     except Exception:
         return error
@@ -244,27 +244,25 @@ def _are_tokens(loss: Recorded, sizes: Sequence[Any]) -> bool:
     return len(sizes) == 3 and not (_is_tensor(weight) and weight.shape[0] == sizes[1])
 
 
-def _number(size: Any) -> int:
-    return size if isinstance(size, int) else int(size.node.hint)
-
-
-def labels_of(loss: Recorded, output: Any) -> Tuple[torch.Tensor, Tuple[int, ...]]:
+def labels_of(loss: Recorded, output: Any, free_axes: Callable[[Any], Tuple[int, ...]]
+              ) -> Tuple[torch.Tensor, Tuple[int, ...]]:
     """An example of the labels for what the model returns, and which of their dimensions follow
-    the batch: those that are symbols there."""
+    the batch, as `free_axes` of a tensor of the output do."""
     import torch
     row = loss.row
     assert row is not None
     tensor = _tensors_of(output, row.outputs, loss.name)[0]
-    sizes, kind = list(tensor.shape), tensor.dtype
+    axes, kind = list(range(tensor.dim())), tensor.dtype
     if row.labels == "classes":
-        kind = torch.long
-        sizes = sizes[:2] if _are_tokens(loss, sizes) else sizes[:1] + sizes[2:] if sizes[1:] else []
+        kind, are_tokens = torch.long, _are_tokens(loss, tensor.shape)
+        axes = axes[:2] if are_tokens else axes[:1] + axes[2:] if axes[1:] else []
     elif row.labels == "indices":
         kind = torch.long
     elif row.labels == "one":
-        sizes = sizes[:1] if len(sizes) > 1 else []
-    free = tuple(axis for axis, size in enumerate(sizes) if not isinstance(size, int))
-    return torch.zeros([*map(_number, sizes)], dtype=kind, device=tensor.device), free
+        axes = axes[:1] if len(axes) > 1 else []
+    free = free_axes(tensor)
+    return (torch.zeros([tensor.shape[axis] for axis in axes], dtype=kind),
+            tuple(place for place, axis in enumerate(axes) if axis in free))
 
 
 # --- Of the model itself ------------------------------------------------------------------------
@@ -298,7 +296,7 @@ def _number_of(result: Any, name: str) -> Any:
                  else getattr(result, "loss", result))
     if _is_tensor(held) and all(type(size) is int and size == 1 for size in held.shape):
         return held
-    found = (f"a tensor of {[*map(_number, held.shape)]}" if _is_tensor(held)
+    found = (f"a tensor of {list(held.shape)}" if _is_tensor(held)
              else type(result).__name__)
     raise OnnxfitError(f"loss: expected one number from {name}, from which backward() starts, "
                        f"found {found}", "its .mean(), or loss=lambda output, labels: …")
@@ -380,18 +378,6 @@ def on_device_of(loss: Recorded, model: torch.nn.Module) -> Recorded:
     if all(tensor.device == device for tensor in tensors):
         return loss
     return loss._replace(call=copy.deepcopy(loss.call).to(device))
-
-
-def shapes_with(shapes: Any, inputs: Inputs, name: str) -> Any:
-    """`dynamic_shapes` of somebody's, with those of the labels, as torch.export takes them."""
-    from torch.export import Dim
-    from torch.utils import _pytree as pytree
-    if shapes is None or hasattr(shapes, "dynamic_shapes"):  # ShapesCollection
-        return shapes
-    labels = inputs.kwargs[name]
-    axes = iter(inputs.axes[len(inputs.axes) - len(pytree.tree_leaves(labels)):])
-    free = pytree.tree_map(lambda _: {axis: Dim.AUTO for axis in next(axes)}, labels)
-    return {**shapes, name: free} if isinstance(shapes, Mapping) else (*shapes, free)
 
 
 _MARK = "_onnxfit_loss"

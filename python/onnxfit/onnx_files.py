@@ -12,6 +12,8 @@ from onnxfit.errors import OnnxfitError
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+    from onnxfit import watched
+
 # What stays in the file, in bytes: shapes and masks are computed from it.
 _KEPT_FLOAT_BYTES = 1024
 _KEPT_OTHER_BYTES = 1 << 20
@@ -75,11 +77,11 @@ def _shorten_paths(model: Any) -> None:
             entry.value = onnx_metadata.shortened(entry.value)
 
 
-def save(program: ExportedProgram, path: str, names: Mapping[str, str],
+def save(program: ExportedProgram, made: watched.Program, path: str, names: Mapping[str, str],
          notes: str = "") -> None:
-    """Writes `program` as ONNX, and what that loses into its metadata.  `names` are those of free
-    dimensions, by symbol; of `notes`, programs.save."""
-    entries = onnx_metadata.entries(program, names, notes)
+    """Writes `program` as ONNX, and what was watched of the same module into its metadata.  `names`
+    are those of free dimensions, by symbol; of `notes`, programs.notes_json."""
+    entries = onnx_metadata.entries(made, notes)
     translated = _translated(program)
     import onnx
     values = {name: value.const_value

@@ -3,8 +3,8 @@ asks the nodes.
 
     onnxfit.metadata   "1": the version of these keys
     onnxfit.graph      the digest of the graph that they belong to (structure_digest)
-    onnxfit.program    the JSON that torch.export.save writes, free dimensions named as in the
-                       file: deflated by zlib, in base64
+    onnxfit.program    the calls of a watched run in the JSON of torch.export.save, free dimensions
+                       named as in the file: deflated by zlib, in base64
     onnxfit.ties       JSON, {"lm_head.weight": "wte.weight"}: names of one tensor; absent where
                        there are none
     onnxfit.notes      JSON, {"assumptions": ["…"], "batch": ["x", 1]}: what the export had to
@@ -18,22 +18,15 @@ estimator/pt2/embedded_program.h has the same table.  To read the program:
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
-import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping
 
-from onnxfit import programs
-
 if TYPE_CHECKING:
-    from torch.export import ExportedProgram
+    from onnxfit import watched
 
 _VERSION = "1"
-# models/model.json of PyTorch 2.8 and later, and what it was before.
-_PROGRAM_MEMBERS = ("models/model.json", "serialized_exported_program.json")
-_UNREAD_METADATA = ("torch_fn",)
 
 
 def shortened(trace: str) -> str:
@@ -46,34 +39,22 @@ def renamed(expression: str, names: Mapping[str, str]) -> str:
     return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), expression)
 
 
-def _program_json(program: ExportedProgram) -> Any:
-    archive = io.BytesIO()
-    programs.save(program, archive)
-    with zipfile.ZipFile(archive) as members:
-        found = next(name for name in members.namelist() if name.endswith(_PROGRAM_MEMBERS))
-        return json.loads(members.read(found))
-
-
-def changed(value: Any, names: Mapping[str, str]) -> Any:
-    """The JSON with names of dimensions, and without what the command does not read."""
+def _shortened(value: Any) -> Any:
+    """The JSON without folders of this machine."""
     if isinstance(value, list):
-        return [changed(item, names) for item in value]
+        return [_shortened(item) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: changed(item, names) for key, item in value.items()
-            if key not in _UNREAD_METADATA}
-    for key, change in (("expr_str", lambda text: renamed(text, names)),
-                        ("stack_trace", shortened)):
-        if isinstance(made.get(key), str):
-            made[key] = change(made[key])
+    made = {key: _shortened(item) for key, item in value.items()}
+    if isinstance(made.get("stack_trace"), str):
+        made["stack_trace"] = shortened(made["stack_trace"])
     return made
 
 
-def _ties(program: ExportedProgram) -> Dict[str, str]:
-    """By each further name of a tensor, its first."""
-    first: Dict[int, str] = {}
-    names = {name: first.setdefault(id(tensor), name)
-             for name, tensor in program.state_dict.items()}
+def _ties(weights: Mapping[str, str]) -> Dict[str, str]:
+    """By each further name of a tensor, its first; `weights` are members by name."""
+    first: Dict[str, str] = {}
+    names = {name: first.setdefault(member, name) for name, member in weights.items()}
     return {name: target for name, target in names.items() if name != target}
 
 
@@ -81,21 +62,16 @@ def _packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def entries(program: ExportedProgram, names: Mapping[str, str],
-            notes: str = "") -> Dict[str, str]:
-    """All keys but onnxfit.graph.  `names` are those of free dimensions, by symbol; of `notes`,
-    programs.notes_json."""
-    written = changed(_program_json(program), names)
-    written["range_constraints"] = {names.get(symbol, symbol): limits for symbol, limits
-                                    in written["range_constraints"].items()}
-    made = {"onnxfit.metadata": _VERSION,
-            "onnxfit.program": _packed(json.dumps(written, separators=(",", ":")))}
-    ties = _ties(program)
+def entries(made: watched.Program, notes: str = "") -> Dict[str, str]:
+    """All keys but onnxfit.graph; of `notes`, programs.notes_json."""
+    text = json.dumps(_shortened(made.json), separators=(",", ":"))
+    written = {"onnxfit.metadata": _VERSION, "onnxfit.program": _packed(text)}
+    ties = _ties(made.weights)
     if ties:
-        made["onnxfit.ties"] = json.dumps(ties)
+        written["onnxfit.ties"] = json.dumps(ties)
     if notes:
-        made["onnxfit.notes"] = notes
-    return made
+        written["onnxfit.notes"] = notes
+    return written
 
 
 def _digest(text: str) -> str:

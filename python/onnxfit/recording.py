@@ -132,6 +132,10 @@ class _Values:
             self._kept += tensor.numel()
         setattr(fake, _VALUE, _Known(tensor, by))
 
+    def keep_answers(self) -> None:
+        """What is asked from now on is asked of other sizes."""
+        self._are_all = True
+
     def lend(self, fake: object, tensor: torch.Tensor) -> None:
         """The elements of an input or a parameter; of a large one, without a copy."""
         if tensor.is_meta or (tensor.numel() > _MOST_ELEMENTS and not self._computes_all):
@@ -266,6 +270,7 @@ class Recording:
 
     def __init__(self, other: Mapping[Line, Number], computes_all: bool, most_calls: float) -> None:
         self.answers: List[Answer] = []
+        self._are_all = False
         self._other = other
         self._asked: CounterOf[Line] = Counter()  # without knowing
         self._first_asked: Dict[Line, int] = {}  # after how many calls
@@ -282,7 +287,8 @@ class Recording:
 
     def _kept(self, value: Number, by: str, is_open: bool = False) -> Number:
         answer = Answer(_line_that_asks(), _shown(value), by, is_open)
-        self.answers.append(answer)
+        if not self._are_all:
+            self.answers.append(answer)
         if by == "unknown":
             self._asked[answer.line] += 1
             calls = self.calls - self._first_asked.setdefault(answer.line, self.calls)
@@ -400,6 +406,10 @@ class Recording:
             self._values.follow(func, args, kwargs, out)
         return out
 
+    def keep_answers(self) -> None:
+        """What is asked from now on is asked of other sizes."""
+        self._are_all = True
+
     def lend(self, fake: torch.Tensor, tensor: torch.Tensor) -> None:
         """`fake` stands for `tensor`, an input or a parameter."""
         self._values.lend(fake, tensor)
@@ -447,7 +457,7 @@ def _erase(node: torch.fx.Node) -> None:
             _erase(operand)
 
 
-def _erase_questions(program: ExportedProgram) -> None:
+def erase_questions(program: ExportedProgram) -> None:
     """What was asked is a number in the program now; the call that asked has no result."""
     for node in reversed(list(program.graph.nodes)):
         name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
@@ -458,7 +468,7 @@ def _erase_questions(program: ExportedProgram) -> None:
 class Recorded(NamedTuple):
     """A program, what was answered for it, and lines whose numbers sizes or loops follow from."""
 
-    program: ExportedProgram
+    program: Any
     answers: List[Answer]
     calls: int
     sizing: Tuple[Line, ...] = ()
@@ -506,13 +516,8 @@ def _choices(answers: List[Answer]) -> List[Dict[Line, Number]]:
     return choices
 
 
-def _has_far_size(program: ExportedProgram) -> bool:
-    shapes = (getattr(node.meta.get("val"), "shape", ()) for node in program.graph.nodes)
-    return any(type(size) is int and size >= _FAR_SIZE for shape in shapes for size in shape)
-
-
-def other_ways(export: Callable[[Recording], Any], first: Recorded, computes_all: bool
-               ) -> Tuple[List[Recorded], Tuple[Line, ...]]:
+def other_ways(export: Callable[[Recording], Any], first: Recorded, computes_all: bool,
+               has_size: Callable[[Any, int], bool]) -> Tuple[List[Recorded], Tuple[Line, ...]]:
     """The runs in which guesses are others, and lines whose numbers say sizes or how often a loop
     runs: what the code cannot do, and what follows from a number that is far off, is left out."""
     ways, sizing = [], []
@@ -522,7 +527,7 @@ def other_ways(export: Callable[[Recording], Any], first: Recorded, computes_all
         except Exception:
             sizing += [line for line, value in told.items() if value == _FAR and len(told) == 1]
             continue
-        if _has_far_size(way.program):
+        if has_size(way.program, _FAR_SIZE):
             sizing += [line for line, value in told.items() if value == _FAR]
         else:
             ways.append(way)

@@ -1,4 +1,4 @@
-"""Why torch.export has no program of a module, in words for who asked.  PyTorch's own sentences
+"""Why a module cannot be watched, in words for who asked.  PyTorch's own sentences
 speak of its insides ("aten.linalg_lstsq.default"), so what is known to be behind one is said, and
 the line of the user's code at which it happened."""
 
@@ -16,7 +16,6 @@ from onnxfit.inputs import Inputs
 
 if TYPE_CHECKING:
     import torch
-    from torch.export import ExportedProgram
 
 
 class _Known(NamedTuple):
@@ -29,11 +28,11 @@ class _Known(NamedTuple):
 # By a part of the path of a file below torch/ (PyTorch 2.11) that was running.
 _KNOWN: Tuple[Tuple[str, _Known], ...] = (
     ("_functorch/eager_transforms.py", _Known(
-        "a derivative by torch.func, which PyTorch takes outside of what torch.export records")),
+        "a derivative by torch.func, which PyTorch takes outside of what is recorded")),
     ("nested/", _Known("a nested tensor, whose sizes follow from values that a program does not "
                        "have", "a padded tensor with a mask in its place")),
     ("nn/attention/flex_attention.py", _Known(
-        "flex_attention, of which torch.export records no program that the command can read",
+        "flex_attention, whose kernels are compiled for each use",
         "torch.nn.functional.scaled_dot_product_attention in its place")),
     ("nn/utils/rnn.py", _Known("a packed sequence, whose sizes follow from values",
                                "a padded batch in its place")),
@@ -96,13 +95,8 @@ def is_of_experts(error: BaseException) -> bool:
                if hasattr(module, "named_parameters"))
 
 
-def has_sparse(program: ExportedProgram) -> bool:
-    layouts = (getattr(node.meta.get("val"), "layout", None) for node in program.graph.nodes)
-    return any(str(layout) not in ("None", "torch.strided") for layout in layouts)
-
-
 def _known(error: BaseException) -> Optional[_Known]:
-    """What was running, of a few things that torch.export never takes."""
+    """What was running, of a few things that are never taken."""
     import torch
     root = os.path.dirname(torch.__file__) + os.sep
     files = {frame.f_code.co_filename[len(root):] for frame in _running(error)
@@ -118,24 +112,29 @@ def _tensors(model: torch.nn.Module) -> List[Tuple[str, torch.Tensor]]:
     return [*model.named_parameters(), *model.named_buffers()]
 
 
-def _of_two_devices(model: torch.nn.Module, inputs: Inputs) -> Optional[OnnxfitError]:
-    """Where some tensors are on meta and others are not, names those that are fewer."""
+def is_of_two_devices(error: BaseException) -> bool:
+    """Whether a call was given tensors of the card and of the host (FakeTensor's words in 2.6 to
+    2.11)."""
+    return "two different devices" in str(error)
+
+
+def check_devices(model: torch.nn.Module, inputs: Inputs) -> None:
+    """Raises where some tensors are on meta and others are not, and names those that are fewer."""
     named = _tensors(model)
     places = [tensor.is_meta for _, tensor in named]
     given = [tensor.is_meta for tensor in inputs.tensors()]
     if len({*places, *given}) < 2:
-        return None
+        return
     is_mostly_meta = 2 * sum(places) >= len(places) if places else given[0]
     odd = [f"{name} on {tensor.device}" for name, tensor in named
            if tensor.is_meta != is_mostly_meta]
     if not odd:
-        return None
+        return
     others = next((str(tensor.device) for _, tensor in named if tensor.is_meta == is_mostly_meta),
                   "meta")
     shown = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
-    return OnnxfitError(f"{type(model).__name__}: expected parameters, buffers and inputs on one "
-                        f"device, found {shown}, others on {others}",
-                        "model.to('meta')")
+    raise OnnxfitError(f"{type(model).__name__}: expected parameters, buffers and inputs on one "
+                       f"device, found {shown}, others on {others}", "model.to('meta')")
 
 
 # Functions by which code takes derivatives, torch.func's included, and what they are called here.
@@ -170,26 +169,22 @@ def watching_backward() -> Iterator[List[str]]:
 
 def asks_for_gradients(model: torch.nn.Module, what: str) -> OnnxfitError:
     return OnnxfitError(f"{type(model).__name__}: expected a forward without a backward pass of "
-                        f"its own, found {what}: torch.export records the calls of a forward, and "
+                        f"its own, found {what}: the calls of a forward are recorded, and "
                         "what autograd keeps for a second derivative is not among them")
 
 
 def refused(model: torch.nn.Module, inputs: Inputs, error: Exception) -> OnnxfitError:
-    """What is said where neither torch.export nor a recorded run has a program."""
+    """What is said where there is no program."""
     name = type(model).__name__
-    if "device" in str(error).lower() or "meta" in str(error).lower():
-        mixed = _of_two_devices(model, inputs)
-        if mixed is not None:
-            return mixed
     place = _place(error)
     where = f" ({place})" if place else ""
-    expected = f"{name}: expected a forward that torch.export can run with these inputs, found"
+    expected = f"{name}: expected a forward that runs with these inputs, found"
     known = _known(error)
     if known is not None:
         return OnnxfitError(f"{expected} {known.found}{where}", known.hint)
     if losses.is_behind(model):
-        return OnnxfitError(f"{name}: expected a forward and a loss that torch.export can run with "
-                            f"these inputs and labels, found: {first_line(error)}{where}",
+        return OnnxfitError(f"{name}: expected a forward and a loss that run with these "
+                            f"inputs and labels, found: {first_line(error)}{where}",
                             "loss(model(…), labels) with them")
     if (getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager"
             and is_of_experts(error)):

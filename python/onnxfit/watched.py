@@ -9,27 +9,46 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from onnxfit import fake_card, free_sizes, plain_values, schema_json, steady, watching
-from onnxfit.inputs import Inputs
+from onnxfit.inputs import Free, Inputs
 from onnxfit.schema_json import Json
 
 if TYPE_CHECKING:
     import torch
 
-# The batch is free where runs at these, and at one that is asked, differ in sizes alone.
-_OTHER_BATCHES = (2, 3, 5, 7)
+    from onnxfit.recording import Recording
+
+# Where free sizes are run, beside where they are asked for.
+_OTHERS = ((2, 3, 5), (3, 5, 7), (5, 7, 11))
 
 
 class Program(NamedTuple):
     """What the command reads, and what this package asks of it."""
 
     json: Json
+    precision: str
     weights: Mapping[str, str]  # the member that would hold each: of tied ones, the same
     inputs: Dict[str, torch.Tensor]  # by name, fake
     output: Any  # what the module returns, of fake tensors
-    output_names: List[str]  # of the tensors in it
-    batch: str = ""  # a symbol or a number; "" where no input has it
-    batch_place: Optional[Tuple[str, int]] = None
-    why_fixed: str = ""
+    output_names: List[str]  # of each leaf of it; "" of what is no tensor
+    frees: List[Free]  # sizes that are free
+    why_fixed: str = ""  # where a size that was to be is not
+
+    def is_free(self, name: str) -> bool:
+        return any(free.name == name for free in self.frees)
+
+    def _tensors(self) -> Dict[str, Json]:
+        return self.json["graph_module"]["graph"]["tensor_values"]  # type: ignore[no-any-return]
+
+    def free_axes(self, tensor: torch.Tensor) -> Tuple[int, ...]:
+        """Which dimensions of a tensor of `output` follow a free size."""
+        names = {id(leaf): name for leaf, name in zip(_leaves(self.output), self.output_names)}
+        sizes = self._tensors()[names[id(tensor)]]["sizes"]
+        return tuple(axis for axis, size in enumerate(sizes) if "as_int" not in size)
+
+    def has_size(self, least: int) -> bool:
+        """Whether a tensor has a dimension of that size, or more."""
+        return any(size.get("as_int", 0) >= least for tensor in self._tensors().values()
+                   for size in tensor["sizes"])
 
 
 class _Run(NamedTuple):
@@ -55,13 +74,23 @@ def _identifier(text: str) -> str:
     return "".join(char if char.isalnum() else "_" for char in text)
 
 
+def _positional_names(model: torch.nn.Module, count: int) -> List[str]:
+    """Of the arguments that forward() is given by position."""
+    try:
+        known = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):  # of C++
+        known = ()  # type: ignore[assignment]
+    names = [value.name for value in known
+             if value.kind in (value.POSITIONAL_ONLY, value.POSITIONAL_OR_KEYWORD)]
+    return [*names, *(f"args_{at}" for at in range(len(names), count))][:count]
+
+
 def _input_names(model: torch.nn.Module, inputs: Inputs) -> List[str]:
     """Of each tensor, by the argument that it is, or is in: "x", "states_0"."""
     from torch.utils import _pytree as pytree
     import torch
-    names = _argument_names(model)
-    named = [*zip(names + [f"args_{at}" for at in range(len(names), len(inputs.args))],
-                  inputs.args), *inputs.kwargs.items()]
+    named = [*zip(_positional_names(model, len(inputs.args)), inputs.args),
+             *inputs.kwargs.items()]
     found: List[str] = []
     for name, value in named:
         for path, leaf in pytree.tree_flatten_with_path(value)[0]:
@@ -75,11 +104,10 @@ def _input_names(model: torch.nn.Module, inputs: Inputs) -> List[str]:
 # --- One run ------------------------------------------------------------------------------------
 
 
-def _tensors_in(value: Any) -> List[torch.Tensor]:
-    import torch
+def _leaves(output: Any) -> List[Any]:
+    """What a module returned, one after the other."""
     from torch.utils import _pytree as pytree
-    return [leaf for leaf in pytree.tree_leaves(plain_values.result(value))
-            if isinstance(leaf, torch.Tensor)]
+    return list(pytree.tree_leaves(plain_values.result(output)))
 
 
 def _weights(model: torch.nn.Module, given: Dict[str, torch.Tensor]
@@ -113,53 +141,78 @@ class Precision(NamedTuple):
 
     @staticmethod
     def of(name: str) -> Precision:
+        """Of "" the types are the module's own."""
         import torch
+        if not name:
+            return Precision("own")
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64,
                  "fp32": torch.float32}
         if name.startswith("amp-"):
             return Precision(name, None, kinds[name[4:]])
         return Precision(name, kinds[name])
 
+    def outside_autocast(self, labels: torch.Tensor) -> torch.Tensor:
+        """Labels like an output, which nobody makes under autocast."""
+        import torch
+        return labels.to(torch.float32) if labels.dtype is self.autocast else labels
 
-def _run(model: torch.nn.Module, inputs: Inputs, card: fake_card.Card, precision: Precision,
-         is_repeated: bool) -> _Run:
-    with card.holding(model):
-        return _run_there(model, inputs, card, precision, is_repeated)
+
+class _Runner(NamedTuple):
+    """A module, the card and the loop that it runs in."""
+
+    model: torch.nn.Module
+    given: Inputs  # as its forward takes them
+    card: fake_card.Card
+    precision: Precision
+
+    def run(self, parts: Inputs, is_repeated: bool) -> _Run:
+        """One run of `parts`, given.apart() at some sizes, or two where the first leaves tensors."""
+        with self.card.holding(self.model):
+            return _run(self, parts, is_repeated)
 
 
-def _run_there(model: torch.nn.Module, inputs: Inputs, card: fake_card.Card, precision: Precision,
-               is_repeated: bool) -> _Run:
-    parts = inputs.apart()
+def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
+    model, inputs, card, precision = runner
+    import torch
+    from torch.utils import _pytree as pytree
     names = dict(zip(map(id, parts.once().tensors()), _input_names(model, parts.once())))
     given: Dict[str, torch.Tensor] = {}
     specs, weights = _weights(model, given)
     users: Dict[str, torch.Tensor] = {}
 
     def on_card(tensor: torch.Tensor) -> torch.Tensor:
-        made = card.put(tensor)
-        users[names[id(tensor)]] = made
-        return made
+        name = names[id(tensor)]
+        if name not in users:  # somebody may have given it twice
+            users[name] = card.put(tensor)
+        return users[name]
 
     mapped = parts.mapped(on_card)
     args, kwargs = plain_values.together((inputs.args, inputs.kwargs), (mapped.args, mapped.kwargs))
-    del mapped, parts
+    del mapped
     loop = watching.Loop(precision.autocast, model.training)
-    recorder, output = watching.watch(model, lambda: model(*args, **kwargs), {**given, **users},
-                                      loop, card.put)
-    outputs = [recorder.name_of(tensor) for tensor in _tensors_in(output)]
+
+    def forward(recorder: watching.Recorder) -> Any:
+        if not any(tensor.requires_grad for tensor in users.values()) or not model.training:
+            return model(*args, **kwargs)
+        asking = pytree.tree_map_only(torch.Tensor, recorder.leaf, (args, kwargs))
+        return model(*asking[0], **asking[1])
+
+    recorder, output = watching.watch(model, forward, {**given, **users}, loop, card.put)
+    outputs = [recorder.name_of(leaf) if isinstance(leaf, torch.Tensor) else ""
+               for leaf in _leaves(output)]
     shown = plain_values.without_identity(output)
     del output
     if is_repeated and recorder.alive():
-        again, output = watching.watch(model, lambda: model(*args, **kwargs), {**given, **users},
-                                       loop, card.put, before=recorder)
+        again, output = watching.watch(model, forward, {**given, **users}, loop, card.put,
+                                       before=recorder)
         del output
         steady.merge(recorder.nodes, again.nodes)
     constants = [{"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": name}}
                  for name in recorder.constants]
     inputs_json = [{"as_tensor": {"name": name}}
                    for name in [*given, *recorder.constants, *users]]
-    graph = {"inputs": inputs_json, "outputs": [{"as_tensor": {"name": name}} for name in outputs],
-             "nodes": recorder.nodes, "tensor_values": recorder.tensors, "sym_int_values": {}}
+    graph = {"inputs": inputs_json, "outputs": [{"as_tensor": {"name": name}}
+                                                for name in outputs if name], "nodes": recorder.nodes, "tensor_values": recorder.tensors, "sym_int_values": {}}
     specs += constants
     specs += [{"user_input": {"arg": {"as_tensor": {"name": name}}}} for name in users]
     return _Run(graph, shown, outputs, users, specs, weights)
@@ -168,51 +221,72 @@ def _run_there(model: torch.nn.Module, inputs: Inputs, card: fake_card.Card, pre
 # --- The whole ----------------------------------------------------------------------------------
 
 
-def _sizes(inputs: Inputs, asked: Optional[int]) -> List[int]:
-    """The batches to run: that which is asked, and others."""
-    first = asked or inputs.batch or 1
-    return [first, *(size for size in _OTHER_BATCHES if size != first)][:3]
+def _others(frees: Sequence[Free], turn: int) -> Tuple[int, ...]:
+    """Sizes to run at beside those of `frees`: small ones of the batch, a little less of a length."""
+    made = []
+    for at, free in enumerate(frees):
+        chosen = next(other for other in (*_OTHERS[turn], *_OTHERS[2]) if other != free.size)
+        made.append(chosen if at == 0 or free.size < 16 else free.size - 2 * chosen)
+    return tuple(made)
 
 
-def program(model: torch.nn.Module, inputs: Inputs, batch: Optional[int],
-            precision: Precision, lend: Optional[fake_card.Lend] = None) -> Program:
-    """`model` as it runs on a card with `inputs`, its batch free where sizes follow it; `lend` is
-    told which fake tensors stand for the module's and the inputs'."""
-    card = fake_card.Card(precision.floats, lend)
+def _freed(runner: _Runner, parts: Inputs, frees: Sequence[Free], graph: Json) -> Json:
+    """`graph`, of a run of `parts`, with `frees` as symbols.  Raises NotFree."""
+    def run_at(point: Sequence[int]) -> Json:
+        return runner.run(parts.resized(frees, point), False).graph
+
+    names, first = [free.name for free in frees], [free.size for free in frees]
+    where = free_sizes.points(tuple(first), [_others(frees, 0), _others(frees, 1)])
+    graphs = [graph, *map(run_at, where[1:])]
+    try:
+        return free_sizes.merged(graphs, where, names)
+    except free_sizes.NotFree:  # squares want one more
+        where.append(_others(frees, 2))
+        return free_sizes.merged([*graphs, run_at(where[-1])], where, names)
+
+
+def program(model: torch.nn.Module, given: Inputs, frees: Sequence[Free], sizes: Sequence[int],
+            precision: Precision, told: Optional[Recording] = None,
+            is_default: bool = False) -> Program:
+    """`model` as it runs on a card with `given` at these `sizes` of `frees`, which are free where
+    all sizes follow them, else the first alone, or none.  `told` answers questions for values,
+    `is_default` puts what the code makes on no device there."""
+    card = fake_card.Card(precision.floats, told.lend if told else None, is_default)
+    runner = _Runner(model, given, card, precision)
     why = ""
     with card.entered():
-        batches = _sizes(inputs, batch) if inputs.batch else [0]
-        runs = [_run(model, inputs.with_batch(batches[0]) if inputs.batch else inputs, card,
-                     precision, True)]
-        graph = runs[0].graph
-        if inputs.batch:
+        parts = given.apart().resized(frees, sizes)
+        first = runner.run(parts, True)
+        if told is not None:
+            told.keep_answers()
+        free = [one._replace(size=size) for one, size in zip(frees, sizes)]
+        graph = first.graph
+        while free:
             try:
-                others = [_run(model, inputs.with_batch(size), card, precision, False).graph for size in batches[1:]]
-                graph = free_sizes.merged([graph, *others], batches)
+                graph = _freed(runner, parts, free, first.graph)
+                break
             except Exception as error:
-                why = str(error)
-    first = runs[0]
-    place = next(((name, axes[0]) for name, axes in zip(first.inputs, inputs.apart().once().axes)
-                  if axes), None)
-    batch_size = "" if place is None else (
-        str(batches[0]) if why else free_sizes.SYMBOL)
-    return Program(_json(model, graph, first, {"precision": precision.name}), first.weights, first.inputs, first.output,
-                   first.output_names, batch_size, place, why)
+                why = why or str(error)
+                free = free[:1] if len(free) > 1 else []
+    return Program(_json(model, graph, first, {"precision": precision.name}, free),
+                   precision.name, first.weights, first.inputs, first.output, first.output_names,
+                   free, why)
 
 
-def _json(model: torch.nn.Module, graph: Json, run: _Run, state: Mapping[str, Any]) -> Json:
+def _json(model: torch.nn.Module, graph: Json, run: _Run, state: Mapping[str, Any],
+          frees: Sequence[Free]) -> Json:
     import torch
     arguments = _argument_names(model)
     modules = [{"fqn": path, "signature": None} for path, _ in model.named_modules()]
     modules[0]["signature"] = {"forward_arg_names": arguments}  # type: ignore[assignment]
     outputs = [{"user_output": {"arg": {"as_tensor": {"name": name}}}}
-               for name in run.output_names]
+               for name in run.output_names if name]
     return {"schema_version": schema_json.VERSION, "torch_version": torch.__version__,
             "onnxfit": {"watched": dict(state)},
             "graph_module": {"graph": graph, "signature": {"input_specs": run.specs,
                                                            "output_specs": outputs},
                              "module_call_graph": modules},
-            "range_constraints": {free_sizes.SYMBOL: {"min_val": 1, "max_val": None}}}
+            "range_constraints": {free.name: {"min_val": 1, "max_val": None} for free in frees}}
 
 
 def save(made: Program, path: str, more: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from onnxfit import schema_json
+from onnxfit import inputs, python_calls, schema_json
 
 if TYPE_CHECKING:
     import torch
@@ -161,15 +161,19 @@ class Recorder:
 
     def __init__(self, model: torch.nn.Module, loop: Loop,
                  put: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self._loop = loop
+        self.loop = loop
+        self._model = type(model).__name__
         self._put = put
         self._outside: Dict[int, Tuple[torch.Tensor, torch.Tensor]] = {}
         self.nodes: List[Json] = []
         self.tensors: Dict[str, Json] = {}
         self.constants: List[str] = []
         self._is_fresh = False
+        self.reads_tracked = False  # whether an argument of the last call requires gradients
         self.read_outside = False  # whether an argument of the last call was
         self.modules = _Modules(model)
+        self._checkpoint: Dict[str, Any] = {}  # the innermost that runs, as nodes say it
+        self._checkpoints = 0
         self._lines = _Lines()
         self._names = _Names(self._let_go)
         self._counts: Dict[str, int] = {}
@@ -212,6 +216,7 @@ class Recorder:
         import torch
         if not isinstance(value, torch.Tensor):
             return None
+        self.reads_tracked = self.reads_tracked or value.requires_grad
         return {"as_tensor": {"name": self.name_of(value)}}
 
     def _let_go(self, names: List[str]) -> None:
@@ -224,13 +229,26 @@ class Recorder:
 
     def written(self, args: Any, kwargs: Any, func: Any) -> List[Json]:
         """The arguments of a call, which may end with it."""
-        self.read_outside = False
-        self._is_fresh = func._opname.startswith("lift_fresh")  # torch.tensor(…), made on the host
+        import torch
+        self.read_outside = self.reads_tracked = False
+        self._is_fresh = func.overloadpacket.__name__.startswith("lift_fresh")  # torch.tensor(…), made on the host
         names = schema_json.parameters(func)
-        return [{"name": name, "arg": schema_json.argument(value, self._referred)}
-                for name, value in (*zip(names, args), *kwargs.items())]
+        given = [{"name": name, "arg": schema_json.argument(value, self._referred)}
+                 for name, value in (*zip(names, args), *kwargs.items())]
+        self.reads_tracked = self.reads_tracked and torch.is_grad_enabled()
+        return given
 
-    def add(self, func: Any, inputs: List[Json], out: Any, depth: int) -> None:
+    def check(self, func: Any, args: Any) -> None:
+        """Raises where no kernel takes the types of `args`."""
+        import torch
+        name = func.overloadpacket.__name__
+        if name in inputs.TYPED:
+            stack = self.modules.stack[-1]
+            path = stack.rpartition(";")[2].split(",")[1] if stack else ""
+            where = f"{self._model}: {name}" + (f" of {path}" if path else "")
+            inputs.check_types(where, name, [arg for arg in args if isinstance(arg, torch.Tensor)])
+
+    def add(self, func: Any, given: List[Json], out: Any, depth: int) -> None:
         import torch
         operator = self._fresh_name(func.overloadpacket.__name__)
         results: List[Json] = []
@@ -239,6 +257,8 @@ class Recorder:
         def result(value: Any, name: str) -> Json:
             if not isinstance(value, torch.Tensor):
                 return {"as_none": True}
+            if value.layout is not torch.strided:
+                raise RuntimeError(f"a sparse tensor, {value.layout}")  # refusals.py has its words
             names.append((value, name))
             self.tensors[name] = schema_json.tensor(value, schema_json.whole)
             return {"as_tensor": {"name": name}}
@@ -253,7 +273,7 @@ class Recorder:
             return
         metadata = {"stack_trace": self._lines.here(depth + 1), "onnxfit": self._state(),
                     "nn_module_stack": self.modules.stack[-1]}
-        self.nodes.append({"target": schema_json.name_of(func), "name": operator, "inputs": inputs,
+        self.nodes.append({"target": schema_json.name_of(func), "name": operator, "inputs": given,
                            "outputs": results, "metadata": metadata})
         for tensor, name in names:
             given = self._given.get(id(tensor))
@@ -263,14 +283,55 @@ class Recorder:
                 self._names.add(tensor, name)
 
     def _state(self) -> Dict[str, Any]:
+        """What is around a call, where the loop has it otherwise."""
         import torch
-        state: Dict[str, Any] = {}
-        if self._loop.has_grad and not torch.is_grad_enabled():
+        state: Dict[str, Any] = dict(self._checkpoint)
+        if self.loop.has_grad and not torch.is_grad_enabled() and not state.get("reentrant"):
             state["no_grad"] = True
         kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
-        if kind is not self._loop.autocast:
+        if kind is not self.loop.autocast:
             state["autocast"] = 0 if kind is None else schema_json.number(kind)
         return state
+
+    @contextmanager
+    def checkpointed(self, is_reentrant: bool) -> Iterator[None]:
+        """Within, calls run under a checkpoint."""
+        outer, self._checkpoint = self._checkpoint, {"checkpoint": self._checkpoints}
+        self._checkpoints += 1
+        if is_reentrant:
+            self._checkpoint["reentrant"] = True
+        if outer:
+            self._checkpoint["nested"] = True
+        try:
+            yield
+        finally:
+            self._checkpoint = outer
+
+    def ask_for_gradients(self, tensor: torch.Tensor) -> None:
+        """The forward makes a leaf of what a call has made."""
+        name = self._names.get(tensor)
+        for node in reversed(self.nodes) if name is not None else ():
+            if node["name"] == name:
+                node["metadata"]["onnxfit"]["asks_for_gradients"] = True
+                break
+
+    def leaf(self, given: torch.Tensor) -> torch.Tensor:
+        """An input that requires gradients, as what a call makes and asks gradients for."""
+        if not given.requires_grad:
+            return given
+        made = given.view_as(given)
+        self.ask_for_gradients(made)
+        return made
+
+    @staticmethod
+    def tracked(made: Any) -> Any:
+        """`made`, whose floats say that they require gradients."""
+        import torch
+        from torch.utils import _pytree as pytree
+        for tensor in pytree.tree_leaves(made):
+            if isinstance(tensor, torch.Tensor) and _has_gradients(tensor):
+                torch._C.TensorBase.requires_grad_(tensor, True)
+        return made
 
     def alive(self) -> List[Tuple[torch.Tensor, str]]:
         """What its calls have made and somebody still holds."""
@@ -281,6 +342,27 @@ class Recorder:
         for tensor, name in tensors:
             self._names.add(tensor, name + OF_RUN_BEFORE)
             self.tensors[name + OF_RUN_BEFORE] = schema_json.tensor(tensor, schema_json.whole)
+
+
+def _has_gradients(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+# What autograd does not pass, of operators whose results are floats.
+_NOT_TRACKED = frozenset(("detach", "detach_", "zeros_like", "ones_like", "empty_like", "full_like",
+                          "rand_like", "randn_like", "new_zeros", "new_ones", "new_full",
+                          "new_empty", "bernoulli", "sign", "floor", "ceil", "round"))
+
+
+def _shaped(func: Any, args: Any, kwargs: Any) -> Any:
+    """What a call makes, by PyTorch's rules for shapes."""
+    import torch
+    if func.overloadpacket.__name__ != "_grouped_mm":
+        return func(*args, **kwargs)
+    # Its rule takes bfloat16 alone, its kernels all floats (torch/_meta_registrations.py, 2.11).
+    casts = [arg.to(torch.bfloat16) if isinstance(arg, torch.Tensor) and arg.is_floating_point()
+             else arg for arg in args]
+    return func(*casts, **kwargs).to(args[0].dtype)
 
 
 def _mode(recorder: Recorder) -> Any:
@@ -307,7 +389,8 @@ def _mode(recorder: Recorder) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (),
                                kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            inputs = recorder.written(args, kwargs, func)
+            given = recorder.written(args, kwargs, func)
+            recorder.check(func, args)
             if recorder.read_outside:
                 args, kwargs = pytree.tree_map_only(torch.Tensor, of_card, (args, kwargs))
             # Composite operators ask for it, too: cuDNN's kernels have no rules for shapes.
@@ -316,7 +399,9 @@ def _mode(recorder: Recorder) -> Any:
                 out = self._called(func, args, kwargs)
             finally:
                 torch._C._set_cudnn_enabled(has_cudnn)
-            recorder.add(func, inputs, out, 2)
+            recorder.add(func, given, out, 2)
+            if recorder.reads_tracked and func.overloadpacket.__name__ not in _NOT_TRACKED:
+                recorder.tracked(out)
             return out
 
         @staticmethod
@@ -324,7 +409,7 @@ def _mode(recorder: Recorder) -> Any:
             """Another tensor each time: `x.contiguous()` is a name of its own, be it x itself."""
             with torch._C._DisablePythonDispatcher(), \
                     torch._C._ExcludeDispatchKeyGuard(without_autograd):
-                out = func(*args, **kwargs)
+                out = _shaped(func, args, kwargs)
                 if isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
                         out is arg for arg in args):
                     out = torch.ops.aten.alias.default(out)
@@ -333,7 +418,7 @@ def _mode(recorder: Recorder) -> Any:
     return Watch()
 
 
-def watch(model: torch.nn.Module, run: Callable[[], Any], given: Dict[str, torch.Tensor],
+def watch(model: torch.nn.Module, run: Callable[[Recorder], Any], given: Dict[str, torch.Tensor],
           loop: Loop, put: Callable[[torch.Tensor], torch.Tensor],
           before: Optional[Recorder] = None) -> Tuple[Recorder, Any]:
     """Calls `run`, which calls `model`, and returns what it returns.  REQUIRES: a card is entered
@@ -346,7 +431,7 @@ def watch(model: torch.nn.Module, run: Callable[[], Any], given: Dict[str, torch
         recorder.give(tensor, name)
     if before is not None:
         recorder.carry(before.alive())
-    with _entering(recorder.modules), loop.entered(), enable_python_dispatcher(), \
+    with _entering(recorder.modules), python_calls.told(recorder), loop.entered(), enable_python_dispatcher(), \
             _mode(recorder):
-        out = run()
+        out = run(recorder)
     return recorder, out

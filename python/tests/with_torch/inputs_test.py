@@ -123,7 +123,7 @@ class Inputs(unittest.TestCase):
                                   "dictionary, found str"),
                 (Net(), (), "found an empty tuple"),
                 (Net(lambda batch: batch.ids), IDS,
-                 "Net: expected a forward that torch.export can run with these inputs, found: "
+                 "Net: expected a forward that runs with these inputs, found: "
                  "'FakeTensor' object has no attribute 'ids'")]
         for model, inputs, said in rows:
             with self.assertRaises(onnxfit.OnnxfitError) as caught:

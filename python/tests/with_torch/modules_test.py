@@ -12,7 +12,7 @@ import torchvision
 
 import onnxfit
 from onnxfit import optimizers
-from onnxfit import programs
+from onnxfit import exports
 from onnxfit.results import Framework
 
 IMAGES = torch.empty(8, 3, 224, 224)
@@ -128,11 +128,10 @@ class Modules(unittest.TestCase):
         answer = onnxfit.estimate(model, torch.empty(4, 64, dtype=torch.bfloat16), loss="mse")
         self.assertEqual(answer.bytes_of("parameters"), bytes_of)
         self.assertIn("parameters have the types of the file", "\n".join(answer.assumptions))
-        cast = onnxfit.estimate(model, torch.empty(4, 64, dtype=torch.bfloat16), loss="mse",
-                                precision="bf16")
-        self.assertEqual(cast.bytes_of("parameters"), 2 * sum(p.numel() for p in
-                                                              model.parameters()))
-        self.assertIn("all counted in bfloat16", "\n".join(cast.assumptions))
+        with self.assertRaises(onnxfit.OnnxfitError) as caught:  # as model.to(torch.bfloat16) does
+            onnxfit.estimate(model, torch.empty(4, 64, dtype=torch.bfloat16), loss="mse",
+                             precision="bf16")
+        self.assertIn("linear of adapter: expected tensors of one type", str(caught.exception))
 
     def test_casts_that_a_program_spells_stay(self):
         model = Wide().to(torch.bfloat16).eval()
@@ -172,7 +171,7 @@ class Modules(unittest.TestCase):
     def test_a_file_has_no_weights(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "x.pt2")
-            programs.save(programs.export(resnet18("cpu"), IMAGES), str(path))
+            exports.save(torch.export.export(resnet18("cpu"), (IMAGES,), strict=False), str(path))
             self.assertLess(path.stat().st_size, 400_000)
             torch.export.load(path)
 
