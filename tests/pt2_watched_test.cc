@@ -20,8 +20,8 @@ constexpr std::string_view kRelu = "torch.ops.aten.relu.default";
 ExportedBuilder Chain() {
   ExportedBuilder builder;
   builder.Parameter("p_w", "fc.weight", {8, 8}).Input("x", {8});
-  builder.Make("torch.ops.aten.linear.default", "a",
-               {{"input", Ref("x")}, {"weight", Ref("p_w")}}, {8});
+  builder.Make("torch.ops.aten.linear.default", "a", {{"input", Ref("x")}, {"weight", Ref("p_w")}},
+               {8});
   builder.Make(kRelu, "b", {{"self", Ref("a")}}, {8});
   builder.Make(kRelu, "c", {{"self", Ref("b")}}, {8});
   return builder;
@@ -112,9 +112,9 @@ TEST_CASE("casts are those of the precision that was watched") {
   builder.program().graph.calls[1].target = "torch.ops.aten.to.dtype";
   builder.program().graph.calls[1].arguments = {{"self", Ref("a")}, {"dtype", Text("float32")}};
   const auto type = [&](std::string_view watched, Precision precision) {
-    const Program made = Made(Watched(builder, {{}, {}, {}}, watched),
-                              {.precision = precision, .mode = Mode::kEval})
-                             .program;
+    const Program made =
+        Made(Watched(builder, {{}, {}, {}}, watched), {.precision = precision, .mode = Mode::kEval})
+            .program;
     return made.values[static_cast<size_t>(made.calls[1].outputs[0])].type.dtype;
   };
   CHECK(type("bf16", Precision::kBf16) == DType::kFloat32);

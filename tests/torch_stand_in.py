@@ -47,20 +47,17 @@ def install():
 
 
 def write():
-    import json
     import zipfile
 
     import torch
     import torchvision
-    from onnxfit import archive, onnx_metadata, programs
+    from onnxfit import onnx_metadata, programs, watched
     with torch.device("meta"):
         model = torchvision.models.resnet50()
-    program = programs.export(model, torch.empty(BATCH, 3, 224, 224))
-    archive.save(program, str(FILE), {})
+    made = programs.program(model, torch.empty(BATCH, 3, 224, 224))
+    watched.save(made._replace(json=onnx_metadata.without_folders(made.json)), str(FILE), {})
     with zipfile.ZipFile(FILE) as file:
         members = {name: file.read(name).decode() for name in file.namelist()}
-    name = "models/model.json"
-    members[name] = json.dumps(onnx_metadata.changed(json.loads(members[name]), {}))
     with zipfile.ZipFile(FILE, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for name, text in members.items():
             file.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED, 9)

@@ -11,6 +11,7 @@
 #include "estimator/base/text.h"
 #include "estimator/program/modules.h"
 #include "estimator/pt2/json_text.h"
+#include "estimator/pt2/packed_text.h"
 #include "estimator/pt2/read_program.h"
 #include "estimator/pt2/schema.h"
 #include "estimator/pt2/zip_archive.h"
@@ -79,9 +80,11 @@ ExportedProgram ReadArchive(std::string_view bytes) {
   const ZipArchive archive(bytes);
   const ArchiveLayout layout = FindProgram(archive);
   const auto texts = std::make_shared<OwnedTexts>();
-  const ZipArchive::Member& calls = layout.watched == nullptr ? *layout.program : *layout.watched;
-  texts->program = archive.Read(calls);
-  ExportedProgram program = ReadTexts(texts, std::string(calls.name));
+  const bool is_watched = layout.watched != nullptr;
+  const ZipArchive::Member& calls = is_watched ? *layout.watched : *layout.program;
+  const std::string name(calls.name);
+  texts->program = is_watched ? UnpackText(archive.Read(calls), name) : archive.Read(calls);
+  ExportedProgram program = ReadTexts(texts, name);
   ReadStorages(archive, layout, *texts, program);
   if (layout.notes != nullptr) {
     ReadNotes(archive.Read(*layout.notes), std::string(layout.notes->name), program);

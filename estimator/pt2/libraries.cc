@@ -76,7 +76,7 @@ std::string_view MadeContiguousFor(const Call& call, bool trains) {
 }
 
 std::string_view FunctionAround(const Call& call) {
-  if (call.watched != nullptr || call.lines.empty()) return "";
+  if (call.lines.empty()) return "";
   return FunctionOf(call.lines.back().file, call.lines.back().text);
 }
 

@@ -73,9 +73,9 @@ struct ArchiveLayout {
 // python/onnxfit/programs.py writes it; other members of the object are for later versions.
 inline constexpr std::string_view kNotesMember = "onnxfit/notes.json";
 
-// The same module's calls as a watched run made them, in the JSON of the program: it is read in the
-// program's place.  python/onnxfit/watched.py writes it.
-inline constexpr std::string_view kWatchedMember = "onnxfit/watched.json";
+// The same module's calls as a watched run made them, in the JSON of the program, packed
+// (packed_text.h): it is read in the program's place.  python/onnxfit/_export.py writes it.
+inline constexpr std::string_view kWatchedMember = "onnxfit/watched.zlib.base64";
 
 // Views of `archive`.  Throws Error where there is no program, or more than one: it says what else
 // the archive is, such as TorchScript.

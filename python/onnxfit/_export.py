@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-from onnxfit import exports, onnx_files, programs, targets, watched
+from onnxfit import exports, onnx_files, onnx_metadata, programs, targets, watched
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, noted, warn
 from onnxfit.inputs import Free, Inputs, check, of_torch, on_device_of
 
@@ -143,7 +143,8 @@ def _write(target: targets.Target, given: Inputs, made: watched.Program, path: s
         onnx_files.save(program, made, path, _symbols(program, frees), told)
         return
     members = {programs.NOTES_MEMBER: told} if told else {}
-    exports.save(program, path, {**members, programs.WATCHED_MEMBER: json.dumps(made.json)})
+    calls = json.dumps(onnx_metadata.without_folders(made.json), separators=(",", ":"))
+    exports.save(program, path, {**members, programs.WATCHED_MEMBER: onnx_metadata.packed(calls)})
 
 
 def export(target: targets.Target, path: str, mode: str, dtype: Optional[torch.dtype],

@@ -39,13 +39,13 @@ def renamed(expression: str, names: Mapping[str, str]) -> str:
     return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), expression)
 
 
-def _shortened(value: Any) -> Any:
+def without_folders(value: Any) -> Any:
     """The JSON without folders of this machine."""
     if isinstance(value, list):
-        return [_shortened(item) for item in value]
+        return [without_folders(item) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _shortened(item) for key, item in value.items()}
+    made = {key: without_folders(item) for key, item in value.items()}
     if isinstance(made.get("stack_trace"), str):
         made["stack_trace"] = shortened(made["stack_trace"])
     return made
@@ -58,14 +58,14 @@ def _ties(weights: Mapping[str, str]) -> Dict[str, str]:
     return {name: target for name, target in names.items() if name != target}
 
 
-def _packed(text: str) -> str:
+def packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def entries(made: watched.Program, notes: str = "") -> Dict[str, str]:
     """All keys but onnxfit.graph; of `notes`, programs.notes_json."""
-    text = json.dumps(_shortened(made.json), separators=(",", ":"))
-    written = {"onnxfit.metadata": _VERSION, "onnxfit.program": _packed(text)}
+    text = json.dumps(without_folders(made.json), separators=(",", ":"))
+    written = {"onnxfit.metadata": _VERSION, "onnxfit.program": packed(text)}
     ties = _ties(made.weights)
     if ties:
         written["onnxfit.ties"] = json.dumps(ties)

@@ -25,7 +25,7 @@ BatchPlace = Tuple[str, int]  # an input of a program, and which dimension of it
 
 # Members of a .pt2 that are ours (estimator/pt2/schema.h): torch.export.save puts them in extra/.
 NOTES_MEMBER = "onnxfit/notes.json"
-WATCHED_MEMBER = "onnxfit/watched.json"
+WATCHED_MEMBER = "onnxfit/watched.zlib.base64"
 _BATCH = "s0"  # the symbol
 
 

@@ -68,8 +68,12 @@ class _Names:
         return None if ref is None else ref.names[-1]
 
     def alive(self) -> List[Tuple[torch.Tensor, str]]:
-        return [(tensor, name) for ref in list(self._refs.values()) for tensor in (ref(),)
-                if tensor is not None for name in ref.names]
+        return [(tensor, ref.names[-1]) for ref in list(self._refs.values()) for tensor in (ref(),)
+                if tensor is not None]
+
+    def earlier(self) -> List[str]:
+        """Names of what is alive that a call in place has given another."""
+        return [name for ref in self._refs.values() for name in ref.names[:-1]]
 
     def _dead(self, ref: _Ref) -> None:
         if self._refs.pop(ref.key, None) is not None:
@@ -169,6 +173,7 @@ class Recorder:
         self.tensors: Dict[str, Json] = {}
         self.constants: List[str] = []
         self._is_fresh = False
+        self._is_closed = False
         self.reads_tracked = False  # whether an argument of the last call requires gradients
         self.read_outside = False  # whether an argument of the last call was
         self.modules = _Modules(model)
@@ -220,7 +225,7 @@ class Recorder:
         return {"as_tensor": {"name": self.name_of(value)}}
 
     def _let_go(self, names: List[str]) -> None:
-        if self.nodes:
+        if self.nodes and names and not self._is_closed:
             self.nodes[-1]["metadata"]["onnxfit"].setdefault("dies", []).extend(names)
 
     def _fresh_name(self, operator: str) -> str:
@@ -333,6 +338,11 @@ class Recorder:
                 torch._C.TensorBase.requires_grad_(tensor, True)
         return made
 
+    def close(self) -> None:
+        """The forward has returned: what dies from now on is its caller's."""
+        self._let_go(self._names.earlier())
+        self._is_closed = True
+
     def alive(self) -> List[Tuple[torch.Tensor, str]]:
         """What its calls have made and somebody still holds."""
         return self._names.alive()
@@ -434,4 +444,5 @@ def watch(model: torch.nn.Module, run: Callable[[Recorder], Any], given: Dict[st
     with _entering(recorder.modules), python_calls.told(recorder), loop.entered(), enable_python_dispatcher(), \
             _mode(recorder):
         out = run(recorder)
+        recorder.close()
     return recorder, out
