@@ -57,8 +57,9 @@ def export(model: torch.nn.Module, given: Inputs, frees: Any) -> ExportedProgram
                 recorded = recording.record(lambda _: _exported(model, example, shapes))
             except Exception:
                 raise refusals.refused(model, example, refusal) from refusal
-            recording.erase_questions(recorded.program)
-            return recorded.program
+            program: ExportedProgram = recorded.program
+            recording.erase_questions(program)
+            return program
 
 
 # --- Files ----------------------------------------------------------------------------------------

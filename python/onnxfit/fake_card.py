@@ -57,8 +57,9 @@ def _contiguous(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
     """Tensor.contiguous() asks no operator where the layout is right; kernels of a card may have
     made another than rules for shapes say."""
     import torch
-    return torch.ops.aten.contiguous.default(
+    made: torch.Tensor = torch.ops.aten.contiguous.default(
         self, memory_format=memory_format or torch.contiguous_format)
+    return made
 
 
 @contextmanager
@@ -121,7 +122,7 @@ def _mode() -> Any:
     """The mode that makes tensors fake."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    class FakeCard(FakeTensorMode):
+    class FakeCard(FakeTensorMode):  # type: ignore[no-untyped-call]
         avoid_device_init = True  # also where torch.cuda says that there is a card
 
         def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -216,7 +217,8 @@ class Card:
             attributes = vars(module)
             before.append((attributes, dict(attributes),
                            {name: _kept(value) for name, value in attributes.items()}))
-            for tensors in (module._parameters, module._buffers):
+            holders: Tuple[Dict[str, Any], ...] = (module._parameters, module._buffers)
+            for tensors in holders:
                 for name, tensor in tensors.items():
                     if tensor is not None:
                         tensors[name] = self._of_module(tensor)

@@ -278,7 +278,7 @@ def _json(model: torch.nn.Module, graph: Json, run: _Run, state: Mapping[str, An
     import torch
     arguments = _argument_names(model)
     modules = [{"fqn": path, "signature": None} for path, _ in model.named_modules()]
-    modules[0]["signature"] = {"forward_arg_names": arguments}  # type: ignore[assignment]
+    modules[0]["signature"] = {"forward_arg_names": arguments}
     outputs = [{"user_output": {"arg": {"as_tensor": {"name": name}}}}
                for name in run.output_names if name]
     return {"schema_version": schema_json.VERSION, "torch_version": torch.__version__,

@@ -281,8 +281,7 @@ class Recorder:
         self.nodes.append({"target": schema_json.name_of(func), "name": operator, "inputs": given,
                            "outputs": results, "metadata": metadata})
         for tensor, name in names:
-            given = self._given.get(id(tensor))
-            if given is not None:
+            if id(tensor) in self._given:
                 self._given[id(tensor)] = (tensor, name)
             else:
                 self._names.add(tensor, name)
@@ -392,9 +391,10 @@ def _mode(recorder: Recorder) -> Any:
     def of_card(tensor: torch.Tensor) -> torch.Tensor:
         return tensor if isinstance(tensor, FakeTensor) else recorder.on_card(tensor)
 
-    class Watch(SchemaCheckMode):  # the only one, beside PyTorch's tracers, that may be asked there
+    class Watch(SchemaCheckMode):  # type: ignore[no-untyped-call]  # the only one, beside PyTorch's tracers, that may be asked there
         def __init__(self) -> None:
-            TorchDispatchMode.__init__(self, _dispatch_key=torch._C.DispatchKey.PreDispatch)
+            key = torch._C.DispatchKey.PreDispatch
+            TorchDispatchMode.__init__(self, _dispatch_key=key)  # type: ignore[no-untyped-call]
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (),
                                kwargs: Any = None) -> Any:
