@@ -57,6 +57,8 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
   keeps_types_ = keeps_types_ || HasTypesOf(settings.precision, exported);
   runs_as_watched_ = exported.watching && IsWatchedAs(settings.precision);
   keeps_types_ = keeps_types_ || runs_as_watched_;
+  has_types_of_autocast_ =
+      runs_as_watched_ && AutocastType(settings.precision) != DType::kUndefined;
   if (!keeps_types_ && BitsOf(ParameterType(settings.precision)) == 16) {
     cast_ways_ = FindCastWays(exported.graph);
   }

@@ -150,7 +150,8 @@ namespace {
 // Of mse, floats like the output's; no autocast is around what makes them.
 TensorType LabelsLike(const ProgramWriter& writer, TensorType type) {
   const Precision precision = writer.settings().precision;
-  if (type.dtype == AutocastType(precision)) type.dtype = ParameterType(precision);
+  const bool is_cast = writer.has_types_of_autocast() && type.dtype == AutocastType(precision);
+  if (is_cast) type.dtype = ParameterType(precision);
   return type;
 }
 

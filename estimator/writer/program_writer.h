@@ -39,6 +39,8 @@ class ProgramWriter {
   bool trains() const { return settings_.mode == Mode::kTrain; }
   const std::string& path() const { return path_; }
   Program& program() { return program_; }
+  // Whether values have the types that torch.autocast gives them before Dispatch does.
+  bool has_types_of_autocast() const { return has_types_of_autocast_; }
   const TrainingSettings& settings() const { return settings_; }
 
   // A value of the program.  Throws Error for more bytes than 64 bits hold.
@@ -78,6 +80,7 @@ class ProgramWriter {
   const TrainingSettings& settings_;
   Program program_;
   bool keeps_types_;  // of the file
+  bool has_types_of_autocast_ = false;
 
  private:
   std::string_view Checked(const CallPlace& place, std::string_view op,
