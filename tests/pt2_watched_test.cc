@@ -99,8 +99,8 @@ TEST_CASE("modes around calls are those of the run") {
 }
 
 TEST_CASE("checkpoints are those of the run, and of several kinds none is computed again") {
-  const auto under = [](std::vector<WatchedCall> calls) {
-    return Made(Watched(Chain(), std::move(calls))).program.calls[1].checkpoint;
+  const auto under = [](const std::vector<WatchedCall>& calls) {
+    return Made(Watched(Chain(), calls)).program.calls[1].checkpoint;
   };
   CHECK(under({{}, {.checkpoint = 0}, {}}) == 0);
   CHECK(under({{}, {.checkpoint = 0}, {.checkpoint = 1, .is_reentrant = true}}) == -1);
