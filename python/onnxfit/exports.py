@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import io
-import json
-import logging
-import tempfile
 import warnings
-from contextlib import contextmanager, redirect_stderr
-from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from contextlib import redirect_stderr
+from typing import IO, TYPE_CHECKING, Any, Dict, Mapping, Optional, Union
 
 from onnxfit import again, plain_values, recording, refusals
 from onnxfit.errors import OnnxfitError
+from onnxfit.fake_card import quiet
 from onnxfit.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -23,22 +21,10 @@ if TYPE_CHECKING:
 _KEPT_CONSTANT_BYTES = 1024
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """PyTorch prints the program so far, and advice to who writes its models."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-
-
 def _exported(model: torch.nn.Module, inputs: Inputs, shapes: Any) -> ExportedProgram:
     import torch
-    with _quiet():
+    # PyTorch prints the program so far, and advice to who writes its models.
+    with quiet(), redirect_stderr(io.StringIO()):
         return torch.export.export(model, inputs.args, inputs.kwargs, dynamic_shapes=shapes,
                                    strict=False)
 

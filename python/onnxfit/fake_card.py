@@ -86,7 +86,7 @@ def _seen() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What is said of a run that nobody has asked for helps nobody."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
@@ -181,7 +181,7 @@ class Card:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Within, code runs on the card, and new tensors are fake."""
-        with _quiet(), _same_numbers(), self._mode, _seen(), self._default:
+        with quiet(), _same_numbers(), self._mode, _seen(), self._default:
             yield
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:

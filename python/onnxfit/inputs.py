@@ -267,7 +267,7 @@ def _check_names(batch_dim: BatchDim, names: List[str]) -> None:
                            f"{', '.join(map(repr, unknown))}")
 
 
-def _parameters(model: torch.nn.Module) -> List[str]:
+def positional(model: torch.nn.Module) -> List[str]:
     """The names of those that forward() may be given by position."""
     try:
         values = inspect.signature(model.forward).parameters.values()
@@ -289,7 +289,7 @@ def _arguments(inputs: object, model: torch.nn.Module) -> Tuple[Tuple[Any, ...],
     """Positional and named ones.  A list or a dictionary whose items are none is one itself."""
     if isinstance(inputs, Mapping):
         names = {str(name): value for name, value in inputs.items()}
-        is_one = len(_parameters(model)) == 1 and not _binds(model, **names)
+        is_one = len(positional(model)) == 1 and not _binds(model, **names)
         return ((inputs,), {}) if is_one and inputs else ((), names)
     if isinstance(inputs, list) and not _binds(model, *inputs) and _binds(model, inputs):
         return (inputs,), {}

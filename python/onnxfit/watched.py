@@ -9,7 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from onnxfit import fake_card, free_sizes, plain_values, schema_json, steady, watching
-from onnxfit.inputs import Free, Inputs
+from onnxfit.inputs import Free, Inputs, positional
 from onnxfit.schema_json import Json
 
 if TYPE_CHECKING:
@@ -76,12 +76,7 @@ def _identifier(text: str) -> str:
 
 def _positional_names(model: torch.nn.Module, count: int) -> List[str]:
     """Of the arguments that forward() is given by position."""
-    try:
-        known = inspect.signature(model.forward).parameters.values()
-    except (TypeError, ValueError):  # of C++
-        known = ()  # type: ignore[assignment]
-    names = [value.name for value in known
-             if value.kind in (value.POSITIONAL_ONLY, value.POSITIONAL_OR_KEYWORD)]
+    names = positional(model)
     return [*names, *(f"args_{at}" for at in range(len(names), count))][:count]
 
 
@@ -211,8 +206,9 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
                  for name in recorder.constants]
     inputs_json = [{"as_tensor": {"name": name}}
                    for name in [*given, *recorder.constants, *users]]
-    graph = {"inputs": inputs_json, "outputs": [{"as_tensor": {"name": name}}
-                                                for name in outputs if name], "nodes": recorder.nodes, "tensor_values": recorder.tensors, "sym_int_values": {}}
+    graph = {"inputs": inputs_json,
+             "outputs": [{"as_tensor": {"name": name}} for name in outputs if name],
+             "nodes": recorder.nodes, "tensor_values": recorder.tensors, "sym_int_values": {}}
     specs += constants
     specs += [{"user_input": {"arg": {"as_tensor": {"name": name}}}} for name in users]
     return _Run(graph, shown, outputs, users, specs, weights)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 from onnxfit import inputs, python_calls, schema_json
 
+from onnxfit.schema_json import Json
+
 if TYPE_CHECKING:
     import torch
-
-Json = Any
-
 
 OF_RUN_BEFORE = "~"  # at the end of names
 
@@ -175,7 +174,7 @@ class Recorder:
         self._is_fresh = False
         self._is_closed = False
         self.reads_tracked = False  # whether an argument of the last call requires gradients
-        self.read_outside = False  # whether an argument of the last call was
+        self.read_outside = False  # whether one was made outside of the run
         self.modules = _Modules(model)
         self._checkpoint: Dict[str, Any] = {}  # the innermost that runs, as nodes say it
         self._checkpoints = 0
@@ -236,7 +235,8 @@ class Recorder:
         """The arguments of a call, which may end with it."""
         import torch
         self.read_outside = self.reads_tracked = False
-        self._is_fresh = func.overloadpacket.__name__.startswith("lift_fresh")  # torch.tensor(…), made on the host
+        # torch.tensor(…), made on the host
+        self._is_fresh = func.overloadpacket.__name__.startswith("lift_fresh")
         names = schema_json.parameters(func)
         given = [{"name": name, "arg": schema_json.argument(value, self._referred)}
                  for name, value in (*zip(names, args), *kwargs.items())]
@@ -433,16 +433,16 @@ def watch(model: torch.nn.Module, run: Callable[[Recorder], Any], given: Dict[st
           before: Optional[Recorder] = None) -> Tuple[Recorder, Any]:
     """Calls `run`, which calls `model`, and returns what it returns.  REQUIRES: a card is entered
     (fake_card.py); `given` are parameters, buffers and inputs by name, and `put` puts another tensor
-    there.  `before` is the record of
-    the run before, of which modules and caches may hold something."""
+    there.  `before` is the record of the run before, of which modules and caches may hold
+    something."""
     from torch._dispatch.python import enable_python_dispatcher
     recorder = Recorder(model, loop, put)
     for name, tensor in given.items():
         recorder.give(tensor, name)
     if before is not None:
         recorder.carry(before.alive())
-    with _entering(recorder.modules), python_calls.told(recorder), loop.entered(), enable_python_dispatcher(), \
-            _mode(recorder):
+    with _entering(recorder.modules), python_calls.told(recorder), loop.entered(), \
+            enable_python_dispatcher(), _mode(recorder):
         out = run(recorder)
         recorder.close()
     return recorder, out
