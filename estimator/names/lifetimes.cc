@@ -27,6 +27,7 @@
 #include "estimator/names/taken_results.h"
 #include "estimator/names/unread_lists.h"
 #include "estimator/names/value_lives.h"
+#include "estimator/observed/observed_deaths.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
 #include "estimator/program/statements.h"
@@ -107,6 +108,14 @@ class Lifetimes {
         const bool is_call = held.level >= runs_.DepthAt(call);
         lives_.HoldBy("", held.value, is_call ? call : runs_.EndOf(call, held.level));
       }
+    }
+  }
+
+  // What modules of the same classes were seen to do goes before all that lines and habits say.
+  void FollowObserved() {
+    const KnownDeaths known = FindKnownDeaths(program_, runs_, SkeletonsOfLibraries());
+    for (size_t name = 0; name < known.behind.size(); ++name) {
+      if (known.behind[name]) lives_.Observe(static_cast<NameId>(name), *known.behind[name]);
     }
   }
 
@@ -369,6 +378,7 @@ void PlaceDeaths(Program& program, const TrainingSettings& settings) {
   lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
   const std::vector<NameId> of_attributes = lifetimes.FollowAttributes();
+  lifetimes.FollowObserved();
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   std::vector<bool> held = HeldNames(program, settings);
   for (const NameId name : of_attributes) held[Index(name)] = true;

@@ -128,6 +128,12 @@ void ValueLives::Extend(NameId name, int64_t to, const NameKeeper& keeper) {
   program_.keepers[Index(name)] = keeper;
 }
 
+void ValueLives::Observe(NameId name, int64_t behind) {
+  if (last_[Index(name)] == kBeforeAll && born_[Index(name)] == kBeforeAll) return;
+  dies_[Index(name)] = std::max(behind, LastUseAt(name));
+  program_.keepers[Index(name)] = {.by = NameKeeper::By::kObserved};
+}
+
 void ValueLives::Place(const std::vector<bool>& held) {
   for (size_t name = 0; name < last_.size(); ++name) {
     if (last_[name] == kBeforeAll) continue;

@@ -40,6 +40,9 @@ class ValueLives {
   // one value; else kNoName.
   NameId HeldUntil(const std::string& target, int64_t from, int64_t to) const;
 
+  // It was seen to die behind call `behind`, be it read until later.
+  void Observe(NameId name, int64_t behind);
+
   // What `target` holds lets go of `name` behind call `behind` at the latest: names of Python's
   // that hold it from now on.
   void LetGo(const std::string& target, NameId name, int64_t behind) {

@@ -41,6 +41,7 @@ struct AtenCall {
   ModuleId module = kOutside;                 // the innermost around it
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool writes_over_first = false;             // ATen's own in-place form: no guess
+  bool returns_first = false;                 // itself, as it was seen: nothing was to be done
   bool leaves_autocast = false;               // runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool behind_autocast = false;               // runs once the loop's torch.autocast has ended

@@ -173,6 +173,7 @@ void CallWriter::WriteCall(const Call& call) {
     place_.frames.push_back(program_.source.Read(line.line, line.text, line.file));
   }
   place_.written_in_place = WritesInPlace(call.target);
+  place_.returns_first = call.watched != nullptr && call.watched->returns_first;
   place_.writes_over_first = call.watched != nullptr && *place_.written_in_place;
   call.watched == nullptr ? NoteCheckpoint(call) : EnterAsWatched(*call.watched);
   NoteMoved(call);

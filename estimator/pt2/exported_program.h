@@ -84,6 +84,7 @@ struct WatchedCall {
   int64_t checkpoint = -1;    // under which of the module's torch.utils.checkpoint; -1: none
   bool is_reentrant = false;  // that one: use_reentrant=True
   bool is_nested = false;     // it ran inside another
+  bool returns_first = false;  // its first operand itself: nothing was to be done
 };
 
 struct Call {

@@ -88,6 +88,7 @@ void ProgramWriter::Emit(const CallPlace& place, std::string_view op, std::vecto
                             .module = place.module,
                             .written_in_place = place.written_in_place,
                             .writes_over_first = place.writes_over_first,
+                            .returns_first = place.returns_first,
                             .leaves_autocast = place.leaves_autocast,
                             .enters_autocast = place.enters_autocast,
                             .behind_autocast = place.behind_autocast,

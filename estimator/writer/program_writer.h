@@ -23,6 +23,7 @@ struct CallPlace {
   std::vector<StatementId> frames = {};       // of forwards around it, innermost last
   std::optional<bool> written_in_place = {};  // what the source says: "out += x", "out + x"
   bool writes_over_first = false;             // ATen's own in-place form: no guess
+  bool returns_first = false;                 // itself, as it was seen: nothing was to be done
   bool leaves_autocast = false;               // it runs under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) around it
   bool behind_autocast = false;               // it runs once the loop's torch.autocast has ended

@@ -186,19 +186,19 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
     del mapped
     loop = watching.Loop(precision.autocast, model.training)
 
-    def forward(recorder: watching.Recorder) -> Any:
+    def called(recorder: watching.Recorder) -> Any:
         if not any(tensor.requires_grad for tensor in users.values()) or not model.training:
             return model(*args, **kwargs)
         asking = pytree.tree_map_only(torch.Tensor, recorder.leaf, (args, kwargs))
         return model(*asking[0], **asking[1])
 
-    recorder, output = watching.watch(model, forward, {**given, **users}, loop, card.put)
+    recorder, output = watching.watch(model, called, {**given, **users}, loop, card.put)
     outputs = [recorder.name_of(leaf) if isinstance(leaf, torch.Tensor) else ""
                for leaf in _leaves(output)]
     shown = plain_values.without_identity(output)
     del output
     if is_repeated and recorder.alive():
-        again, output = watching.watch(model, forward, {**given, **users}, loop, card.put,
+        again, output = watching.watch(model, called, {**given, **users}, loop, card.put,
                                        before=recorder)
         del output
         steady.merge(recorder.nodes, again.nodes)

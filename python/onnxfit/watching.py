@@ -253,7 +253,8 @@ class Recorder:
             where = f"{self._model}: {name}" + (f" of {path}" if path else "")
             inputs.check_types(where, name, [arg for arg in args if isinstance(arg, torch.Tensor)])
 
-    def add(self, func: Any, given: List[Json], out: Any, depth: int) -> None:
+    def add(self, func: Any, given: List[Json], out: Any, depth: int, is_same: bool) -> None:
+        """`is_same`: the result is the first operand itself."""
         import torch
         operator = self._fresh_name(func.overloadpacket.__name__)
         results: List[Json] = []
@@ -276,7 +277,10 @@ class Recorder:
             results = [result(out, operator)]
         if not names:
             return
-        metadata = {"stack_trace": self._lines.here(depth + 1), "onnxfit": self._state(),
+        state = self._state()
+        if is_same:
+            state["same"] = True
+        metadata = {"stack_trace": self._lines.here(depth + 1), "onnxfit": state,
                     "nn_module_stack": self.modules.stack[-1]}
         self.nodes.append({"target": schema_json.name_of(func), "name": operator, "inputs": given,
                            "outputs": results, "metadata": metadata})
@@ -406,24 +410,26 @@ def _mode(recorder: Recorder) -> Any:
             # Composite operators ask for it, too: cuDNN's kernels have no rules for shapes.
             torch._C._set_cudnn_enabled(False)
             try:
-                out = self._called(func, args, kwargs)
+                out, is_same = self._called(func, args, kwargs)
             finally:
                 torch._C._set_cudnn_enabled(has_cudnn)
-            recorder.add(func, given, out, 2)
+            recorder.add(func, given, out, 2, is_same)
             if recorder.reads_tracked and func.overloadpacket.__name__ not in _NOT_TRACKED:
                 recorder.tracked(out)
             return out
 
         @staticmethod
-        def _called(func: Any, args: Any, kwargs: Any) -> Any:
-            """Another tensor each time: `x.contiguous()` is a name of its own, be it x itself."""
+        def _called(func: Any, args: Any, kwargs: Any) -> Tuple[Any, bool]:
+            """Another tensor each time: `x.contiguous()` is a name of its own, be it x itself; then
+            the second is true."""
             with torch._C._DisablePythonDispatcher(), \
                     torch._C._ExcludeDispatchKeyGuard(without_autograd):
                 out = _shaped(func, args, kwargs)
-                if isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
-                        out is arg for arg in args):
+                is_same = isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
+                    out is arg for arg in args)
+                if is_same:
                     out = torch.ops.aten.alias.default(out)
-            return out
+            return out, is_same
 
     return Watch()
 

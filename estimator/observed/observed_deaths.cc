@@ -1,0 +1,188 @@
+#include "estimator/observed/observed_deaths.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "estimator/base/index.h"
+#include "estimator/observed/alignment.h"
+#include "estimator/observed/observe.h"
+
+namespace onnxfit {
+namespace {
+
+// What part of two forwards has to be the same, measured on the zoo (docs/contributing/…).
+constexpr double kLeastShare = 0.5;
+
+struct Match {
+  Skeleton skeleton;
+  Alignment alignment;
+  double share = 0;
+};
+
+// What a forward around a run tells of it.
+struct Expected {
+  std::string_view class_name = {};
+  size_t left = 0;  // how many values it leaves; 0: not known
+};
+
+size_t LeftBy(const Skeleton& skeleton) {
+  return Index(std::ranges::count(skeleton.values, SkeletonValue::kLeft, &SkeletonValue::dies_behind));
+}
+
+// Steps that values live, all together.
+int64_t LifeIn(const Skeleton& skeleton) {
+  int64_t steps = 0;
+  for (const SkeletonValue& value : skeleton.values) {
+    const auto end = value.dies_behind == SkeletonValue::kLeft
+                         ? static_cast<int32_t>(skeleton.steps.size()) : value.dies_behind;
+    steps += end - value.step;
+  }
+  return steps;
+}
+
+class Matcher {
+ public:
+  Matcher(const Program& program, const ModuleRuns& runs, const KnownSkeletons& known)
+      : program_(program), runs_(runs), known_(known), forwards_(ForwardsOf(program, runs)) {
+    deaths_.behind.resize(program.values.size());
+    deaths_.all = forwards_.size();
+    last_read_.assign(program.values.size(), -1);
+    for (size_t i = 0; i < program.calls.size(); ++i) {
+      for (const NameId name : program.calls[i].inputs) {
+        if (name != kNoName) last_read_[Index(name)] = static_cast<int64_t>(i);
+      }
+    }
+  }
+
+  KnownDeaths Find() {
+    for (size_t run = 0; run < forwards_.size(); ++run) {
+      if (runs_.all()[run].caller < 0) FollowRun(static_cast<int32_t>(run), {.left = program_.outputs.size()});
+    }
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      if (WritesOverFirst(program_.calls[i])) in_place_.insert(static_cast<int64_t>(i));
+    }
+    for (const int64_t call : in_place_) {  // the tensor goes on under another name
+      deaths_.behind[Index(program_.calls[Index(call)].inputs[0])] = call;
+    }
+    return std::move(deaths_);
+  }
+
+ private:
+  // What the run leaves to its caller, in order.
+  std::vector<NameId> FollowRun(int32_t run, const Expected& expected) {
+    const ForwardOfRun& forward = forwards_[Index(run)];
+    const std::optional<Match> match = BestOf(forward, expected);
+    std::vector<std::vector<NameId>> made(forward.steps.size());
+    for (size_t step = 0; step < forward.steps.size(); ++step) {
+      const int32_t child = forward.children[step];
+      made[step] = child < 0 ? program_.calls[Index(forward.calls[step])].outputs
+                             : FollowRun(child, match ? ExpectedAt(*match, step) : Expected());
+    }
+    if (!match) return ReadBehind(run);
+    ++deaths_.known;
+    NoteInPlace(forward, *match);
+    return Place(forward, *match, made);
+  }
+
+  static Expected ExpectedAt(const Match& match, size_t file_step) {
+    const auto& places = match.alignment.places;
+    const auto known = std::ranges::find(places, static_cast<int32_t>(file_step));
+    if (known == places.end()) return {};
+    const auto step = static_cast<int32_t>(known - places.begin());
+    return {.class_name = match.skeleton.steps[Index(step)].class_name,
+            .left = Index(std::ranges::count(match.skeleton.values, step, &SkeletonValue::step))};
+  }
+
+  // Of several that have as much in common, the one that leaves as many values as are expected,
+  // then the one in which they live longest.
+  std::optional<Match> BestOf(const ForwardOfRun& forward, const Expected& expected) const {
+    const std::string_view class_name =
+        forward.class_name.empty() ? expected.class_name : forward.class_name;
+    const auto& candidates =
+        class_name.empty() ? known_.OfChildren(forward.steps) : known_.OfClass(class_name);
+    std::optional<Match> best;
+    const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
+    for (const Skeleton* const candidate : candidates) {
+      Match match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
+      match.alignment = Align(match.skeleton.steps, forward.steps);
+      match.share = match.alignment.Share(match.skeleton.steps.size(), forward.steps.size());
+      const auto worth = [&](const Match& it) {
+        return std::tuple(it.share, it.alignment.alike, LeftBy(it.skeleton) == expected.left, LifeIn(it.skeleton));
+      };
+      if (match.share >= kLeastShare && (!best || worth(match) > worth(*best))) best = std::move(match);
+    }
+    return best;
+  }
+
+  std::vector<NameId> Place(const ForwardOfRun& forward, const Match& match,
+                            const std::vector<std::vector<NameId>>& made) {
+    const std::vector<int32_t>& places = match.alignment.places;
+    const std::vector<SkeletonValue>& values = match.skeleton.values;
+    std::vector<NameId> left;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int32_t at = places[Index(values[i].step)];
+      if (at < 0) continue;
+      const std::vector<NameId>& names = made[Index(at)];
+      // What a child leaves beyond those goes the way of the last one.
+      const bool is_last = i + 1 == values.size() || values[i + 1].step != values[i].step;
+      const size_t end = is_last && forward.children[Index(at)] >= 0 ? names.size() : Index(values[i].result) + 1;
+      for (size_t result = Index(values[i].result); result < std::min(end, names.size()); ++result) {
+        if (values[i].dies_behind == SkeletonValue::kLeft) {
+          left.push_back(names[result]);
+        } else if (names[result] != kNoName) {
+          deaths_.behind[Index(names[result])] = EndOf(forward, places, values[i]);
+        }
+      }
+    }
+    return left;
+  }
+
+  // Calls that wrote in place where the forward was watched.
+  void NoteInPlace(const ForwardOfRun& forward, const Match& match) {
+    for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
+      const int32_t place = match.alignment.places[step];
+      if (place < 0 || !match.skeleton.steps[step].in_place) continue;
+      const AtenCall& call = program_.calls[Index(forward.calls[Index(place)])];
+      if (!call.inputs.empty() && call.inputs[0] != kNoName) in_place_.insert(forward.calls[Index(place)]);
+    }
+  }
+
+  // The call behind which the value dies: of a step that the file has not, of the one before.
+  static int64_t EndOf(const ForwardOfRun& forward, const std::vector<int32_t>& places,
+                       const SkeletonValue& value) {
+    int32_t step = value.dies_behind;
+    while (step > value.step && places[Index(step)] < 0) --step;
+    return forward.calls[Index(places[Index(step)])];
+  }
+
+  std::vector<NameId> ReadBehind(int32_t run) const {
+    std::vector<NameId> read;
+    const auto& [module, first, last, level, caller] = runs_.all()[Index(run)];
+    for (int64_t i = first; i <= last; ++i) {
+      for (const NameId name : program_.calls[Index(i)].outputs) {
+        if (name != kNoName && last_read_[Index(name)] > last) read.push_back(name);
+      }
+    }
+    return read;
+  }
+
+  const Program& program_;
+  const ModuleRuns& runs_;
+  const KnownSkeletons& known_;
+  const std::vector<ForwardOfRun> forwards_;
+  std::vector<int64_t> last_read_;
+  std::set<int64_t> in_place_;
+  KnownDeaths deaths_;
+};
+
+}  // namespace
+
+KnownDeaths FindKnownDeaths(const Program& program, const ModuleRuns& runs,
+                            const KnownSkeletons& known) {
+  return Matcher(program, runs, known).Find();
+}
+
+}  // namespace onnxfit

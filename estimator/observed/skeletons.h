@@ -1,0 +1,69 @@
+// What a module's forward does, as a run of it that was watched has shown: its steps in order, and
+// behind which of them Python lets go of what they make.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onnxfit {
+
+// An operator that the forward calls by itself, or the run of a child.
+struct SkeletonStep {
+  std::string key;         // the operator; the child as the forward calls it, "layer.3"
+  bool is_child = false;
+  std::string class_name;  // of the child
+  std::string leaf = {};   // of a child without children: its last operator
+  uint32_t line = 0;       // a hash of the line that makes the call; 0: not known
+  bool in_place = false;   // the operator writes over its first operand
+
+  bool operator==(const SkeletonStep&) const = default;
+};
+
+// Result `result` of step `step`: of an operator one of its outputs, of a child one of those that
+// it leaves, in the order of Skeleton::left.
+struct SkeletonValue {
+  static constexpr int32_t kLeft = -1;  // to its caller
+
+  int32_t step = 0;
+  int32_t result = 0;
+  int32_t dies_behind = kLeft;  // a step
+
+  bool operator==(const SkeletonValue&) const = default;
+};
+
+struct Skeleton {
+  std::string class_name;  // "transformers.models.bert.modeling_bert.BertSelfOutput"
+  std::vector<SkeletonStep> steps;
+  std::vector<SkeletonValue> values;  // in order
+
+  bool operator==(const Skeleton&) const = default;
+};
+
+// How two steps are compared: the numbers of lists are "*", "layer.*".  O(length).
+std::string StarredKey(const SkeletonStep& step);
+
+// With `turns` turns of each loop over a list of layers, by leaving out or repeating those in the
+// middle.  `turns` gives the number for each starred key; a loop that it does not name is as it is.
+// O(steps).
+struct LoopTurns {
+  std::string key;  // starred
+  size_t turns = 0;
+};
+Skeleton WithTurns(const Skeleton& skeleton, const std::vector<LoopTurns>& turns);
+// The loops of `steps`, each with its turns.  O(steps × log).
+std::vector<LoopTurns> LoopsOf(const std::vector<SkeletonStep>& steps);
+
+// With 4 turns of each loop where the others are told by those: what files of other depths are
+// compared with.  O(steps).
+Skeleton Shortened(const Skeleton& skeleton);
+
+// Three lines a skeleton, for files: its class; its steps, "dropout:1f", "relu!:1f" in place, or ">layer.0=Class/linear:1f"; its
+// values, "0.0-3" of what dies behind step 3, "4.0" of what is left.  ParseSkeletons throws Error
+// for other text.
+std::string ToText(const Skeleton& skeleton);
+std::vector<Skeleton> ParseSkeletons(std::string_view text);
+
+}  // namespace onnxfit

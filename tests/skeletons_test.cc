@@ -1,0 +1,125 @@
+#include "estimator/observed/skeletons.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/observed/alignment.h"
+#include "estimator/observed/known_skeletons.h"
+
+namespace onnxfit::skeletons_test {
+namespace {
+
+Skeleton Parsed(std::string_view text) { return ParseSkeletons(text).at(0); }
+
+// Layers in a row, of which each lets go of what the one before has made.
+constexpr std::string_view kFiveLayers =
+    "lib.Encoder\n"
+    "embed:1 >layer.0=lib.Layer:2 add:3 >layer.1=lib.Layer:2 add:3 >layer.2=lib.Layer:2 add:3 "
+    ">layer.3=lib.Layer:2 add:3 >layer.4=lib.Layer:2 add:3 norm:4 \n"
+    "0.0-2 1.0-2 2.0-4 3.0-4 4.0-6 5.0-6 6.0-8 7.0-8 8.0-10 9.0-10 10.0-11 11.0 \n";
+constexpr std::string_view kThreeLayers =
+    "lib.Encoder\n"
+    "embed:1 >layer.0=lib.Layer:2 add:3 >layer.1=lib.Layer:2 add:3 >layer.2=lib.Layer:2 add:3 "
+    "norm:4 \n"
+    "0.0-2 1.0-2 2.0-4 3.0-4 4.0-6 5.0-6 6.0-7 7.0 \n";
+
+// The values alone, of a skeleton with `turns` turns over the layers.
+std::string ValuesWith(std::string_view text, size_t turns) {
+  const std::string made = ToText(WithTurns(Parsed(text), {{"layer.*", turns}}));
+  const size_t end = made.rfind('\n', made.size() - 2);
+  return made.substr(end + 1);
+}
+
+TEST_CASE("a skeleton is what its text says") {
+  for (const std::string_view text : {kFiveLayers, kThreeLayers}) CHECK(ToText(Parsed(text)) == text);
+  const Skeleton relu = Parsed("torch.nn.ReLU\nrelu!:zz \n0.0 \n");
+  CHECK(relu.steps.at(0).in_place);
+  CHECK(relu.steps.at(0).line == 35 * 36 + 35);
+  CHECK(ToText(relu) == "torch.nn.ReLU\nrelu!:zz \n0.0 \n");
+}
+
+TEST_CASE("a value of no step is an error") {
+  for (const std::string_view values : {"1.0", "0.0-1", "0", "x.0", "0.-1"}) {
+    const std::string text = "net.A\nrelu \n" + std::string(values) + " \n";
+    CHECK_THROWS_AS(ParseSkeletons(text), Error);
+  }
+}
+
+TEST_CASE("a loop has as many turns as are asked for") {
+  CHECK(LoopsOf(Parsed(kFiveLayers).steps).at(0).key == "layer.*");
+  CHECK(LoopsOf(Parsed(kFiveLayers).steps).at(0).turns == 5);
+  const std::string_view three = kThreeLayers;
+  CHECK(ValuesWith(kFiveLayers, 3) == three.substr(three.rfind('\n', three.size() - 2) + 1));
+  const std::string_view five = kFiveLayers;
+  CHECK(ValuesWith(kThreeLayers, 5) == five.substr(five.rfind('\n', five.size() - 2) + 1));
+}
+
+TEST_CASE("what a list holds until the loop ends does so in each turn") {
+  constexpr std::string_view kHeld =
+      "lib.Encoder\n"
+      ">layer.0=lib.Layer >layer.1=lib.Layer >layer.2=lib.Layer cat \n"
+      "0.0-3 1.0-3 2.0-3 3.0 \n";
+  CHECK(ValuesWith(kHeld, 5) == "0.0-5 1.0-5 2.0-5 3.0-5 4.0-5 5.0 \n");
+}
+
+TEST_CASE("a loop is stored with four turns, where the others are like them") {
+  const std::string short_one = ToText(Shortened(Parsed(kFiveLayers)));
+  CHECK(LoopsOf(Parsed(short_one).steps).at(0).turns == 4);
+  // The fourth of six lives longer than the others.
+  constexpr std::string_view kOther =
+      "lib.Encoder\n"
+      ">layer.0=A >layer.1=A >layer.2=A >layer.3=A >layer.4=A >layer.5=A \n"
+      "0.0-1 1.0-2 2.0-3 3.0-5 4.0-5 5.0 \n";
+  CHECK(ToText(Shortened(Parsed(kOther))) == kOther);
+}
+
+std::string Places(std::string_view known, std::string_view file) {
+  const auto steps = [](std::string_view text) {
+    return Parsed("net.A\n" + std::string(text) + " \n\n").steps;
+  };
+  std::string text;
+  for (const int32_t place : Align(steps(known), steps(file)).places) {
+    text += std::to_string(place) + " ";
+  }
+  return text;
+}
+
+TEST_CASE("steps are paired in order, those of one line first") {
+  CHECK(Places("relu add mul", "relu add mul") == "0 1 2 ");
+  CHECK(Places("relu dropout add mul", "relu add mul") == "0 -1 1 2 ");
+  CHECK(Places("add mul", "to add to mul") == "1 3 ");
+  CHECK(Places(">layer.0=A >layer.1=A add", ">layer.4 add") == "0 -1 1 ");
+  CHECK(Places("relu:1 add:2 add:3 mul", "add:3 mul") == "-1 -1 0 1 ");
+  CHECK(Places("relu", "add") == "-1 ");
+}
+
+TEST_CASE("packed skeletons are found by class and by children") {
+  const std::string text = std::string(kFiveLayers) +
+                           "lib.Block\n>attn=lib.Attn add >drop=torch.nn.Dropout \n0.0-1 1.0-2 2.0 \n"
+                           "other.Block\n>attn=other.Attn \n0.0 \n";
+  const std::string bytes = PackSkeletons("lib 1.0", ParseSkeletons(text));
+  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
+  const KnownSkeletons known({first, bytes.size()});
+  CHECK(known.releases() == "lib 1.0");
+  REQUIRE(known.OfClass("lib.Encoder").size() == 1);
+  CHECK(ToText(*known.OfClass("lib.Encoder")[0]) == kFiveLayers);
+  CHECK(known.OfClass("lib.Decoder").empty());
+  // Dropouts may not be in a file.
+  CHECK(known.OfChildren(Parsed("A\n>attn= \n\n").steps).size() == 2);
+  CHECK(known.OfChildren(Parsed("A\nadd \n\n").steps).empty());
+  for (size_t size = 0; size < bytes.size(); size += 7) {
+    const auto read = [&] { KnownSkeletons({first, size}).OfClass("lib.Encoder"); };
+    CHECK_THROWS_AS(read(), Error);
+  }
+}
+
+TEST_CASE("the binary knows libraries") {
+  CHECK(SkeletonsOfLibraries().releases().find("torch") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace onnxfit::skeletons_test
