@@ -137,6 +137,33 @@ def _mode() -> Any:
     return FakeCard(allow_non_fake_inputs=True)
 
 
+_IN_CACHES = (tuple, list, dict, set)
+
+
+def _holds_fakes(cached: Any) -> bool:
+    """Whether a function of functools.lru_cache's has made something of fake tensors."""
+    import gc
+    from torch._subclasses.fake_tensor import FakeTensor
+    held: List[Any] = [cached]
+    for _ in range(4):  # the cache, its entries, what those hold, what that holds
+        held = gc.get_referents(*held)
+        if any(type(each) is FakeTensor for each in held):
+            return True
+        held = [each for each in held if isinstance(each, _IN_CACHES)
+                or type(each).__name__ == "_lru_list_elem"]
+    return False
+
+
+def forget_results() -> None:
+    """Takes fake tensors out of functools' caches, such as those of methods of transformers, where the
+    next run, or the code's own, would find them."""
+    import gc
+    from functools import _lru_cache_wrapper
+    for cached in [found for found in gc.get_objects() if type(found) is _lru_cache_wrapper]:
+        if cached.cache_info().currsize and _holds_fakes(cached):
+            cached.cache_clear()
+
+
 # --- A module there -----------------------------------------------------------------------------
 
 

@@ -83,6 +83,14 @@ def _note_asked_gradients(stack: ExitStack, recorder: Recorder) -> None:
     put(stack, FakeTensor, "requires_grad", property(plain.__get__, set_requires_grad))
 
 
+def _detach_data(stack: ExitStack) -> None:
+    """x.data asks no operator, and is what x.detach() makes."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    plain: Any = torch.Tensor.data
+    put(stack, FakeTensor, "data", property(lambda self: self.detach(), plain.__set__))
+
+
 def _run_functions(stack: ExitStack) -> None:
     """The forward of a torch.autograd.Function as if it had none: its calls go backward as
     autograd's do."""
@@ -141,6 +149,7 @@ def told(recorder: Recorder) -> Iterator[None]:
     with ExitStack() as stack:
         _mark_checkpoints(stack, recorder)
         _note_asked_gradients(stack, recorder)
+        _detach_data(stack)
         _run_functions(stack)
         _run_control_flow(stack)
         yield

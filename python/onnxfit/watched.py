@@ -202,6 +202,8 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
                                        before=recorder)
         del output
         steady.merge(recorder.nodes, again.nodes)
+    if any(name not in outputs for _, name in recorder.alive()):
+        fake_card.forget_results()
     constants = [{"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": name}}
                  for name in recorder.constants]
     inputs_json = [{"as_tensor": {"name": name}}

@@ -32,8 +32,9 @@ class Loop(NamedTuple):
     @contextmanager
     def entered(self) -> Iterator[None]:
         import torch
-        with torch.autocast("cuda", self.autocast, enabled=self.autocast is not None), \
-                torch.set_grad_enabled(self.has_grad):
+        # Its casts are made below what is watched; a cache of them would hold what Python lets go of.
+        with torch.autocast("cuda", self.autocast, enabled=self.autocast is not None,
+                            cache_enabled=False), torch.set_grad_enabled(self.has_grad):
             yield
 
 
@@ -269,7 +270,7 @@ class Recorder:
             return {"as_tensor": {"name": name}}
 
         if isinstance(out, (list, tuple)):
-            made = [result(value, f"{operator}_{index}") for index, value in enumerate(out)]
+            made = [result(value, f"{operator}_out{index}") for index, value in enumerate(out)]
             is_list = isinstance(out, list) and schema_json.result_count(func) == 1
             results = [{"as_tensors": [each["as_tensor"] for each in made]}] if is_list else made
         else:
@@ -374,6 +375,12 @@ def _shaped(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*casts, **kwargs).to(args[0].dtype)
 
 
+def _is_composite(func: Any) -> bool:
+    import torch
+    key = "CompositeImplicitAutograd"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
+
+
 def _mode(recorder: Recorder) -> Any:
     """A mode that PyTorch asks before autograd and autocast do."""
     import torch
@@ -417,7 +424,10 @@ def _mode(recorder: Recorder) -> Any:
         @staticmethod
         def _called(func: Any, args: Any, kwargs: Any) -> Any:
             """Another tensor each time: `x.contiguous()` is a name of its own, be it x itself."""
-            with torch._C._DisablePythonDispatcher(), \
+            # The kernels of composite ones are autograd's: without that, autocast does not see their
+            # parts, such as the power of a square.
+            is_split = torch.is_autocast_enabled("cuda") and _is_composite(func)
+            with torch._C._DisablePythonDispatcher(), torch.no_grad() if is_split else \
                     torch._C._ExcludeDispatchKeyGuard(without_autograd):
                 out = _shaped(func, args, kwargs)
                 if isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
