@@ -68,15 +68,16 @@ def watch(family, model, truth, path):
     """Writes the program of a run, as onnxfit.estimate does; returns what was told to the code."""
     import torch
     from onnxfit import programs, watched
+    from onnxfit.errors import noted
     from onnxfit.inputs import Inputs
     inputs = tuple(family.inputs(truth["batch"], "meta", torch.float32).values())
-    with warnings.catch_warnings(record=True) as said, limited(SECONDS):
-        warnings.simplefilter("always")
+    with noted() as said, warnings.catch_warnings(), limited(SECONDS):
+        warnings.simplefilter("ignore")
         made = programs.program(model, inputs, precision=truth["precision"], mode=truth["mode"])
         notes = programs.notes_json((), programs.place_of_batch(made, Inputs.of(inputs, model, 0)))
     watched.save(without_folders(made), str(path),
                  {f"extra/{programs.NOTES_MEMBER}": notes} if notes else {})
-    text = "\n".join(str(each.message) for each in said)
+    text = "\n".join(said)
     return " ".join(name for words, name in TOLD.items() if words in text)
 
 

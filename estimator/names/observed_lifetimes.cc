@@ -37,8 +37,9 @@ std::vector<Death> DeathsOf(const Program& program, const ValueLives& lives,
     if (const auto call = calls.find(behind.where); call != calls.end()) {
       at = std::max(at, call->second);
     }
-    const auto is_made = [&](NameId value) {  // some fast paths do not
-      return lives.BornAt(value) != ValueLives::kBeforeAll;
+    const auto is_made = [&](NameId value) {  // some fast paths do not; modules replace buffers
+      return lives.BornAt(value) != ValueLives::kBeforeAll ||
+             std::ranges::find(program.buffers, value) != program.buffers.end();
     };
     for (const NameId value : behind.values) {
       if (is_made(value)) deaths.push_back({value, std::max(at, lives.LastUseAt(value))});

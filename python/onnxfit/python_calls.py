@@ -109,6 +109,18 @@ def _run_functions(stack: ExitStack) -> None:
     put(stack, torch.autograd.Function, "apply", classmethod(applied))
 
 
+def _run_scripts(stack: ExitStack) -> None:
+    """Functions of torch.jit.script's as the Python that they were: the interpreter asks no mode."""
+    import torch
+    plain = torch._C.ScriptFunction.__call__
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        function = getattr(self, "_torchdynamo_inline", None)
+        return plain(self, *args, **kwargs) if function is None else function(*args, **kwargs)
+
+    put(stack, torch._C.ScriptFunction, "__call__", called)
+
+
 # --- Branches and loops -----------------------------------------------------------------------------
 
 
@@ -151,5 +163,6 @@ def told(recorder: Recorder) -> Iterator[None]:
         _note_asked_gradients(stack, recorder)
         _detach_data(stack)
         _run_functions(stack)
+        _run_scripts(stack)
         _run_control_flow(stack)
         yield

@@ -195,6 +195,10 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
     recorder, output = watching.watch(model, forward, {**given, **users}, loop, card.put)
     outputs = [recorder.name_of(leaf) if isinstance(leaf, torch.Tensor) else ""
                for leaf in _leaves(output)]
+    for path, tensor in model.named_buffers(remove_duplicate=False):
+        name = "b_" + _identifier(path)
+        if name in given and given[name] is not tensor:
+            recorder.replace(name, tensor)
     shown = plain_values.without_identity(output)
     del output
     if is_repeated and recorder.alive():

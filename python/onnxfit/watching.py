@@ -312,13 +312,21 @@ class Recorder:
         finally:
             self._checkpoint = outer
 
-    def ask_for_gradients(self, tensor: torch.Tensor) -> None:
-        """The forward makes a leaf of what a call has made."""
+    def _maker(self, tensor: torch.Tensor) -> Json:
+        """What the node that made `tensor` says of itself; an empty one where none did."""
         name = self._names.get(tensor)
         for node in reversed(self.nodes) if name is not None else ():
             if node["name"] == name:
-                node["metadata"]["onnxfit"]["asks_for_gradients"] = True
-                break
+                return node["metadata"]["onnxfit"]  # type: ignore[no-any-return]
+        return {}
+
+    def replace(self, buffer: str, tensor: torch.Tensor) -> None:
+        """A module has let go of a buffer, and has `tensor` in its place."""
+        self._maker(tensor).setdefault("dies", []).append(buffer)
+
+    def ask_for_gradients(self, tensor: torch.Tensor) -> None:
+        """The forward makes a leaf of what a call has made."""
+        self._maker(tensor)["asks_for_gradients"] = True
 
     def leaf(self, given: torch.Tensor) -> torch.Tensor:
         """An input that requires gradients, as what a call makes and asks gradients for."""
