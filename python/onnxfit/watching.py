@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from onnxfit import inputs, python_calls, schema_json
@@ -396,8 +396,9 @@ def _mode(recorder: Recorder) -> Any:
     from torch._subclasses.schema_check_mode import SchemaCheckMode
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
-    without_autograd = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCUDA)
-    for key in ("AutogradOther", "AutogradCPU", "AutogradMeta", "ADInplaceOrView"):
+    without_views = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+    without_autograd = without_views
+    for key in ("AutogradCUDA", "AutogradOther", "AutogradCPU", "AutogradMeta"):
         without_autograd = without_autograd | torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, key))
 
@@ -435,8 +436,10 @@ def _mode(recorder: Recorder) -> Any:
             # The kernels of composite ones are autograd's: without that, autocast does not see their
             # parts, such as the power of a square.
             is_split = torch.is_autocast_enabled("cuda") and _is_composite(func)
-            with torch._C._DisablePythonDispatcher(), torch.no_grad() if is_split else \
-                    torch._C._ExcludeDispatchKeyGuard(without_autograd):
+            below = without_views if is_split else without_autograd
+            with torch._C._DisablePythonDispatcher(), \
+                    torch._C._ExcludeDispatchKeyGuard(below), \
+                    torch.no_grad() if is_split else nullcontext():
                 out = _shaped(func, args, kwargs)
                 if isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
                         out is arg for arg in args):
