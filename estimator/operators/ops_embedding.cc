@@ -115,8 +115,8 @@ TensorType DenseIndex(const CallTypes& call) {
   bool lie_alike = true;
   for (size_t i = 1; i < call.input_count(); ++i) {
     if (call.in(i).dtype == DType::kBool) return {};
-    lie_alike = lie_alike &&
-                ExpandedStrides(call.in(i), shared) == ExpandedStrides(call.in(1), shared);
+    lie_alike =
+        lie_alike && ExpandedStrides(call.in(i), shared) == ExpandedStrides(call.in(1), shared);
   }
   const StridedType index = {{DType::kInt64, shared}, ExpandedStrides(call.in(kIndex), shared)};
   if (lie_alike || IsContiguous(index)) return {};

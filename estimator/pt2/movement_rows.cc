@@ -151,7 +151,8 @@ NameId WithEnds(CallWriter& writer, const Call& call, NameId self) {
   std::vector<NameId> parts;
   TensorType whole = writer.TypeOfResult(call);
   whole.dtype = writer.program().values[Index(self)].type.dtype;
-  for (const NameId part : {writer.TensorAt(call, "prepend"), self, writer.TensorAt(call, "append")})
+  for (const NameId part :
+       {writer.TensorAt(call, "prepend"), self, writer.TensorAt(call, "append")})
     if (part != kNoName) parts.push_back(part);
   const int64_t axis = writer.AxisAt(call, "dim", self, -1);
   if (parts.size() == 1 || axis < 0 || axis >= std::ssize(whole.dims)) return self;
