@@ -263,7 +263,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
       {"hardswish", In(0), In(0)},
       {"hardtanh", In(0), In(0)},
       {"fill_", {}, {}},  // taken apart, as is slice_scatter
-      {"index", In(0), In(1)},
+      {"index", In(0), In(1) | In(2) | In(3) | In(4)},
       {"index.host", In(0), {}},
       {"index_select", In(0), In(1)},
       {"roll", In(0), {}},

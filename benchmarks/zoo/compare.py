@@ -7,7 +7,8 @@
     compare.py --exports FOLDER --truths FILE.jsonl...   # of others than data/
     compare.py --card h200                               # beside what a card took; card_h200.csv
 
-data/truth*.json.xz hold what truths.py wrote, data/models*.tar.xz what exports.py wrote.
+data/truth*.json.xz hold what truths.py wrote, data/models*.tar.xz what exports.py wrote, and of
+watched.py some programs.
 """
 
 import argparse
@@ -25,13 +26,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "accuracy"))
 import committed  # noqa: E402
-from registry import FILES  # noqa: E402
+from registry import FILES, watched_file  # noqa: E402
 from runs import PYTORCH, ROOT, TRUTHS_ARE_OF  # noqa: E402
 from sample import one_in  # noqa: E402
 
 FIGURES = {"exact": "requested", "allocated": "allocated", "reserved": "reserved"}
 OFF = 0.005  # of a figure: what -v shows
 PROGRAMS = ("pt2-train", "pt2-eval")  # what is compared with a card
+WATCHED = "watched"  # asked from Python (watched.py); a program is of one mode and precision
+KINDS = (*FILES, WATCHED)
 
 
 def worse(before, row):
@@ -83,12 +86,16 @@ def unpack(folder, others=()):
             archive.extract(member, folder)
 
 
-def jobs_of(truths, folder, families, kinds=tuple(FILES)):
+def file_of(truth, kind):
+    return watched_file(truth) if kind == WATCHED else f"{truth['model']}.{FILES[kind]}"
+
+
+def jobs_of(truths, folder, families, kinds=KINDS):
     """(truth, kind, path) of all that have an export; a .pt2 is of one mode."""
     return [(truth, kind, path) for truth in truths
             if not families or any(fnmatch.fnmatchcase(truth["model"], f) for f in families)
             for kind in kinds if PYTORCH.get(kind, truth["mode"]) == truth["mode"]
-            for path in [Path(folder) / f"{truth['model']}.{FILES[kind]}"] if path.exists()]
+            for path in [Path(folder) / file_of(truth, kind)] if path.exists()]
 
 
 def key_of(truth, kind):
@@ -138,7 +145,7 @@ def measure(args):
             unpack(scratch)
         truths = card_truths(args.card) if args.card else \
             read_truths(args.truths or sorted(HERE.glob("data/truth*.json.xz")))
-        kinds = PROGRAMS if args.card else tuple(FILES)
+        kinds = PROGRAMS if args.card else KINDS
         keys = [tuple(key_of(truth, kind).values())
                 for truth, kind, _ in jobs_of(truths, folder, [], kinds)]
         jobs = one_in(args.every, jobs_of(truths, folder, args.families, kinds))
@@ -169,7 +176,7 @@ def print_summary(rows):
           "| median | 95 % | worst |\n|---|---|---|---|---|---|---|---|---|---|---|")
     libraries = sorted({row["family"].split(".")[0] for row in rows})
     for mode in ("train", "eval"):
-        for kind in FILES:
+        for kind in KINDS:
             some = [row for row in rows if row["kind"] == kind and row["run"].endswith(mode)]
             line(kind, mode, "all", some)
             for library in libraries:

@@ -27,6 +27,8 @@ GOALS = [
     Goal("dynamo-raw", "train", 90, 2, 10, "share percentile"),
     Goal("train", "train", 80, 4, 15, "share percentile"),
     Goal("pt2-eval", "eval", 95, .5, 5, "share percentile worst"),
+    Goal("watched", "train", 99.5, 0, .5, ""),
+    Goal("watched", "eval", 99.5, 0, .5, "percentile worst"),
     Goal("dynamo-raw", "eval", 85, 2, 10, "share percentile"),
     Goal("train", "eval", 75, 4, 15, "share percentile"),
 ]

@@ -5,6 +5,13 @@ import fnmatch
 # Kind of export: the ending of its file.
 FILES = {"pt2-train": "train.pt2", "pt2-eval": "eval.pt2", "dynamo": "dynamo.onnx",
          "dynamo-raw": "dynamo-raw.onnx", "train": "train.onnx"}
+
+
+def watched_file(truth):
+    """The name of the program that was watched for a run: of a family, in a mode and a precision."""
+    return f"{truth['model']}.{truth['mode']}-{truth['precision']}.watched.pt2"
+
+
 ROOMS = ["of_torchvision", "of_timm", "of_diffusers", "tutorials_vision", "tutorials_other",
          "tutorials_more", "tutorials_own", "tutorials_field", "tutorials_series",
          "tutorials_words", "tutorials_signals", "tutorials_fourier", "of_transformers_language",

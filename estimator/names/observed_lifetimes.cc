@@ -22,6 +22,11 @@ std::unordered_map<std::string_view, int64_t> LastCalls(const Program& program) 
   return last;
 }
 
+// A module may put another tensor in its place.
+bool IsBuffer(const Program& program, NameId value) {
+  return std::ranges::find(program.buffers, value) != program.buffers.end();
+}
+
 struct Death {
   NameId value = kNoName;
   int64_t behind = 0;
@@ -38,7 +43,7 @@ std::vector<Death> DeathsOf(const Program& program, const ValueLives& lives,
       at = std::max(at, call->second);
     }
     const auto is_made = [&](NameId value) {  // some fast paths do not
-      return lives.BornAt(value) != ValueLives::kBeforeAll;
+      return lives.BornAt(value) != ValueLives::kBeforeAll || IsBuffer(program, value);
     };
     for (const NameId value : behind.values) {
       if (is_made(value)) deaths.push_back({value, std::max(at, lives.LastUseAt(value))});
@@ -68,7 +73,8 @@ void PlaceObservedDeaths(Program& program, const TrainingSettings& settings,
     return std::ranges::find(program.outputs, value) != program.outputs.end();
   };
   std::erase_if(found, [&](const Death& death) {
-    return held[Index(death.value)] || is_output(death.value);
+    const bool is_held = held[Index(death.value)] && !IsBuffer(program, death.value);
+    return is_held || is_output(death.value);
   });
   for (const Death& death : found) held[Index(death.value)] = true;
   for (const NameId value : observed.kept) {

@@ -3,6 +3,7 @@
 // 500,000 indices.
 #include <algorithm>
 
+#include "estimator/base/strided_loops.h"
 #include "estimator/operators/kernel_scratch.h"
 #include "estimator/operators/layouts.h"
 #include "estimator/operators/op_rule.h"
@@ -98,6 +99,30 @@ void BagBackward(Kernel& kernel) {
   SortAndSum(kernel, count);
 }
 
+// Of x[i, j, …]: what its indices have in common when they are broadcast together.
+Dims SharedDims(const CallTypes& call) {
+  Dims shared = call.in(1).dims;
+  for (size_t i = 2; i < call.input_count(); ++i) shared = BroadcastDims(shared, call.in(i).dims);
+  return shared;
+}
+
+// Indices that do not lie alike are made dense each, where they are not.  A mask is another matter.
+// Source: AdvancedIndex of aten/src/ATen/native/TensorAdvancedIndexing.cpp, pytorch v2.11.0.
+template <size_t kIndex>
+TensorType DenseIndex(const CallTypes& call) {
+  if (call.input_count() < 3 || kIndex >= call.input_count()) return {};
+  const Dims shared = SharedDims(call);
+  bool lie_alike = true;
+  for (size_t i = 1; i < call.input_count(); ++i) {
+    if (call.in(i).dtype == DType::kBool) return {};
+    lie_alike =
+        lie_alike && ExpandedStrides(call.in(i), shared) == ExpandedStrides(call.in(1), shared);
+  }
+  const StridedType index = {{DType::kInt64, shared}, ExpandedStrides(call.in(kIndex), shared)};
+  if (lie_alike || IsContiguous(index)) return {};
+  return index;
+}
+
 // index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu, pytorch v2.6.0; sizes from
 // torch 2.11 events, 256 to 20,000 indices.
 void IndexedBackward(Kernel& kernel, int64_t count, bool on_host) {
@@ -106,8 +131,17 @@ void IndexedBackward(Kernel& kernel, int64_t count, bool on_host) {
   kernel.MakeGrad(0);
   // Places are made of indices where those are (computeLinearIndex).
   const int remainders = kernel.Take(on_host ? TensorType() : Indices(count));
-  kernel.Take(Indices(count));
+  int places = kernel.Take(Indices(count));
   kernel.Free(remainders);
+  for (size_t i = 2; i < types.input_count(); ++i) {  // computeLinearIndex adds one to the other
+    const int remainder = kernel.Take(Indices(Numel(types.in(i).dims)));
+    const int scaled = kernel.Take(Indices(Numel(types.in(i).dims)));
+    kernel.Free(remainder);
+    const int sum = kernel.Take(Indices(count));
+    kernel.Free(places);
+    kernel.Free(scaled);
+    places = sum;
+  }
   if (!IsContiguous(gradient)) kernel.Take(gradient);
   for (int i = 0; i < 3; ++i) kernel.Take(Indices(count));
   const int64_t bits = BitsOfIndices(types.in(0).dims[0]);
@@ -143,7 +177,7 @@ TensorType SelectTrue(const CallTypes& call) {
 void IndexBackward(Kernel& kernel) {
   const CallTypes& types = kernel.types();
   if (!HasMask(types)) {
-    return IndexedBackward(kernel, Numel(types.in(1).dims), /*on_host=*/false);
+    return IndexedBackward(kernel, Numel(SharedDims(types)), /*on_host=*/false);
   }
   const int count = kernel.Take(CountOfTrue(types));
   kernel.Free(kernel.Take(SumOfTrue(types)));
@@ -195,11 +229,12 @@ constexpr OpRule kEmbeddingRules[] = {
      .aux = {{{"bag_size", BagSizes}, {"offset2bag", BagOfEach}, {"max_indices", LargestPlaces}}},
      .forward = {MakeAux(0), MakeAux(1), MakeOut(0), MakeAux(2)},
      .run_backward = BagBackward},
-    // x[indices], along its first dimension
+    // x[indices], along its first dimensions
     {.name = "index",
-     .gradients = {Reads(In(1))},
+     .gradients = {Reads(In(1) | In(2) | In(3) | In(4))},
      .forward = {Scratch(CountOfTrue), Passing(SumOfTrue), Scratch(PlacesOfTrue),
-                 Passing(SelectTrue), DropScratch(0, 1), MakeOut(0)},
+                 Passing(SelectTrue), DropScratch(0, 1), Scratch(DenseIndex<1>),
+                 Scratch(DenseIndex<2>), Scratch(DenseIndex<3>), MakeOut(0)},
      .run_backward = IndexBackward},
     {.name = "index.host",
      .gradients = {Reads({})},

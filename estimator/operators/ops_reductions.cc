@@ -195,11 +195,12 @@ constexpr OpRule kReductionRules[] = {
      .gradients = {Reads(In(0))},
      .forward = {Passing(GammaPlaces), Scratch(GammaArguments), MakeOut(0)},
      .backward = {Passing(GammaPlaces), Scratch(GammaArguments), Scratch(LikeOutput), MakeGrad(0)}},
-    // x.amax, as zeros where it is infinite; exp (x - that), its sum
+    // x.amax, as zeros where its abs is infinite; exp (x - that), its sum
     {.name = "logsumexp",
      .autocast = AutocastPolicy::kFp32,
      .gradients = {ReadsAsInput(In(0) | Out(0))},
-     .forward = {Scratch(LikeOutput), Scratch(LikeInput), MakeOut(0), Scratch(LikeOutput)},
+     .forward = {Scratch(LikeOutput), Scratch(LikeOutput), Passing(BoolsLikeOutput),
+                 DropScratch(1, 1), Scratch(LikeInput), MakeOut(0)},
      .backward = {Scratch(LikeInput), Scratch(LikeInput), MakeGrad(0)}},
 };
 

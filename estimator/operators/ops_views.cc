@@ -352,8 +352,11 @@ constexpr OpRule kViewRules[] = {
     {.name = "index_select", .gradients = {Reads(In(1))}},
     {.name = "gather", .gradients = {Reads(In(0) | In(1))}},
     // x, indices, values: the gradient of x is that of the result but zero at the indices.
-    {.name = "scatter", .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
+    {.name = "scatter",
+     .in_place = InPlace::kIfNamed,
+     .gradients = {Reads(In(1)), kNoGradient, Reads(In(1))}},
     {.name = "scatter_add",
+     .in_place = InPlace::kIfNamed,
      .autocast = AutocastPolicy::kWidest,
      .gradients = {PassThrough(), kNoGradient, Reads(In(1))}},
 };

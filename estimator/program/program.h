@@ -162,6 +162,7 @@ struct Program {
   std::vector<AtenCall> calls;     // forward, then the loss
   std::vector<Rebinding> rebindings;
   std::vector<StoredItem> stored;
+  bool is_as_watched = false;              // each call as it ran: no line or name adds to that
   bool has_reentrant_checkpoints = false;  // those of AtenCall::checkpoint, all of them
   std::vector<NameId> outputs;             // of the model; the loop may hold them
   NameId loss = kNoName;                   // kNoName: nothing to train, or not here

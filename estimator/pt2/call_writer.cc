@@ -56,6 +56,7 @@ CallWriter::CallWriter(const ExportedProgram& exported, const SymbolValues& symb
   if (settings.compile != Compiling::kNone) masks_of_tensors_ = FindMasksOfTensors(exported);
   keeps_types_ = keeps_types_ || HasTypesOf(settings.precision, exported);
   runs_as_watched_ = exported.watching && IsWatchedAs(settings.precision);
+  program_.is_as_watched = runs_as_watched_;
   keeps_types_ = keeps_types_ || runs_as_watched_;
   has_types_of_autocast_ =
       runs_as_watched_ && AutocastType(settings.precision) != DType::kUndefined;

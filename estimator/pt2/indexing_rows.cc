@@ -22,7 +22,7 @@ bool AreTracked(const CallWriter& writer, const std::vector<NameId>& names) {
 void WriteOver(CallWriter& writer, const Call& call, std::string_view op,
                std::vector<NameId> operands, std::vector<int64_t> ints = {}) {
   if (operands.empty() || operands[0] == kNoName) return writer.WriteUnknown(call);
-  if (WritesInPlace(call.target) && !AreTracked(writer, operands)) {
+  if (WritesInPlace(call.target) && !(writer.trains() && AreTracked(writer, operands))) {
     return writer.ReturnSame(call, operands[0]);
   }
   writer.Emit(op, std::move(operands), {writer.Result(call)}, std::move(ints));
@@ -63,6 +63,14 @@ void WritePut(CallWriter& writer, const Call& call, std::string_view op) {
   WriteAllOver(writer, call, adds ? "put.accumulate" : op);
 }
 
+// Whether what is written through a mask says how many places that names: a row for each.
+bool SaysCount(CallWriter& writer, const std::vector<NameId>& operands) {
+  if (operands.size() != 3 || operands[1] == kNoName) return false;
+  const size_t masked = writer.DimsOf(operands[2]).size();
+  const size_t rank = writer.DimsOf(operands[0]).size();
+  return masked <= rank && writer.DimsOf(operands[1]).size() == rank - masked + 1;
+}
+
 // x, values, indices.  How many places a mask names depends on data.
 void WriteIndexPut(CallWriter& writer, const Call& call, std::string_view op) {
   std::vector<NameId> operands = {writer.TensorAt(call, "self"), writer.TensorAt(call, "values")};
@@ -74,7 +82,8 @@ void WriteIndexPut(CallWriter& writer, const Call& call, std::string_view op) {
     has_mask |= writer.program().values[Index(index)].type.dtype == DType::kBool;
     operands.push_back(index);
   }
-  if (has_mask && AreTracked(writer, operands)) return writer.WriteUnknown(call);
+  const bool has_gradients = writer.trains() && AreTracked(writer, operands);
+  if (has_mask && has_gradients && !SaysCount(writer, operands)) return writer.WriteUnknown(call);
   const bool adds = writer.IntAt(call, "accumulate", 0) != 0;
   WriteOver(writer, call, adds ? "index_put.accumulate" : op, std::move(operands));
 }
@@ -211,6 +220,9 @@ constexpr CallRow kIndexingRows[] = {
     {"index_put.default", "index_put", WriteIndexPut},
     {"_unsafe_index_put.default", "index_put", WriteIndexPut},
     {"index_reduce.default", "index_reduce", WriteReduced},
+    {"scatter.src", "scatter", WriteAllOver},
+    {"scatter.value", "scatter", WriteAllOver},
+    {"scatter_add.default", "scatter_add", WriteAllOver},
     {"scatter_reduce.two", "scatter_reduce", WriteReduced},
     {"masked_fill.Tensor", "masked_fill", WriteMaskedFill},
     {"masked_scatter.default", "masked_scatter", WriteAll},

@@ -226,7 +226,10 @@ void WriteOwnCast(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return WriteConstant(writer, call, "constant");
   if (writer.IsNoMask(self)) return writer.ReturnSame(call, self);
-  writer.Emit(op, {self}, {writer.Result(call)});
+  const bool is_copy =
+      writer.IntAt(call, "copy", 0) != 0 &&
+      writer.TypeOfResult(call).dtype == writer.program().values[Index(self)].type.dtype;
+  writer.Emit(is_copy ? "clone" : op, {self}, {writer.Result(call)});
 }
 
 void WriteCast(CallWriter& writer, const Call& call, std::string_view op) {

@@ -146,11 +146,28 @@ void WriteCat(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, std::move(tensors), {writer.Result(call)});
 }
 
+// What `diff` is taken of: `self` between what is put before and behind it.
+NameId WithEnds(CallWriter& writer, const Call& call, NameId self) {
+  std::vector<NameId> parts;
+  TensorType whole = writer.TypeOfResult(call);
+  whole.dtype = writer.program().values[Index(self)].type.dtype;
+  for (const NameId part :
+       {writer.TensorAt(call, "prepend"), self, writer.TensorAt(call, "append")})
+    if (part != kNoName) parts.push_back(part);
+  const int64_t axis = writer.AxisAt(call, "dim", self, -1);
+  if (parts.size() == 1 || axis < 0 || axis >= std::ssize(whole.dims)) return self;
+  ++whole.dims[Index(axis)];
+  const NameId made = writer.NewName(std::string(call.name) + ".cat", whole);
+  writer.Emit("cat", std::move(parts), {made});
+  return made;
+}
+
 // x[1:] - x[:-1]; of bools, which differ.
-// Source: diff_helper of aten/src/ATen/native/ReduceOps.cpp, pytorch v2.11.0.
+// Source: diff and diff_helper of aten/src/ATen/native/ReduceOps.cpp, pytorch v2.11.0.
 void WriteDiff(CallWriter& writer, const Call& call, std::string_view) {
-  const NameId self = writer.TensorAt(call, "self");
+  NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return writer.WriteUnknown(call);
+  self = WithEnds(writer, call, self);
   TensorType part = writer.TypeOfResult(call);
   part.dtype = writer.program().values[Index(self)].type.dtype;
   std::vector<NameId> parts;
@@ -295,9 +312,6 @@ constexpr CallRow kMovementRows[] = {
     {"index.Tensor", "index", WriteIndex},
     {"index_select.default", "index_select", WriteAll},
     {"gather.default", "gather", WriteAll},
-    {"scatter.src", "scatter", WriteAll},
-    {"scatter.value", "scatter", WriteAll},
-    {"scatter_add.default", "scatter_add", WriteAll},
 };
 
 }  // namespace

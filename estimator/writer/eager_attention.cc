@@ -237,7 +237,7 @@ class EagerAttention {
 }  // namespace
 
 void WriteAttentionOut(Program& program, const TrainingSettings& settings) {
-  const bool has_written = GatherWrittenAttention(program);
+  const bool has_written = !program.is_as_watched && GatherWrittenAttention(program);
   const bool all = settings.attention == AttentionUse::kEager;
   if (!all && !has_written) return;
   const int count = EagerAttention(program, settings).Run(all);

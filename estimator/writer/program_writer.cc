@@ -214,6 +214,7 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
 }
 
 void FindMadeOnce(Program& program, const TrainingSettings& settings) {
+  if (program.is_as_watched) return;
   for (AtenCall& call : program.calls) {
     const bool indexes = call.op == "index" || call.op == "embedding";
     call.made_once = call.made_once || (indexes && settings.mode == Mode::kEval &&

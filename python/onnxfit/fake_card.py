@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from onnxfit import python_calls
+from onnxfit.errors import note
 
 if TYPE_CHECKING:
     import torch
@@ -98,6 +99,33 @@ def quiet() -> Iterator[None]:
         logging.disable(disabled)
 
 
+_MOST_MEANS = 500  # of a run: a loop may wait for another number
+
+
+def _means(told: List[str]) -> Dict[str, Callable[..., Any]]:
+    """What a function of `random` and numpy.random's gives, by name: the mean of what it draws, as
+    torch.rand's are where code asks (recording.py), so that layers which are dropped now and then all
+    run.  `told` is added to each time."""
+    def drawn(name: str, plain: Callable[..., Any], mean: Callable[..., float]) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            is_one = len(args) < 3 and kwargs.get("size") is None
+            if not is_one or len(told) >= _MOST_MEANS:
+                return plain(*args, **kwargs)
+            told.append(name)
+            return mean(*args, **kwargs)
+        return draw
+
+    def middle(low: float = 0.0, high: float = 1.0, size: None = None) -> float:
+        return (low + high) / 2
+
+    numpy = sys.modules.get("numpy")
+    found = {"random.random": drawn("random.random", random.random, lambda: 0.5),
+             "random.uniform": drawn("random.uniform", random.uniform, lambda a, b: (a + b) / 2)}
+    if numpy is not None:
+        found["numpy.random.uniform"] = drawn("numpy.random.uniform", numpy.random.uniform, middle)
+    return found
+
+
 @contextmanager
 def _same_numbers() -> Iterator[None]:
     """Python's and NumPy's random numbers are the same in each run, and afterwards as before."""
@@ -106,12 +134,17 @@ def _same_numbers() -> Iterator[None]:
     random.seed(0)
     if numpy is not None:
         numpy.random.seed(0)
-    try:
-        yield
-    finally:
-        random.setstate(state)
+    told: List[str] = []
+    with ExitStack() as stack:
+        for place, function in _means(told).items():
+            module, _, name = place.rpartition(".")
+            python_calls.put(stack, sys.modules[module], name, function)
+        stack.callback(random.setstate, state)
         if numpy is not None:
-            numpy.random.set_state(of_numpy)
+            stack.callback(numpy.random.set_state, of_numpy)
+        yield
+    for name in dict.fromkeys(told):
+        note(f"the code asks {name}: random numbers at their mean")
 
 
 # Questions of composite operators that PyTorch has no rule for: whether cuDNN does it.
@@ -135,6 +168,33 @@ def _mode() -> Any:
             return False
 
     return FakeCard(allow_non_fake_inputs=True)
+
+
+_IN_CACHES = (tuple, list, dict, set)
+
+
+def _holds_fakes(cached: Any) -> bool:
+    """Whether a function of functools.lru_cache's has made something of fake tensors."""
+    import gc
+    from torch._subclasses.fake_tensor import FakeTensor
+    held: List[Any] = [cached]
+    for _ in range(4):  # the cache, its entries, what those hold, what that holds
+        held = gc.get_referents(*held)
+        if any(type(each) is FakeTensor for each in held):
+            return True
+        held = [each for each in held if isinstance(each, _IN_CACHES)
+                or type(each).__name__ == "_lru_list_elem"]
+    return False
+
+
+def forget_results() -> None:
+    """Takes fake tensors out of functools' caches, such as those of methods of transformers, where the
+    next run, or the code's own, would find them."""
+    import gc
+    from functools import _lru_cache_wrapper
+    for cached in [found for found in gc.get_objects() if type(found) is _lru_cache_wrapper]:
+        if cached.cache_info().currsize and _holds_fakes(cached):
+            cached.cache_clear()
 
 
 # --- A module there -----------------------------------------------------------------------------

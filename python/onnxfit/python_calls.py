@@ -83,6 +83,14 @@ def _note_asked_gradients(stack: ExitStack, recorder: Recorder) -> None:
     put(stack, FakeTensor, "requires_grad", property(plain.__get__, set_requires_grad))
 
 
+def _detach_data(stack: ExitStack) -> None:
+    """x.data asks no operator, and is what x.detach() makes."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    plain: Any = torch.Tensor.data
+    put(stack, FakeTensor, "data", property(lambda self: self.detach(), plain.__set__))
+
+
 def _run_functions(stack: ExitStack) -> None:
     """The forward of a torch.autograd.Function as if it had none: its calls go backward as
     autograd's do."""
@@ -99,6 +107,18 @@ def _run_functions(stack: ExitStack) -> None:
         return made
 
     put(stack, torch.autograd.Function, "apply", classmethod(applied))
+
+
+def _run_scripts(stack: ExitStack) -> None:
+    """Functions of torch.jit.script's as the Python that they were: the interpreter asks no mode."""
+    import torch
+    plain = torch._C.ScriptFunction.__call__
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        function = getattr(self, "_torchdynamo_inline", None)
+        return plain(self, *args, **kwargs) if function is None else function(*args, **kwargs)
+
+    put(stack, torch._C.ScriptFunction, "__call__", called)
 
 
 # --- Branches and loops -----------------------------------------------------------------------------
@@ -141,6 +161,8 @@ def told(recorder: Recorder) -> Iterator[None]:
     with ExitStack() as stack:
         _mark_checkpoints(stack, recorder)
         _note_asked_gradients(stack, recorder)
+        _detach_data(stack)
         _run_functions(stack)
+        _run_scripts(stack)
         _run_control_flow(stack)
         yield

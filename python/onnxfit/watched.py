@@ -195,6 +195,10 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
     recorder, output = watching.watch(model, called, {**given, **users}, loop, card.put)
     outputs = [recorder.name_of(leaf) if isinstance(leaf, torch.Tensor) else ""
                for leaf in _leaves(output)]
+    for path, tensor in model.named_buffers(remove_duplicate=False):
+        name = "b_" + _identifier(path)
+        if name in given and given[name] is not tensor:
+            recorder.replace(name, tensor)
     shown = plain_values.without_identity(output)
     del output
     if is_repeated and recorder.alive():
@@ -202,6 +206,8 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
                                        before=recorder)
         del output
         steady.merge(recorder.nodes, again.nodes)
+    if any(name not in outputs for _, name in recorder.alive()):
+        fake_card.forget_results()
     constants = [{"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": name}}
                  for name in recorder.constants]
     inputs_json = [{"as_tensor": {"name": name}}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from onnxfit import inputs, python_calls, schema_json
@@ -32,8 +32,9 @@ class Loop(NamedTuple):
     @contextmanager
     def entered(self) -> Iterator[None]:
         import torch
-        with torch.autocast("cuda", self.autocast, enabled=self.autocast is not None), \
-                torch.set_grad_enabled(self.has_grad):
+        # Its casts are made below what is watched; a cache of them would hold what Python lets go of.
+        with torch.autocast("cuda", self.autocast, enabled=self.autocast is not None,
+                            cache_enabled=False), torch.set_grad_enabled(self.has_grad):
             yield
 
 
@@ -270,7 +271,7 @@ class Recorder:
             return {"as_tensor": {"name": name}}
 
         if isinstance(out, (list, tuple)):
-            made = [result(value, f"{operator}_{index}") for index, value in enumerate(out)]
+            made = [result(value, f"{operator}_out{index}") for index, value in enumerate(out)]
             is_list = isinstance(out, list) and schema_json.result_count(func) == 1
             results = [{"as_tensors": [each["as_tensor"] for each in made]}] if is_list else made
         else:
@@ -315,13 +316,21 @@ class Recorder:
         finally:
             self._checkpoint = outer
 
-    def ask_for_gradients(self, tensor: torch.Tensor) -> None:
-        """The forward makes a leaf of what a call has made."""
+    def _maker(self, tensor: torch.Tensor) -> Json:
+        """What the node that made `tensor` says of itself; an empty one where none did."""
         name = self._names.get(tensor)
         for node in reversed(self.nodes) if name is not None else ():
             if node["name"] == name:
-                node["metadata"]["onnxfit"]["asks_for_gradients"] = True
-                break
+                return node["metadata"]["onnxfit"]  # type: ignore[no-any-return]
+        return {}
+
+    def replace(self, buffer: str, tensor: torch.Tensor) -> None:
+        """A module has let go of a buffer, and has `tensor` in its place."""
+        self._maker(tensor).setdefault("dies", []).append(buffer)
+
+    def ask_for_gradients(self, tensor: torch.Tensor) -> None:
+        """The forward makes a leaf of what a call has made."""
+        self._maker(tensor)["asks_for_gradients"] = True
 
     def leaf(self, given: torch.Tensor) -> torch.Tensor:
         """An input that requires gradients, as what a call makes and asks gradients for."""
@@ -367,15 +376,28 @@ _NOT_TRACKED = frozenset(("detach", "detach_", "zeros_like", "ones_like", "empty
                           "new_empty", "bernoulli", "sign", "floor", "ceil", "round"))
 
 
+def _is_norm_of_channels(func: Any, args: Any) -> bool:
+    return func.overloadpacket.__name__ == "batch_norm" and args[0].dim() > 1 and all(
+        each is None or each.shape == args[0].shape[1:2] for each in args[1:5])
+
+
 def _shaped(func: Any, args: Any, kwargs: Any) -> Any:
     """What a call makes, by PyTorch's rules for shapes."""
     import torch
+    if _is_norm_of_channels(func, args):  # which PyTorch takes apart for it, at half a network's time
+        return torch.empty_like(args[0])
     if func.overloadpacket.__name__ != "_grouped_mm":
         return func(*args, **kwargs)
     # Its rule takes bfloat16 alone, its kernels all floats (torch/_meta_registrations.py, 2.11).
     casts = [arg.to(torch.bfloat16) if isinstance(arg, torch.Tensor) and arg.is_floating_point()
              else arg for arg in args]
     return func(*casts, **kwargs).to(args[0].dtype)
+
+
+def _is_composite(func: Any) -> bool:
+    import torch
+    key = "CompositeImplicitAutograd"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
 
 
 def _mode(recorder: Recorder) -> Any:
@@ -385,8 +407,9 @@ def _mode(recorder: Recorder) -> Any:
     from torch._subclasses.schema_check_mode import SchemaCheckMode
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
-    without_autograd = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCUDA)
-    for key in ("AutogradOther", "AutogradCPU", "AutogradMeta", "ADInplaceOrView"):
+    without_views = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+    without_autograd = without_views
+    for key in ("AutogradCUDA", "AutogradOther", "AutogradCPU", "AutogradMeta"):
         without_autograd = without_autograd | torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, key))
 
@@ -422,8 +445,13 @@ def _mode(recorder: Recorder) -> Any:
         def _called(func: Any, args: Any, kwargs: Any) -> Tuple[Any, bool]:
             """Another tensor each time: `x.contiguous()` is a name of its own, be it x itself; then
             the second is true."""
+            # The kernels of composite ones are autograd's: without that, autocast does not see their
+            # parts, such as the power of a square.
+            is_split = torch.is_autocast_enabled("cuda") and _is_composite(func)
+            below = without_views if is_split else without_autograd
             with torch._C._DisablePythonDispatcher(), \
-                    torch._C._ExcludeDispatchKeyGuard(without_autograd):
+                    torch._C._ExcludeDispatchKeyGuard(below), \
+                    torch.no_grad() if is_split else nullcontext():
                 out = _shaped(func, args, kwargs)
                 is_same = isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
                     out is arg for arg in args)

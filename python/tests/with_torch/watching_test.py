@@ -1,6 +1,7 @@
 """Modules that are watched: what Python lets go of when, by closed forms, and what stays as it was."""
 
 import functools
+import random
 import unittest
 import warnings
 
@@ -63,6 +64,10 @@ def in_dictionary(net, x):
     y = held["a"].tanh()
     del held["a"]
     return y.sigmoid()
+
+
+def twice_and_one(x):
+    return x * 2 + 1
 
 
 def generated(net, x):
@@ -194,6 +199,62 @@ class Sizes(unittest.TestCase):
             return x
         with self.assertWarnsRegex(onnxfit.OnnxfitWarning, "does not follow s0"):
             onnxfit.estimate(Net(way).eval(), torch.empty(4, WIDTH), loss="none")
+
+
+class Below(unittest.TestCase):
+    """What operators and helpers do that no call of the code's own shows."""
+
+    def test_results_of_several_have_names_of_their_own(self):
+        def way(net, x):
+            values, places = x.max(1)
+            return values + x.max(1)[0], places
+        made = nodes(program(way))
+        names = [result["as_tensor"]["name"] for node in made for result in node["outputs"]]
+        self.assertEqual(len(names), len(set(names)), names)
+
+    def test_parts_of_operators_see_autocast(self):
+        def way(net, x):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                return torch.square(net.layers[0](x))
+        made = program(way).json["graph_module"]["graph"]["tensor_values"]
+        self.assertEqual([made[name]["dtype"] for name in ("linear", "square")], [13, 7])
+
+    def test_functions_that_are_scripted_are_seen(self):
+        script = torch.jit.script(twice_and_one)
+        made = nodes(program(lambda net, x: script(x)))
+        self.assertEqual([node["name"] for node in made], ["mul", "add"])
+
+    def test_caches_keep_nothing_of_a_run(self):
+        @functools.lru_cache
+        def table(width):
+            return torch.arange(width, device="cuda")
+        for _ in range(2):
+            made = nodes(program(lambda net, x: x + table(WIDTH)))
+            self.assertEqual([node["name"] for node in made], ["arange", "add"])
+        self.assertEqual(table.cache_info().currsize, 0)
+
+    def test_a_buffer_that_is_replaced_goes(self):
+        def way(net, x):
+            if net.table.dtype is not torch.float64:
+                net.table = net.table.to(torch.float64)
+            return x + net.table
+
+        class Holder(Net):
+            def __init__(self):
+                super().__init__(way)
+                self.register_buffer("table", torch.empty(WIDTH))
+        model = Holder().to("meta").eval()
+        given = Inputs.of(X, model)
+        made = watched.program(model, given, given.frees("n"), [ROWS], watched.Precision.of("fp32"))
+        self.assertEqual(nodes(made)[0]["metadata"]["onnxfit"], {"once": True, "dies": ["b_table"]})
+        self.assertEqual(model.table.dtype, torch.float32)
+
+    def test_numbers_drawn_at_random_are_their_mean(self):
+        def way(net, x):
+            return x * random.random() + random.uniform(2, 4)
+        made = nodes(program(way))
+        self.assertEqual([node["inputs"][1]["arg"] for node in made],
+                         [{"as_float": 0.5}, {"as_float": 3.0}])
 
 
 class Outside(unittest.TestCase):
