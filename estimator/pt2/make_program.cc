@@ -254,6 +254,7 @@ LibraryModel ModelOf(const ExportedProgram& exported) {
 
 NameId LossOutput(CallWriter& writer, const TrainingSettings& settings) {
   std::vector<NamedOutput> outputs;
+  if (IsWholeStep(writer.program())) return kNoName;  // it goes backward itself
   for (const auto& [name, value] : writer.named_outputs()) {
     outputs.push_back({name, writer.program().values[Index(value)].type.dtype});
   }

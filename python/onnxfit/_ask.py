@@ -64,13 +64,30 @@ def _told(model: ModelLike, keywords: Mapping[str, Any], loss: losses.Loss) -> D
             if value is not None and name not in _OF_EXPORT}
 
 
+# Of a whole step these say how it is asked about; all else the step says.
+_BESIDE_STEP = frozenset((
+    "batch", "batch_dim", "gpu", "memory", "reserve", "strict", "framework", "alloc_conf",
+    "cublas_conf", "overhead", "calibration", "cudnn", "cudnn_benchmark", "n", "verbose", "ascii",
+    "why", "note", "all_gpus", "multiple_of", "max", "drop_batch"))
+
+
+def _refuse_beside_step(keywords: Mapping[str, Any]) -> None:
+    for name, value in keywords.items():
+        if value not in (None, (), False) and name not in _BESIDE_STEP:
+            raise OnnxfitError(f"{name}: expected none beside a step, which says it itself, found "
+                               f"{value!r}")
+
+
 @contextmanager
 def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
               takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
     """The file of `model`, and all keywords: what they leave open, the model says; what is assumed
     on the way there is a note."""
     flags.check(set(keywords) - {*_OF_EXPORT})
-    is_module = kind_of(model) == "module"
+    kind = kind_of(model)
+    is_module = kind == "module"
+    if kind == "step":
+        _refuse_beside_step(keywords)
     if is_module and keywords.get("dims") and keywords["dynamic_shapes"] is None:
         raise OnnxfitError(
             "dims: expected none, since a module has the sizes of its inputs, but for the batch, "

@@ -120,6 +120,9 @@ _SIZELESS = frozenset(("params", "lr", "initial_lr", "betas", "eps", "param_name
                        "min_lr", "base_momentum", "max_momentum"))
 
 
+# Whose steps take what their groups alone do not say.
+_NOT_IN_STEPS = frozenset(("musgd", "galore", "soap"))
+
 # Whose groups are known: ultralytics', and those that are projected.
 _WITH_GROUPS = frozenset(("musgd", "galore"))
 
@@ -220,6 +223,22 @@ def _galore_of(groups: List[Dict[str, Any]], model: Optional[torch.nn.Module]) -
     are_told = not any(name in path for name in names
                        for path, is_held in layers.items() if not is_held)
     return f"{rank}:{','.join(names if are_told else paths)}"
+
+
+def groups_of_step(optimizer: Any, names: Mapping[int, str]) -> List[Dict[str, Any]]:
+    """The parameter groups of an optimizer that a whole step has, for a program; `names` of
+    parameters by their id."""
+    name = _name_of(optimizer)
+    if name in _NOT_IN_STEPS:
+        raise OnnxfitError(f"optimizer: expected one whose step is known without its model, found "
+                           f"{name}", "onnxfit run -- python train.py")
+    _say_uncounted(name, optimizer.param_groups)
+    is_8_bits = getattr(getattr(optimizer, "args", None), "optim_bits", 32) == 8
+    return [{"optimizer": "sgdm" if name == "sgd" and group.get("momentum")
+             else _OF_8_BITS.get(name, name) if is_8_bits else name,
+             "impl": _impl_of(group) or "", "args": _args_of(name, [group]) or [],
+             "parameters": [names[id(parameter)] for parameter in group["params"]
+                            if id(parameter) in names]} for group in optimizer.param_groups]
 
 
 _NAMES = frozenset((*_CLASSES.values(), "none", "sgdm", "muon"))
