@@ -73,6 +73,7 @@ struct StepAction {
     kClip,          // gradients are scaled to the norm that is the call's input
     kAskGradients,  // requires_grad_(True) of `parameters`
     kAskNone,       // requires_grad_(False)
+    kSetData,       // the call's inputs are x and y of x.data = y
   };
   Kind kind = Kind::kNothing;
   std::vector<NameId> parameters = {};

@@ -160,7 +160,7 @@ void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& setting
                 Program& program) {
   const std::optional<bool> trained = ExportedInTraining(exported);
   const bool trains = settings.mode == Mode::kTrain;
-  if (!trained.has_value() || *trained == trains) return;
+  if (!trained.has_value() || *trained == trains || IsWholeStep(program)) return;
   program.warnings.push_back(
       {warning::kOtherMode,
        fmt::format("exported in {} mode: dropouts and batch norms are run as in {}, but what else "

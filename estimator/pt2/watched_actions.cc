@@ -25,6 +25,7 @@ constexpr ActionRow kActionRows[] = {
     {"backward", StepAction::Kind::kBackward},  {"step", StepAction::Kind::kStep},
     {"norm", StepAction::Kind::kNorm},          {"clip", StepAction::Kind::kClip},
     {"ask_gradients", StepAction::Kind::kAskGradients}, {"ask_none", StepAction::Kind::kAskNone},
+    {"set_data", StepAction::Kind::kSetData},
 };
 
 [[noreturn]] void Refuse(std::string_view what, std::string_view found) {

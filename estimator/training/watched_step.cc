@@ -90,7 +90,17 @@ void WatchedStep::Play(const StepAction& action, const AtenCall& call) {
     case StepAction::Kind::kAskNone:
       for (const NameId parameter : action.parameters)
         forward_.AskForGradientsOf(parameter, action.kind == StepAction::Kind::kAskGradients);
+      return;
+    case StepAction::Kind::kSetData:
+      return SetData(forward_.Lookup(call.inputs[0]), forward_.Lookup(call.inputs[1]));
   }
+}
+
+// What holds the storage is what held the other one.
+void WatchedStep::SetData(TensorId tensor, TensorId data) {
+  if (tensor == kNoTensor || data == kNoTensor) return;
+  machine_.SetKind(data, machine_.kind(tensor));
+  machine_.SetData(tensor, data);
 }
 
 // A root without a history has nothing to train: PyTorch raises, unless there are others.

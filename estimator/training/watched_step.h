@@ -31,6 +31,7 @@ class WatchedStep {
   void After(int32_t call);
   void Play(const StepAction& action, const AtenCall& call);
   void GoBackward(const StepAction& action, const AtenCall& call);
+  void SetData(TensorId tensor, TensorId data);
   void BindGradients(const StepAction& action, const AtenCall& call);
   void Enter(Phase phase);
   size_t IndexOf(NameId parameter) const { return index_of_[Index(parameter)]; }

@@ -55,6 +55,7 @@ class StepRecorder(watching.Recorder):
         self._parameters: Dict[str, torch.Tensor] = {}  # by name
         self._parameter_of: Dict[str, str] = {}  # by the name of a gradient
         self._makers: Dict[str, Json] = {}  # by the name of a result
+        self._is_closing = False
         self._indexed = 0  # so many nodes are in _makers
         self.saw_half = False  # whether anything ran under torch.autocast of float16
         self._step = model
@@ -86,8 +87,12 @@ class StepRecorder(watching.Recorder):
         super()._let_go(names)
         plain = [name.rstrip(watching.OF_RUN_BEFORE) for name in names]
         drops = [self._parameter_of[name] for name in plain if name in self._parameter_of]
-        if drops and self.nodes and not self._is_closed:
+        if drops and self.nodes and not self._is_closing:
             self.nodes[-1]["metadata"]["onnxfit"].setdefault("drops", []).extend(drops)
+
+    def close(self) -> None:
+        self._is_closing = True  # what is let go of are names alone
+        super().close()
 
     def carry_from(self, before: watching.Recorder) -> None:
         assert isinstance(before, StepRecorder)
@@ -268,6 +273,7 @@ class StepRecorder(watching.Recorder):
     @contextmanager
     def told(self) -> Iterator[None]:
         import torch
+        from torch._subclasses.fake_tensor import FakeTensor
         from torch.nn.utils import clip_grad
         clear = torch.clear_autocast_cache
 
@@ -280,8 +286,15 @@ class StepRecorder(watching.Recorder):
                 raise refusal(what)
             return call
 
+        def set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
+            if tensor.shape != value.shape or tensor.dtype != value.dtype:
+                raise refusal("data of another shape or type, x.data = y")
+            self._act("set_data", roots={"as_tensors": [{"name": self.name_of(tensor)},
+                                                        {"name": self.name_of(value)}]})
+
         with super().told(), ExitStack() as stack:
             put = python_calls.put
+            put(stack, FakeTensor, "data", property(torch.Tensor.detach, set_data))
             put(stack, torch.autograd, "backward", self.backward)
             put(stack, torch.autograd, "grad", refuse("torch.autograd.grad"))
             put(stack, torch.Tensor, "register_hook", refuse("a hook on a gradient"))

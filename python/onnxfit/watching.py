@@ -470,10 +470,16 @@ def _mode(recorder: Recorder) -> Any:
             with torch._C._DisablePythonDispatcher(), \
                     torch._C._ExcludeDispatchKeyGuard(without_autograd):
                 out = _shaped(func, args, kwargs)
-                if isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
-                        out is arg for arg in args):
-                    out = torch.ops.aten.alias.default(out)
-            return out
+                if func._schema.is_mutable or not isinstance(out, (torch.Tensor, list, tuple)):
+                    return out
+                ids = {id(leaf) for leaf in pytree.tree_leaves(args)}
+
+                def own(value: Any) -> Any:
+                    is_given = isinstance(value, torch.Tensor) and id(value) in ids
+                    return torch.ops.aten.alias.default(value) if is_given else value
+
+                return own(out) if isinstance(out, torch.Tensor) else (
+                    [*map(own, out)] if isinstance(out, list) else tuple(map(own, out)))
 
     return Watch()
 
