@@ -141,7 +141,8 @@ def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = 
 
     `model` is the path of an ONNX or .pt2 file, a torch.export.ExportedProgram, or a
     torch.nn.Module on any device (meta, too) with `inputs`, an example of what forward() takes:
-    a tensor, a tuple of arguments or a dictionary of named ones.  `batch` is the inputs' where
+    a tensor, a tuple of arguments or a dictionary of named ones; or a function that is a whole
+    step of training, with an example of what it is given.  `batch` is the inputs' where
     nobody says, their dimension `batch_dim`, of all or by name ({"x": 1}); mode and 16-bit types
     are the module's.  `dynamic_shapes` goes to torch.export.  Where that refuses a module, a run of
     it is recorded, and an OnnxfitWarning says what was fixed.

@@ -208,6 +208,11 @@ class Card:
             self._made[id(tensor)] = self.put(tensor)
         return self._made[id(tensor)]
 
+    def lend_again(self, tensor: torch.Tensor) -> None:
+        """The values of a tensor of the module's, which code may have written over."""
+        if self._lend is not None:
+            self._lend(self.of_module(tensor), tensor)
+
     @contextmanager
     def holding(self, model: torch.nn.Module) -> Iterator[None]:
         """Within, `model` has fake tensors in the place of its parameters and buffers; afterwards,

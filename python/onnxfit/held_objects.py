@@ -68,8 +68,19 @@ def _variables(function: types.FunctionType) -> Iterator[Tuple[str, Variable]]:
 
 
 def _is_users_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and source_lines.is_users(
-        value.__code__.co_filename)
+    if not isinstance(value, types.FunctionType):
+        return False
+    file = value.__code__.co_filename  # of what is typed at a prompt "<stdin>"
+    return source_lines.is_users(file) or file.startswith("<") and not file.startswith("<frozen")
+
+
+def _methods(value: Any) -> Iterator[types.FunctionType]:
+    """Of an object of a class of the user's: what its other methods may call."""
+    for kind in type(value).__mro__:
+        for method in vars(kind).values():
+            method = getattr(method, "__func__", getattr(method, "fget", None) or method)
+            if _is_users_function(method):
+                yield method
 
 
 class _Finder:
@@ -118,10 +129,15 @@ class _Finder:
             self._note_change(value)
             for key, item in list(value.items()):
                 self.look(f"{name}_{key}", item, depth + 1)
-        elif isinstance(getattr(value, "__dict__", None), dict) and not callable(value):
-            self.held.objects.append(value)
-            for key, item in list(vars(value).items()):
-                self.look(key, item, depth + 1)
+        elif isinstance(getattr(value, "__dict__", None), dict):
+            self._look_at_object(value, depth)
+
+    def _look_at_object(self, value: Any, depth: int) -> None:
+        self.held.objects.append(value)
+        for key, item in list(vars(value).items()):
+            self.look(key, item, depth + 1)
+        for method in _methods(value):
+            self.look(method.__name__, method, depth + 1)
 
     def _note_change(self, value: Any) -> None:
         if isinstance(value, _CONTAINERS):

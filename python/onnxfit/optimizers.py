@@ -252,8 +252,8 @@ def _listed(names: Any) -> Any:
         raise OnnxfitError(
             f"optimizer: expected one optimizer, or names, found a list with "
             f"{type(unnamed[0]).__name__}: a loop of two optimizers, each with a loss of its own, "
-            "is not known", "each step for itself: a module that returns its loss, with the other "
-            "network frozen, and loss='none'")
+            "is not known by them alone", "onnxfit.estimate(step, batch), with a function that is the "
+            "whole step")
     return names
 
 

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
 
-from onnxfit import fake_card, held_objects, optimizers, step_recorder, watching
-from onnxfit.errors import OnnxfitError, note
+from onnxfit import fake_card, held_objects, optimizers, step_recorder, watching, wrappers
+from onnxfit.errors import OnnxfitError, note, warn
 from onnxfit.schema_json import Json
 
 
@@ -47,6 +47,7 @@ class Step(torch.nn.Module):
     def holding(self, card: fake_card.Card) -> Iterator[None]:
         """Within, all that the step holds is on `card`.  REQUIRES: it is entered."""
         with ExitStack() as stack:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
             for value in self.held.objects:
                 stack.enter_context(_kept(value))
             for variable in self.held.variables:
@@ -62,6 +63,8 @@ class Step(torch.nn.Module):
             for variable in self.held.variables:
                 if id(variable.value) in self._on_card:
                     variable.put(self._on_card[id(variable.value)])
+            for buffer in self.buffers():
+                card.lend_again(buffer)
             stack.enter_context(card.holding(self))
             self._begin(card, stack)
             yield
@@ -77,6 +80,10 @@ class Step(torch.nn.Module):
 
 def step_of(function: Callable[..., Any]) -> Step:
     """A module of a class that is called like `function`."""
+    compiled = getattr(function, "_torchdynamo_orig_callable", None)
+    if compiled is not None:
+        warn("the step is compiled by torch.compile, and is taken as it runs without")
+        function = compiled
     plain = held_objects.plain(function)
     name = getattr(plain, "__name__", type(plain).__name__)
     kind = type(name if name.isidentifier() else "step", (Step,), {})
@@ -96,6 +103,10 @@ def _check(step: Step) -> None:
         if hooks:
             raise step_recorder.refusal(f"a hook on the gradient of {path}")
     for path, module in step.named_modules():
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            raise step_recorder.refusal(f"DistributedDataParallel around {path}")
+        if wrappers.is_compiled(module):
+            warn(f"{path} is compiled by torch.compile, and is taken as it runs without")
         if module._backward_hooks or module._backward_pre_hooks:
             raise step_recorder.refusal(f"a backward hook of {path}")
 

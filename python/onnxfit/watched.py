@@ -160,6 +160,7 @@ class _Runner(NamedTuple):
     given: Inputs  # as its forward takes them
     card: fake_card.Card
     precision: Precision
+    asks: bool  # of a whole step that asks for values: each run has as many questions
 
     def run(self, parts: Inputs, is_repeated: bool) -> _Run:
         """One run of `parts`, given.apart() at some sizes, or two where the first leaves tensors."""
@@ -169,7 +170,7 @@ class _Runner(NamedTuple):
 
 
 def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
-    model, inputs, card, precision = runner
+    model, inputs, card, precision, _ = runner
     import torch
     from torch.utils import _pytree as pytree
     names = dict(zip(map(id, parts.once().tensors()), _input_names(model, parts.once())))
@@ -240,7 +241,7 @@ def _multiples(frees: Sequence[Free], turn: int) -> Tuple[int, ...]:
 def _freed(runner: _Runner, parts: Inputs, frees: Sequence[Free], graph: Json) -> Json:
     """`graph`, of a run of `parts`, with `frees` as symbols.  Raises NotFree."""
     def run_at(point: Sequence[int]) -> Json:
-        return runner.run(parts.resized(frees, point), False).graph
+        return runner.run(parts.resized(frees, point), runner.asks).graph
 
     def merged(others: Callable[[Sequence[Free], int], Tuple[int, ...]]) -> Json:
         where = free_sizes.points(tuple(first), [others(frees, 0), others(frees, 1)])
@@ -267,7 +268,8 @@ def program(model: torch.nn.Module, given: Inputs, frees: Sequence[Free], sizes:
     all sizes follow them, else the first alone, or none.  `told` answers questions for values,
     `is_default` puts what the code makes on no device there."""
     card = fake_card.Card(precision.floats, told.lend if told else None, is_default)
-    runner = _Runner(model, given, card, precision)
+    asks = told is not None and watching.step_in(model) is not None
+    runner = _Runner(model, given, card, precision, asks)
     why = ""
     with card.entered():
         parts = given.apart().resized(frees, sizes)
