@@ -199,7 +199,7 @@ struct Program {
   // Empty: the loop of training/training.h does.
   std::vector<StepAction> actions;
   std::vector<StepOptimizer> optimizers;  // that its actions step
-  NameId loss = kNoName;                   // kNoName: nothing to train, or not here
+  NameId loss = kNoName;                  // kNoName: nothing to train, or not here
   // Of a stage of a pipeline (transforms/stages.h): what the stage before has made of parameters,
   // and what the next one reads of that.  Gradients go the other way.
   std::vector<NameId> received;

@@ -1,5 +1,7 @@
 // What a watched step does between its calls: of targets that begin with "onnxfit.", which
 // python/onnxfit/step_recorder.py writes.
+#include "estimator/pt2/watched_actions.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "estimator/base/error.h"
 #include "estimator/base/quote.h"
 #include "estimator/pt2/call_writer.h"
-#include "estimator/pt2/watched_actions.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -21,10 +22,14 @@ struct ActionRow {
   StepAction::Kind kind;
 };
 constexpr ActionRow kActionRows[] = {
-    {"begin", StepAction::Kind::kNothing},      {"autocast_end", StepAction::Kind::kNothing},
-    {"backward", StepAction::Kind::kBackward},  {"step", StepAction::Kind::kStep},
-    {"norm", StepAction::Kind::kNorm},          {"clip", StepAction::Kind::kClip},
-    {"ask_gradients", StepAction::Kind::kAskGradients}, {"ask_none", StepAction::Kind::kAskNone},
+    {"begin", StepAction::Kind::kNothing},
+    {"autocast_end", StepAction::Kind::kNothing},
+    {"backward", StepAction::Kind::kBackward},
+    {"step", StepAction::Kind::kStep},
+    {"norm", StepAction::Kind::kNorm},
+    {"clip", StepAction::Kind::kClip},
+    {"ask_gradients", StepAction::Kind::kAskGradients},
+    {"ask_none", StepAction::Kind::kAskNone},
     {"set_data", StepAction::Kind::kSetData},
 };
 
@@ -49,8 +54,8 @@ Enum ValueOf(const Spelling<Enum> (&table)[kSize], std::string_view name, std::s
 }
 
 StepOptimizer::Group GroupOf(const WatchedGroup& watched) {
-  StepOptimizer::Group group = {
-      .optimizer = ValueOf(kOptimizers, watched.optimizer, "an optimizer")};
+  StepOptimizer::Group group = {.optimizer =
+                                    ValueOf(kOptimizers, watched.optimizer, "an optimizer")};
   if (!watched.impl.empty())
     group.impl = ValueOf(kOptimizerImpls, watched.impl, "an implementation");
   for (const std::string_view arg : watched.args)
@@ -81,9 +86,9 @@ std::vector<NameId> CallWriter::KnownNames(const std::vector<std::string_view>& 
 
 void CallWriter::WriteAction(const Call& call) {
   StepAction action = {.kind = KindOf(call.target),
-                   .parameters = KnownNames(TextsAt(call, "parameters")),
-                   .keeps_graph = IntAt(call, "keeps_graph", 0) != 0,
-                   .optimizer = static_cast<size_t>(IntAt(call, "optimizer", 0))};
+                       .parameters = KnownNames(TextsAt(call, "parameters")),
+                       .keeps_graph = IntAt(call, "keeps_graph", 0) != 0,
+                       .optimizer = static_cast<size_t>(IntAt(call, "optimizer", 0))};
   std::vector<NameId> inputs;
   for (const char* const name : {"roots", "gradients"}) {
     const Argument* const list = FindArgument(call, name);

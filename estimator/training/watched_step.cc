@@ -28,13 +28,20 @@ WatchedStep::WatchedStep(CallTable& calls, Forward& forward, ParameterGradients&
       gradients_(gradients),
       hooks_(hooks),
       index_of_(program_.values.size()) {
-  for (size_t i = 0; i < program_.parameters.size(); ++i) index_of_[Index(program_.parameters[i])] = i;
+  for (size_t i = 0; i < program_.parameters.size(); ++i)
+    index_of_[Index(program_.parameters[i])] = i;
   for (const StepOptimizer& optimizer : program_.optimizers) {
     settings_.push_back(SettingsOf(optimizer, settings));
     optimizers_.emplace_back(calls, settings_.back(), gradients, optimizer);
   }
-  forward.HookCalls({.before = [this](int32_t call, bool again) { if (!again) Before(call); },
-                     .after = [this](int32_t call, bool again) { if (!again) After(call); }});
+  forward.HookCalls({.before =
+                         [this](int32_t call, bool again) {
+                           if (!again) Before(call);
+                         },
+                     .after =
+                         [this](int32_t call, bool again) {
+                           if (!again) After(call);
+                         }});
 }
 
 void WatchedStep::Construct() {
@@ -67,7 +74,7 @@ void WatchedStep::Before(int32_t index) {
 
 void WatchedStep::After(int32_t index) {
   for (const NameId parameter : calls_.call(index).drops) {
-    gradients_.Drop(IndexOf(parameter), machine_);
+    if (const auto index = IndexOf(parameter)) gradients_.Drop(*index, machine_);
   }
 }
 
@@ -121,16 +128,18 @@ void WatchedStep::GoBackward(const StepAction& action, const AtenCall& call) {
 // The names by which later calls read gradients.
 void WatchedStep::BindGradients(const StepAction& action, const AtenCall& call) {
   for (size_t i = 0; i < call.outputs.size() && i < action.parameters.size(); ++i) {
-    const size_t parameter = IndexOf(action.parameters[i]);
-    if (call.outputs[i] == kNoName || !gradients_.Has(parameter)) continue;
-    machine_.Retain(gradients_.at(parameter));
-    forward_.Bind(call.outputs[i], gradients_.at(parameter));
+    const auto parameter = IndexOf(action.parameters[i]);
+    if (call.outputs[i] == kNoName || !parameter || !gradients_.Has(*parameter)) continue;
+    machine_.Retain(gradients_.at(*parameter));
+    forward_.Bind(call.outputs[i], gradients_.at(*parameter));
   }
 }
 
 std::vector<size_t> WatchedStep::IndicesOf(const std::vector<NameId>& parameters) const {
   std::vector<size_t> indices;
-  for (const NameId parameter : parameters) indices.push_back(IndexOf(parameter));
+  for (const NameId parameter : parameters) {
+    if (const auto index = IndexOf(parameter)) indices.push_back(*index);
+  }
   return indices;
 }
 

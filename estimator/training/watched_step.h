@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "estimator/base/index.h"
@@ -34,7 +35,8 @@ class WatchedStep {
   void SetData(TensorId tensor, TensorId data);
   void BindGradients(const StepAction& action, const AtenCall& call);
   void Enter(Phase phase);
-  size_t IndexOf(NameId parameter) const { return index_of_[Index(parameter)]; }
+  // Of a parameter that is trained, its index; nullopt of others.
+  std::optional<size_t> IndexOf(NameId parameter) const { return index_of_[Index(parameter)]; }
   std::vector<size_t> IndicesOf(const std::vector<NameId>& parameters) const;
 
   const Program& program_;
@@ -45,7 +47,7 @@ class WatchedStep {
   const BackwardHooks& hooks_;
   std::deque<TrainingSettings> settings_;  // by optimizer
   std::deque<OptimizerStep> optimizers_;
-  std::vector<size_t> index_of_;  // by name: of a parameter, its index
+  std::vector<std::optional<size_t>> index_of_;  // by name
   int32_t step_ = 0;
   Phase phase_ = Phase::kForward;
 };

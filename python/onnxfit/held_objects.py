@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, NamedTuple, Set, Tuple
 
 from onnxfit import source_lines
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 _DEEPEST = 4  # attributes of attributes of what the function names
-_CONTAINERS = (list, dict, set, deque)
+_CONTAINERS = (list, dict, set, deque, OrderedDict, defaultdict)
 _NO_CONTAINERS = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
 
 
@@ -99,7 +99,7 @@ class _Finder:
             self._add(self.held.parameters, name, value)
         elif isinstance(value, torch.optim.Optimizer):
             self._add(self.held.optimizers, name, value)
-        elif isinstance(value, torch.amp.GradScaler):
+        elif isinstance(value, torch.amp.grad_scaler.GradScaler):
             self._add(self.held.scalers, name, value)
         elif not isinstance(value, torch.Tensor):
             self._look_inside(name, value, depth)
@@ -140,7 +140,7 @@ class _Finder:
             self.look(method.__name__, method, depth + 1)
 
     def _note_change(self, value: Any) -> None:
-        if isinstance(value, _CONTAINERS):
+        if type(value) in _CONTAINERS:
             self.held.objects.append(value)
 
     def _look_at_function(self, function: types.FunctionType, depth: int) -> None:

@@ -105,7 +105,7 @@ class StepRecorder(watching.Recorder):
 
     def on_card(self, tensor: torch.Tensor) -> torch.Tensor:
         import torch
-        there = self._step.there(tensor)
+        there: Optional[torch.Tensor] = self._step.there(tensor)
         if there is not None:
             return there
         if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad:
@@ -114,11 +114,15 @@ class StepRecorder(watching.Recorder):
         return super().on_card(tensor)
 
     def value_of(self, func: Any, args: Sequence[Any]) -> Optional[float]:
-        """What item() and float() of a number that the step has computed are: 1, whatever runs."""
+        """What item() and float() are of a number that follows from weights: 1, whatever runs.  What
+        a model's own code asks, and what follows from inputs alone, recording.py answers."""
         if func.overloadpacket.__name__ not in ("item", "_local_scalar_dense"):
             return None
         import torch
-        if args[0].dtype is torch.bool:
+        if args[0].dtype is torch.bool or ";" in self.modules.stack[-1]:
+            return None
+        name = self._names.get(args[0])
+        if name is None or not self._follows_from_weights(name):
             return None
         place = recording.place_that_asks()
         if place:
@@ -134,8 +138,8 @@ class StepRecorder(watching.Recorder):
                     self._makers[name] = node
         self._indexed = len(self.nodes)
 
-    def _reached(self, roots: List[str]) -> List[str]:
-        """Parameters to which calls lead back that autograd follows."""
+    def _leads_from(self, roots: List[str], follows: Callable[[Json], bool]) -> Set[str]:
+        """Names from which calls lead to `roots`, of those that `follows` is true of."""
         self._index()
         seen: Set[str] = set()
         open_names = list(roots)
@@ -145,9 +149,20 @@ class StepRecorder(watching.Recorder):
                 continue
             seen.add(name)
             node = self._makers.get(name)
-            if node is not None and watching.is_followed(node):
+            if node is not None and follows(node):
                 for each in node["inputs"]:
                     open_names.extend(_names_in(each["arg"]))
+        return seen
+
+    def _follows_from_weights(self, name: str) -> bool:
+        found = self._leads_from([name], lambda _: True)
+        of_actions = (self._makers[each]["target"].startswith("onnxfit.") for each in found
+                      if each in self._makers)
+        return any(each in self._parameters for each in found) or any(of_actions)
+
+    def _reached(self, roots: List[str]) -> List[str]:
+        """Parameters to which calls lead back that autograd follows."""
+        seen = self._leads_from(roots, watching.is_followed)
         return [name for name, tensor in self._parameters.items()
                 if name in seen and tensor.requires_grad]
 
@@ -259,6 +274,7 @@ class StepRecorder(watching.Recorder):
         if given is None or given[1] not in self._parameters:
             super().asks(tensor, requires_grad)
             return
+        self.tensors[given[1]]["requires_grad"] = True  # for a while, at least
         kind = "ask_gradients" if requires_grad else "ask_none"
         last = self.nodes[-1]
         if last["target"] != f"onnxfit.{kind}":
@@ -279,7 +295,7 @@ class StepRecorder(watching.Recorder):
 
         def end_autocast() -> None:
             self.end_autocast()
-            clear()  # type: ignore[no-untyped-call]
+            clear()
 
         def refuse(what: str) -> Callable[..., Any]:
             def call(*_: Any, **__: Any) -> Any:
@@ -304,7 +320,7 @@ class StepRecorder(watching.Recorder):
             put(stack, clip_grad, "_clip_grads_with_norm_", self.clip)
             for name in ("_amp_update_scale_", "_amp_foreach_non_finite_check_and_unscale_"):
                 put(stack, torch, name, lambda *_: None)
-            put(stack, torch.amp.GradScaler, "_maybe_opt_step",  # whose gradients are finite
+            put(stack, torch.amp.grad_scaler.GradScaler, "_maybe_opt_step",  # whose gradients are finite
                 lambda _, optimizer, __, *args, **kwargs: optimizer.step(*args, **kwargs))
             for number, optimizer in enumerate(self.optimizers):
                 put(stack, optimizer, "step",

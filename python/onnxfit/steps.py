@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
+from torch.amp import grad_scaler
 
 from onnxfit import fake_card, held_objects, optimizers, step_recorder, watching, wrappers
 from onnxfit.errors import OnnxfitError, note, warn
@@ -180,7 +181,7 @@ def _fresh_scaler(scaler: Any) -> Iterator[None]:
     fresh = vars(type(scaler)()) if not scaler._enabled else {}
     if scaler._enabled:
         scaler._scale = scaler._growth_tracker = None
-        scaler._per_optimizer_states.clear()
+        scaler._per_optimizer_states = defaultdict(grad_scaler._refresh_per_optimizer_state)
 
     def scale(outputs: Any) -> Any:
         recorder = step_recorder.running()
