@@ -67,9 +67,11 @@ class StepBuilder {
     return Watch({});
   }
 
-  // Its steps 1 and 2 by an optimizer, as text.
+  // Its second step by an optimizer, as text.
   std::string Played(std::string_view optimizer = "sgd") {
-    return ToString(Train(MadeWith(optimizer), {.mode = Mode::kTrain, .steps = 2}));
+    const std::string text =
+        ToString(Train(MadeWith(optimizer), {.mode = Mode::kTrain, .steps = 2}));
+    return text.substr(text.rfind("\nforward   +x"));
   }
 
   Program MadeWith(std::string_view optimizer) {
@@ -98,22 +100,39 @@ TEST_CASE("a step goes backward and steps where its code does") {
   StepBuilder step;
   step.Watch({.drops = {"p_w"}});
   step.Forward("y", "loss").Backward("loss").Act("step", Optimizer(0)).Watch({.dies = {"loss"}});
-  MESSAGE(step.Played());
-  MESSAGE(step.Played("adamw"));
+  CHECK(step.Played() == R"(
+forward   +x:128 -x -fc.weight.grad +y:128 +loss:4 -y
+backward  +loss.grad:4 +fc.weight.grad:256 +y.scratch:128 -y.scratch -loss.grad
+optimizer -loss
+)");
+  CHECK(step.Played("adamw") == R"(
+forward   +x:128 -x -fc.weight.grad +y:128 +loss:4 -y
+backward  +loss.grad:4 +fc.weight.grad:256 +y.scratch:128 -y.scratch -loss.grad
+optimizer +optimizer temporary:256 -optimizer temporary -loss
+)");
 }
 
 TEST_CASE("gradients add up where nothing drops them in between") {
   StepBuilder step;
   step.Forward("y", "loss").Backward("loss").Watch({.dies = {"loss"}});
   step.Forward("z", "last").Backward("last").Watch({.dies = {"last"}, .drops = {"p_w"}});
-  MESSAGE(step.Played());
+  CHECK(step.Played() == R"(
+forward   +x:128 -x +y:128 +loss:4 -y
+backward  +loss.grad:4 +fc.weight.grad:256 +y.scratch:128 -y.scratch -loss.grad -loss
+forward   +z:128 +last:4 -z
+backward  +loss.grad:4 +fc.weight.grad:256 +z.scratch:128 -z.scratch -fc.weight.grad -loss.grad )"
+                         "-last -fc.weight.grad\n");
 }
 
 TEST_CASE("a graph that is kept goes backward twice") {
   StepBuilder step;
   step.Forward("y", "loss").Backward("loss", /*keeps_graph=*/true).Backward("loss");
   step.Watch({.dies = {"loss"}, .drops = {"p_w"}});
-  MESSAGE(step.Played());
+  CHECK(step.Played() == R"(
+forward   +x:128 -x +y:128 +loss:4 -y
+backward  +loss.grad:4 +fc.weight.grad:256 +y.scratch:128 -y.scratch -loss.grad )"
+                         "+loss.grad:4 +fc.weight.grad:256 +y.scratch:128 -y.scratch "
+                         "-fc.weight.grad -loss.grad -loss -fc.weight.grad\n");
 }
 
 TEST_CASE("a norm is of the gradients that are there") {
@@ -121,7 +140,11 @@ TEST_CASE("a norm is of the gradients that are there") {
   step.Forward("y", "loss").Backward("loss").Watch({.dies = {"loss"}});
   step.Act("norm", {{"parameters", List({Text("p_w")})}}).Makes("norm");
   step.Act("clip", {{"roots", List({Ref("norm")})}}).Watch({.dies = {"norm"}, .drops = {"p_w"}});
-  MESSAGE(step.Played());
+  const std::string played = step.Played();
+  CHECK(played.find("-loss.grad -loss +clip_grad_norm:4 +clip_grad_norm:4 -clip_grad_norm "
+                    "+clip_grad_norm:4 +clip_grad_norm:4 -clip_grad_norm -clip_grad_norm "
+                    "+clip_grad_norm:4") != played.npos);
+  CHECK(played.ends_with("-clip_grad_norm -clip_grad_norm -clip_grad_norm -fc.weight.grad\n"));
 }
 
 TEST_CASE("calls read gradients by their names") {
@@ -129,7 +152,7 @@ TEST_CASE("calls read gradients by their names") {
   step.Forward("y", "loss").Backward("loss").Makes("w.grad", {8, 8}).Watch({.dies = {"loss"}});
   step.Calls("torch.ops.aten.abs.default", "size", {{"self", Ref("w.grad")}});
   step.Watch({.dies = {"size", "w.grad"}, .drops = {"p_w"}});
-  MESSAGE(step.Played());
+  CHECK(step.Played().ends_with("-loss.grad -loss +size:256 -size -fc.weight.grad\n"));
 }
 
 TEST_CASE("what asks for no gradient for a while gets none") {
@@ -138,7 +161,17 @@ TEST_CASE("what asks for no gradient for a while gets none") {
   step.Forward("y", "loss").Act("ask_gradients", {{"parameters", List({Text("p_w")})}});
   step.Watch({.dies = {"loss"}});
   step.Forward("z", "last").Backward("last").Watch({.dies = {"last"}, .drops = {"p_w"}});
-  MESSAGE(step.Played());
+  CHECK(step.Played() == R"(
+forward   +x:128 -x +y:128 +loss:4 -y -loss +z:128 +last:4 -z
+backward  +loss.grad:4 +fc.weight.grad:256 +z.scratch:128 -z.scratch -loss.grad -last )"
+                         "-fc.weight.grad\n");
+}
+
+TEST_CASE("data of a parameter may be another tensor's") {
+  StepBuilder step;
+  step.Calls("torch.ops.aten.abs.default", "size", {{"self", Ref("p_w")}});
+  step.Act("set_data", {{"roots", List({Ref("p_w"), Ref("size")})}}).Watch({.dies = {"size"}});
+  CHECK(step.Played() == "\nforward   +x:128 -x +size:256 -size\n");
 }
 
 TEST_CASE("actions and optimizers that are not known are refused") {
