@@ -11,6 +11,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 STEPS = 4
 
@@ -317,9 +318,84 @@ def method(device):
     return Trainer(device).step, labelled()
 
 
+def bootstrapped(device):
+    """BYOL: the average is data that is set."""
+    online, head = layers(256, 512, 128).to(device), layers(128, 256, 128).to(device)
+    target = copy.deepcopy(online).requires_grad_(False)
+    optimizer = torch.optim.SGD([*online.parameters(), *head.parameters()], 0.05, momentum=0.9)
+
+    def step(first, second):
+        with torch.no_grad():
+            goal = target(second)
+        loss = -F.cosine_similarity(head(online(first)), goal, dim=-1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        for mean, parameter in zip(target.parameters(), online.parameters()):
+            mean.data = mean.data * 0.99 + parameter.data * 0.01
+        return loss.item()
+
+    return step, (torch.randn(128, 256), torch.randn(128, 256))
+
+
+def closed(device):
+    model = classifier(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(images, labels):
+        def closure():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(images), labels)
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure)
+
+    return step, labelled()
+
+
+def checkpointed(device):
+    blocks = nn.ModuleList(layers(256, 1024, 256) for _ in range(3)).to(device)
+    head = nn.Linear(256, 10).to(device)
+    optimizer = torch.optim.AdamW([*blocks.parameters(), *head.parameters()])
+
+    def step(images, labels):
+        states = images
+        for block in blocks:
+            states = checkpoint(block, states, use_reentrant=False)
+        losses = [F.cross_entropy(head(states), labels), states.square().mean()]
+        optimizer.zero_grad()
+        torch.autograd.backward(losses)
+        optimizer.step()
+        return losses[0].item()
+
+    return step, labelled(256)
+
+
+def with_norms(device):
+    def normed():
+        return nn.Sequential(nn.Linear(256, 1024), nn.BatchNorm1d(1024), nn.ReLU(), nn.Dropout(0.5),
+                             nn.Linear(1024, 10)).to(device)
+
+    frozen, model = normed().eval(), normed()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(images, labels):
+        with torch.no_grad():
+            target = frozen(images).softmax(-1)
+        loss = F.cross_entropy(model(images), target) + F.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step, labelled()
+
+
 CASES = (plain, momentum, adam, fused, looped, kept_zeros, dropped_behind, clipped, scaled,
          scaled_fused, accumulated, gan, frozen_in_turns, teacher, pairs, averaged, two_heads,
-         own_norm, method)
+         own_norm, method, bootstrapped,
+         closed, with_norms, checkpointed)  # whose backward has a cublasLt workspace of its own
 
 
 def peak(case):
