@@ -225,6 +225,11 @@ def _galore_of(groups: List[Dict[str, Any]], model: Optional[torch.nn.Module]) -
     return f"{rank}:{','.join(names if are_told else paths)}"
 
 
+def say_uncounted_of(optimizer: Any) -> None:
+    """Warns of what groups_of_step() leaves out."""
+    _say_uncounted(_name_of(optimizer), optimizer.param_groups)
+
+
 def groups_of_step(optimizer: Any, names: Mapping[int, str]) -> List[Dict[str, Any]]:
     """The parameter groups of an optimizer that a whole step has, for a program; `names` of
     parameters by their id."""
@@ -232,7 +237,6 @@ def groups_of_step(optimizer: Any, names: Mapping[int, str]) -> List[Dict[str, A
     if name in _NOT_IN_STEPS:
         raise OnnxfitError(f"optimizer: expected one whose step is known without its model, found "
                            f"{name}", "onnxfit run -- python train.py")
-    _say_uncounted(name, optimizer.param_groups)
     is_8_bits = getattr(getattr(optimizer, "args", None), "optim_bits", 32) == 8
     return [{"optimizer": "sgdm" if name == "sgd" and group.get("momentum")
              else _OF_8_BITS.get(name, name) if is_8_bits else name,

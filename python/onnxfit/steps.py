@@ -203,6 +203,8 @@ def flags_of(step: Step) -> Dict[str, Any]:
     flags: Dict[str, Any] = {"mode": "train", "loss": "none", "optimizer": "none"}
     told = [(name, optimizers.groups_of_step(optimizer, {})[0])
             for name, optimizer in step.held.optimizers.items()]
+    for optimizer in step.held.optimizers.values():
+        optimizers.say_uncounted_of(optimizer)
     if told:
         flags["optimizer"] = told[0][1]["optimizer"]
         if told[0][1]["impl"]:

@@ -200,6 +200,12 @@ class Refused(unittest.TestCase):
         self.refuse(step, "step: inputs: expected a tensor", ())
         self.refuse(lambda x, y: x.sum(), "expected a function whose code holds a torch.nn.Module")
 
+    def test_inputs_that_the_step_does_not_take_are(self):
+        model, _ = network()
+        self.refuse(lambda x, y: F.cross_entropy(model(x), y).backward(),
+                    "expected a step that runs with these inputs, found: a and b must have same",
+                    (torch.randn(8, 5), torch.zeros(8, dtype=torch.long)))
+
     def test_steps_that_differ_are(self):
         model, optimizer = network()
         count = [0]
