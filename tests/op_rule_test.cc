@@ -20,6 +20,7 @@ TEST_CASE("the gradients that are wanted decide what the forward pass keeps") {
   };
   const Row rows[] = {
       {"add", In(0) | In(1), {}},
+      {"action", In(0), {}},
       {"argmax", {}, {}},
       {"nonzero", {}, {}},
       {"atan2", In(0), In(0) | In(1)},

@@ -304,6 +304,10 @@ std::vector<Change> ChangesFor(const AdviceCase& c) {
                        std::string(row.source)});
   }
   for (Change& change : ModelChanges(c)) changes.push_back(std::move(change));
+  if (IsWholeStep(c.asked.prediction->program)) {  // its code says all else
+    std::erase_if(changes,
+                  [](const Change& change) { return change.part != ChangedPart::kAllocator; });
+  }
   std::stable_sort(changes.begin(), changes.end(),
                    [](const Change& a, const Change& b) { return a.cost_class < b.cost_class; });
   return changes;

@@ -248,7 +248,8 @@ Advice AdviceOf(const LargerCard& card) {
 
 std::optional<Trial> FindShardedRun(const AdviceCase& c, const Judgement& before) {
   const TrainingSettings& settings = c.request.settings;
-  const bool is_alone = settings.ranks.strategy == Strategy::kNone && !settings.channels_last;
+  const bool is_alone = settings.ranks.strategy == Strategy::kNone && !settings.channels_last &&
+                        !IsWholeStep(c.asked.prediction->program);
   if (!c.is_training() || !is_alone || settings.compile != Compiling::kNone) return std::nullopt;
   const auto over = [&](int64_t world) {
     const Change change = ShardedOver(world, settings.ranks);

@@ -35,17 +35,18 @@ class Engine {
         argument_gradients_(arguments, kNoTensor),
         pending_(machine_.node_limit()) {}
 
-  void Run(TensorId loss) {
-    const Edge root = machine_.tensor(loss).grad_fn;
-    CountDependencies(root.node);
-    const TensorType type = {machine_.tensor(loss).dtype, machine_.tensor(loss).dims};
-    // The first gradient is a local of backward(): it lives until all is done.
-    const TensorId ones = machine_.New(type, machine_.AddLabel("loss.grad"));
-    machine_.Retain(ones);
-    Deliver(root, ones);
+  void Run(const BackwardRoots& roots) {
+    keeps_graph_ = roots.keeps_graph;
+    std::vector<TensorId> first;  // locals of backward(): they live until all is done
+    for (size_t i = 0; i < roots.tensors.size(); ++i) first.push_back(FirstGradient(roots, i));
+    for (const TensorId root : roots.tensors) CountDependencies(machine_.tensor(root).grad_fn.node);
+    for (size_t i = 0; i < first.size(); ++i) {
+      machine_.Retain(first[i]);
+      Deliver(machine_.tensor(roots.tensors[i]).grad_fn, first[i]);
+    }
     RunReady();
     if (hooks_.end) hooks_.end();
-    machine_.Release(ones);
+    for (const TensorId gradient : first) machine_.Release(gradient);
   }
 
   std::vector<TensorId> RunFrom(const std::vector<std::pair<Edge, TensorId>>& outputs) {
@@ -59,6 +60,17 @@ class Engine {
   }
 
  private:
+  // What somebody gave, or ones; one reference.
+  TensorId FirstGradient(const BackwardRoots& roots, size_t i) {
+    const TensorId given = roots.gradients[i];
+    if (given != kNoTensor) {
+      machine_.Retain(given);
+      return given;
+    }
+    const Tensor& root = machine_.tensor(roots.tensors[i]);
+    return machine_.New({root.dtype, root.dims}, machine_.AddLabel("loss.grad"));
+  }
+
   void RunReady() {
     while (!ready_.empty()) {
       const GradNodeId node = ready_.top().second;
@@ -150,7 +162,7 @@ class Engine {
     for (const TensorId gradient : incoming) {
       if (gradient != kNoTensor) machine_.Release(gradient);
     }
-    machine_.ReleaseSaved(id);
+    if (!keeps_graph_) machine_.ReleaseSaved(id);
     const std::vector<Edge> next = machine_.node(id).next;
     for (size_t i = 0; i < next.size(); ++i) {
       if (next[i].node != kNoGradNode) Deliver(next[i], gradients[i]);
@@ -280,6 +292,7 @@ class Engine {
   std::vector<Pending> pending_;  // by node
   std::priority_queue<IsEarlier::Ready, std::vector<IsEarlier::Ready>, IsEarlier> ready_;
   LabelId fan_out_label_ = -1;
+  bool keeps_graph_ = false;
 };
 
 }  // namespace
@@ -296,7 +309,12 @@ void ParameterGradients::Drop(size_t parameter, Machine& machine) {
 
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
                  const BackwardHooks& hooks) {
-  Engine(calls, gradients, hooks).Run(loss);
+  Engine(calls, gradients, hooks).Run({.tensors = {loss}, .gradients = {kNoTensor}});
+}
+
+void RunBackward(CallTable& calls, const BackwardRoots& roots, ParameterGradients& gradients,
+                 const BackwardHooks& hooks) {
+  Engine(calls, gradients, hooks).Run(roots);
 }
 
 std::vector<TensorId> RunNestedBackward(CallTable& calls,

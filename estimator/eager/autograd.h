@@ -56,6 +56,17 @@ struct BackwardHooks {
 void RunBackward(CallTable& calls, TensorId loss, ParameterGradients& gradients,
                  const BackwardHooks& hooks);
 
+// torch.autograd.backward(tensors, gradients, retain_graph): kNoTensor for a gradient of ones.
+struct BackwardRoots {
+  std::vector<TensorId> tensors;
+  std::vector<TensorId> gradients;
+  bool keeps_graph = false;
+};
+
+// The same of several.  REQUIRES: each has a history.
+void RunBackward(CallTable& calls, const BackwardRoots& roots, ParameterGradients& gradients,
+                 const BackwardHooks& hooks);
+
 // torch.autograd.backward(outputs, gradients) inside of another backward, which holds the gradients
 // that come in: those of the arguments of the checkpoint, by their number, kNoTensor where none
 // came, one reference each.

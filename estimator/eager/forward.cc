@@ -71,7 +71,7 @@ void Forward::RunHooked(int32_t index, bool grad) {
 
 void Forward::Run(int32_t index, bool grad) {
   const AtenCall& call = calls_.call(index);
-  if (HasRun(index)) {
+  if (call.action >= 0 || HasRun(index)) {
     for (const NameId name : call.dies) Unbind(name);
     return;
   }

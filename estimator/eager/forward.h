@@ -37,6 +37,8 @@ class Forward {
   // The same by hand: first this, then each tensor of the model, with the reference to it.
   void BeginPlacement();
   void BindOfModel(NameId name, TensorId tensor);
+  // parameter.requires_grad_(…) of one that is trained else.
+  void AskForGradientsOf(NameId parameter, bool asks);
   // The model of `other`, whose program has it under the same names.
   void ShareModel(const Forward& other);
 
@@ -111,6 +113,7 @@ class Forward {
 
   Holder::Type HolderOf(NameId name) const;
   TensorId NewOfModel(NameId name, const TensorType& type);
+  void MakeLeaf(int32_t parameter, TensorId tensor);
   void LayOut();
   void Flatten(const FlatWeights& weights);
   void PlacePacked();

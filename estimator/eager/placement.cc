@@ -69,13 +69,26 @@ TensorId Forward::NewOfModel(NameId name, const TensorType& type) {
   return machine_.New(type, calls_.NameLabel(name), kind);
 }
 
+void Forward::MakeLeaf(int32_t parameter, TensorId tensor) {
+  const GradNodeId leaf =
+      machine_.NewNode({.call = GradNode::kLeaf, .parameter = parameter, .next = {}, .saved = {}});
+  machine_.SetGradFn(tensor, {leaf, 0});
+}
+
+void Forward::AskForGradientsOf(NameId parameter, bool asks) {
+  const TensorId tensor = Lookup(parameter);
+  const int32_t index = parameter_of_[Index(parameter)];
+  if (tensor == kNoTensor || index < 0) return;
+  const bool has_leaf = machine_.tensor(tensor).grad_fn.node != kNoGradNode;
+  if (asks && !has_leaf) MakeLeaf(index, tensor);
+  if (!asks && has_leaf) machine_.DropGradFn(tensor);
+}
+
 // A parameter that is trained becomes a leaf.
 void Forward::BindOfModel(NameId name, TensorId tensor) {
   const int32_t parameter = parameter_of_[Index(name)];
   if (parameter < 0) return Bind(name, tensor);
-  const GradNodeId leaf =
-      machine_.NewNode({.call = GradNode::kLeaf, .parameter = parameter, .next = {}, .saved = {}});
-  machine_.SetGradFn(tensor, {leaf, 0});
+  MakeLeaf(parameter, tensor);
   const TensorId before = std::exchange(names_[Index(name)], tensor);
   if (before != kNoTensor) machine_.NoteRelease(Holder::Type::kName, name);
   machine_.NoteHolder(name, {.type = Holder::Type::kName, .id = name}, tensor);

@@ -203,9 +203,15 @@ std::vector<std::string> DefaultsOfVersion(const TrainingSettings& settings) {
   return defaults;
 }
 
+std::string_view LossText(const Prediction& prediction, const TrainingSettings& settings) {
+  if (settings.loss != Loss::kNone || settings.mode != Mode::kTrain) return "";
+  return IsWholeStep(prediction.program) ? "the step's own code goes backward and steps"
+                                         : "the model's output is the loss itself (--loss none)";
+}
+
 // Of a run of any file.
 std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_view in_place,
-                                        const EstimateRequest& request) {
+                                        std::string_view loss, const EstimateRequest& request) {
   std::vector<std::string> assumptions;
   if (!request.overhead_bytes.has_value()) {
     const bool is_named = !request.targets.empty();
@@ -231,9 +237,7 @@ std::vector<std::string> RunAssumptions(const std::string& cudnn, std::string_vi
   if (request.alloc_conf.conf.memory_fraction < 1) {
     assumptions.emplace_back("the card is so large that its memory fraction is never reached");
   }
-  if (request.settings.loss == Loss::kNone && request.settings.mode == Mode::kTrain) {
-    assumptions.emplace_back("the model's output is the loss itself (--loss none)");
-  }
+  if (!loss.empty()) assumptions.emplace_back(loss);
   if (request.settings.ema && request.settings.mode == Mode::kTrain) {
     assumptions.emplace_back(
         "the average is made before the first step, of parameters and buffers (--ema)");
@@ -399,7 +403,8 @@ std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& 
 std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
   std::vector<std::string> assumptions = request.assumptions;
   Append(assumptions, RunAssumptions(CudnnAssumption(prediction, request),
-                                     InPlaceText(prediction.program, request.settings), request));
+                                     InPlaceText(prediction.program, request.settings),
+                                     LossText(prediction, request.settings), request));
   const std::string benchmark = BenchmarkAssumption(prediction, request.settings);
   if (!benchmark.empty()) assumptions.push_back(benchmark);
   if (JoinsRows(prediction.program, request.settings)) {

@@ -26,7 +26,8 @@ std::vector<NameId> NamesOfResultsMadeOnce(const Program& program) {
 }  // namespace
 
 std::vector<bool> HeldNames(const Program& program, const TrainingSettings& settings) {
-  const bool hold_outputs = settings.mode == Mode::kEval || settings.loop.hold_outputs;
+  const bool hold_outputs =
+      settings.mode == Mode::kEval || settings.loop.hold_outputs || IsWholeStep(program);
   std::vector<bool> held(program.values.size());
   const auto hold = [&](const std::vector<NameId>& names) {
     for (const NameId name : names) held[Index(name)] = true;

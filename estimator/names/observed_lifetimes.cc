@@ -55,6 +55,20 @@ std::vector<Death> DeathsOf(const Program& program, const ValueLives& lives,
   return deaths;
 }
 
+// Behind the call at which each gradient was seen to go, or the last one before that is there.
+void PlaceDrops(Program& program, const std::vector<ObservedDeaths>& observed) {
+  const auto calls = LastCalls(program);
+  std::vector<std::pair<int64_t, NameId>> drops;
+  int64_t at = 0;
+  for (const ObservedDeaths& behind : observed) {
+    if (const auto call = calls.find(behind.where); call != calls.end()) {
+      at = std::max(at, call->second);
+    }
+    for (const NameId parameter : behind.drops) drops.emplace_back(at, parameter);
+  }
+  for (const auto& [call, parameter] : drops) program.calls[Index(call)].drops.push_back(parameter);
+}
+
 }  // namespace
 
 void PlaceObservedDeaths(Program& program, const TrainingSettings& settings,
@@ -85,6 +99,7 @@ void PlaceObservedDeaths(Program& program, const TrainingSettings& settings,
     program.calls[Index(behind)].dies.push_back(value);
     program.keepers[Index(value)] = {.by = NameKeeper::By::kObserved};
   }
+  if (IsWholeStep(program)) PlaceDrops(program, observed.deaths);
 }
 
 }  // namespace onnxfit

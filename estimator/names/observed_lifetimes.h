@@ -14,6 +14,7 @@ struct ObservedDeaths {
   std::string where;  // AtenCall::where
   std::vector<NameId> values;
   std::vector<NameId> of_step_before;  // as the step before made them
+  std::vector<NameId> drops = {};      // parameters whose gradients it let go of
 };
 
 // What was observed of a program: `deaths` of all calls of the file, in order, also of those that

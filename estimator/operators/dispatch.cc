@@ -114,6 +114,7 @@ void Dispatcher::Dispatch(AtenCall call) {
   if (!cached_casts_.empty() && !IsInAutocast(call)) DropCachedCasts();
   const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
   const std::vector<NameId> dies = std::exchange(call.dies, {});
+  const std::vector<NameId> drops = std::exchange(call.drops, {});
   Rename(call.inputs);
   if (call.typed_like != kNoName) call.typed_like = Same(call.typed_like);
   SetToCome(call.outputs, false);
@@ -128,6 +129,7 @@ void Dispatcher::Dispatch(AtenCall call) {
   }
   if (asks) AskForGradients();
   End(last_reads, dies);
+  if (!drops.empty()) program_.calls.back().drops = drops;
   running_ = nullptr;
 }
 

@@ -331,6 +331,9 @@ constexpr OpRule kLossRules[] = {
      .take_apart = TakeCosineLossApart,
      .autocast = AutocastPolicy::kFp32},
     {.name = "poisson_nll_loss", .take_apart = TakePoissonApart, .autocast = AutocastPolicy::kFp32},
+
+    // No operator: what a watched step does between its calls (Program::actions).
+    {.name = "action", .has_own_type = true},
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // torch.nn.utils.clip_grad_norm_
 #include <algorithm>
-#include <utility>
+#include <numeric>
 #include <vector>
 
 #include "estimator/base/bytes.h"
@@ -14,43 +14,7 @@ namespace {
 // aten/src/ATen/native/cuda/MultiTensorApply.cuh, pytorch v2.11.0.
 constexpr int64_t kChunk = 65536;
 
-class Clipping {
- public:
-  Clipping(CallTable& calls, const ParameterGradients& gradients)
-      : calls_(calls), machine_(calls.machine()), label_(machine_.AddLabel("clip_grad_norm")) {
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients.Has(i)) continue;
-      const Tensor& gradient = machine_.tensor(gradients.at(i));
-      dtype_ = gradient.dtype;
-      types_.push_back({gradient.dtype, gradient.dims});
-    }
-  }
-
-  TensorId Run() {
-    if (types_.empty()) return kNoTensor;
-    const NormOfNorms norm = TotalNorm(calls_, types_, label_);
-    for (size_t i = norm.norms.size(); i-- > 0;) machine_.Release(norm.norms[i]);
-    const TensorId total = norm.total;
-    // max_norm / (total + 1e-6), in reciprocal and product; then the clamp.
-    const TensorId sum = New(dtype_, {});
-    const TensorId reciprocal = New(dtype_, {});
-    const TensorId coefficient = New(dtype_, {});
-    machine_.Release(reciprocal);
-    machine_.Release(sum);
-    const TensorId clamped = New(dtype_, {});
-    for (const TensorId tensor : {coefficient, clamped}) machine_.Release(tensor);
-    return total;
-  }
-
- private:
-  TensorId New(DType dtype, Dims dims) { return machine_.New({dtype, std::move(dims)}, label_); }
-
-  CallTable& calls_;
-  Machine& machine_;
-  LabelId label_;
-  DType dtype_ = DType::kFloat32;
-  std::vector<TensorType> types_;  // of gradients
-};
+LabelId LabelOfClipping(CallTable& calls) { return calls.machine().AddLabel("clip_grad_norm"); }
 
 }  // namespace
 
@@ -94,8 +58,40 @@ NormOfNorms TotalNorm(CallTable& calls, const std::vector<TensorType>& tensors, 
   return norm;
 }
 
+TensorId NormOfGradients(CallTable& calls, const ParameterGradients& gradients,
+                         const std::vector<size_t>& parameters) {
+  Machine& machine = calls.machine();
+  std::vector<TensorType> types;
+  for (const size_t i : parameters) {
+    if (!gradients.Has(i)) continue;
+    const Tensor& gradient = machine.tensor(gradients.at(i));
+    types.push_back({gradient.dtype, gradient.dims});
+  }
+  if (types.empty()) return kNoTensor;
+  const NormOfNorms norm = TotalNorm(calls, types, LabelOfClipping(calls));
+  for (size_t i = norm.norms.size(); i-- > 0;) machine.Release(norm.norms[i]);
+  return norm.total;
+}
+
+// max_norm / (total + 1e-6), in reciprocal and product; then the clamp.
+void ScaleToNorm(CallTable& calls, DType dtype) {
+  Machine& machine = calls.machine();
+  const LabelId label = LabelOfClipping(calls);
+  const TensorId sum = machine.New({dtype, {}}, label);
+  const TensorId reciprocal = machine.New({dtype, {}}, label);
+  const TensorId coefficient = machine.New({dtype, {}}, label);
+  machine.Release(reciprocal);
+  machine.Release(sum);
+  const TensorId clamped = machine.New({dtype, {}}, label);
+  for (const TensorId tensor : {coefficient, clamped}) machine.Release(tensor);
+}
+
 TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients) {
-  return Clipping(calls, gradients).Run();
+  std::vector<size_t> all(gradients.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const TensorId norm = NormOfGradients(calls, gradients, all);
+  if (norm != kNoTensor) ScaleToNorm(calls, calls.machine().tensor(norm).dtype);
+  return norm;
 }
 
 }  // namespace onnxfit

@@ -201,11 +201,20 @@ std::vector<bool> AreStatesIn32Bits(const Program& program, const TrainingSettin
 
 OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                              const ParameterGradients& gradients)
+    : OptimizerStep(calls, settings, gradients, PartsOf(calls.program(), settings)) {}
+
+OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
+                             const ParameterGradients& gradients, const StepOptimizer& told)
+    : OptimizerStep(calls, settings, gradients,
+                    PartsOf(calls.program(), told, settings.framework)) {}
+
+OptimizerStep::OptimizerStep(CallTable& calls, const TrainingSettings& settings,
+                             const ParameterGradients& gradients, std::vector<Part> parts)
     : calls_(calls),
       machine_(calls.machine()),
       settings_(settings),
       gradients_(gradients),
-      parts_(PartsOf(calls.program(), settings)),
+      parts_(std::move(parts)),
       in_32_bits_(AreStatesIn32Bits(calls.program(), settings)),
       scaler_(machine_, settings.precision == Precision::kAmpFp16),
       averaged_(calls),
@@ -244,6 +253,22 @@ std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
     parts[hidden[i] ? 0 : 1][0].parameters.push_back(i);
   }
   return parts;
+}
+
+std::vector<OptimizerStep::Part> OptimizerStep::PartsOf(const Program& program,
+                                                        const StepOptimizer& told,
+                                                        const FrameworkProfile& framework) {
+  Part groups;
+  for (const StepOptimizer::Group& group : told.groups) {
+    const uint8_t args = ArgsTaken(group.optimizer, group.args);
+    groups.push_back({&FindOptimizerRule(group.optimizer, group.impl, framework, args), {}});
+    for (const NameId name : group.parameters) {
+      const auto found = std::ranges::find(program.parameters, name);
+      if (found != program.parameters.end())
+        groups.back().parameters.push_back(Index(found - program.parameters.begin()));
+    }
+  }
+  return {groups};
 }
 
 void OptimizerStep::StepOnly(const std::vector<size_t>& parameters) {

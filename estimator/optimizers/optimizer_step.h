@@ -64,6 +64,11 @@ class GradScaler {
 // Returns the norm, which the caller owns; kNoTensor where there are no gradients.
 TensorId ClipGradNorm(CallTable& calls, const ParameterGradients& gradients);
 
+// The two halves of it, of the gradients of some parameters, by their index.
+TensorId NormOfGradients(CallTable& calls, const ParameterGradients& gradients,
+                         const std::vector<size_t>& parameters);
+void ScaleToNorm(CallTable& calls, DType dtype);
+
 // torch._foreach_norm(tensors): their norms, which the caller owns.  None is empty.
 // Source: aten/src/ATen/native/cuda/ForeachReduceOp.cu, pytorch v2.11.0, and recorded events.
 std::vector<TensorId> ForeachNorms(CallTable& calls, const std::vector<TensorType>& tensors,
@@ -120,6 +125,10 @@ class OptimizerStep {
   OptimizerStep(CallTable& calls, const TrainingSettings& settings,
                 const ParameterGradients& gradients);
 
+  // The same of an optimizer object that a watched step has, in place of that of `settings`.
+  OptimizerStep(CallTable& calls, const TrainingSettings& settings,
+                const ParameterGradients& gradients, const StepOptimizer& told);
+
   // Steps these parameters alone, in that order: a rank's share of them.
   void StepOnly(const std::vector<size_t>& parameters);
 
@@ -151,7 +160,11 @@ class OptimizerStep {
   };
   using Part = std::vector<Group>;  // an optimizer, which steps one group after the other
 
+  OptimizerStep(CallTable& calls, const TrainingSettings& settings,
+                const ParameterGradients& gradients, std::vector<Part> parts);
   static std::vector<Part> PartsOf(const Program& program, const TrainingSettings& settings);
+  static std::vector<Part> PartsOf(const Program& program, const StepOptimizer& told,
+                                   const FrameworkProfile& framework);
   void Clip();
   TensorId NormOfAll(const Part& part);
   void StepGroup(const Group& group);

@@ -168,6 +168,7 @@ struct OperandsRow {
 constexpr OperandsRow kRows[] = {
     {"?", 0},
     {"constant", 0},
+    {"randperm", 0},
 
     {"add", 1, AllBroadcast},
     {"add.Scalar", 1, AllBroadcast},

@@ -59,6 +59,38 @@ struct AtenCall {
   // Names dropped once the call has returned; one that a call further on makes, as it is in the
   // step before.
   std::vector<NameId> dies = {};
+  int32_t action = -1;             // in Program::actions: what happens instead of an operator
+  std::vector<NameId> drops = {};  // parameters whose gradients are dropped with `dies`
+};
+
+// What a watched step does between its calls, at the place of a call that runs no operator.
+struct StepAction {
+  enum class Kind : uint8_t {
+    kNothing,       // only deaths: where the step begins, where a block of torch.autocast ends
+    kBackward,      // the first half of the call's inputs goes backward, from the gradients that
+                    // are its second half, kNoName for ones; its outputs are those of `parameters`
+    kStep,          // optimizer.step()
+    kNorm,          // the call's output is the norm of the gradients of `parameters`
+    kClip,          // gradients are scaled to the norm that is the call's input
+    kAskGradients,  // requires_grad_(True) of `parameters`
+    kAskNone,       // requires_grad_(False)
+    kSetData,       // the call's inputs are x and y of x.data = y
+  };
+  Kind kind = Kind::kNothing;
+  std::vector<NameId> parameters = {};
+  bool keeps_graph = false;  // of kBackward: retain_graph=True
+  size_t optimizer = 0;      // of kStep: in Program::optimizers
+};
+
+// An optimizer object of a watched step, whose groups are stepped one after the other.
+struct StepOptimizer {
+  struct Group {
+    Optimizer optimizer = Optimizer::kNone;
+    std::optional<OptimizerImpl> impl = {};  // nullopt: PyTorch's choice
+    uint8_t args = 0;                        // OptimizerArg bits
+    std::vector<NameId> parameters = {};
+  };
+  std::vector<Group> groups = {};
 };
 
 // What binds a name for the longest time.
@@ -165,7 +197,11 @@ struct Program {
   bool is_as_watched = false;              // each call as it ran: no line or name adds to that
   bool has_reentrant_checkpoints = false;  // those of AtenCall::checkpoint, all of them
   std::vector<NameId> outputs;             // of the model; the loop may hold them
-  NameId loss = kNoName;                   // kNoName: nothing to train, or not here
+  // Of a whole step that was watched, whose calls are not forward alone: it goes backward itself.
+  // Empty: the loop of training/training.h does.
+  std::vector<StepAction> actions;
+  std::vector<StepOptimizer> optimizers;  // that its actions step
+  NameId loss = kNoName;                  // kNoName: nothing to train, or not here
   // Of a stage of a pipeline (transforms/stages.h): what the stage before has made of parameters,
   // and what the next one reads of that.  Gradients go the other way.
   std::vector<NameId> received;
@@ -185,8 +221,11 @@ struct Program {
 
 // Whether backward has somewhere to begin.
 inline bool HasBackward(const Program& program) {
-  return program.loss != kNoName || !program.sent.empty();
+  return program.loss != kNoName || !program.sent.empty() || !program.actions.empty();
 }
+
+// Whether it is a whole step, with its own backward passes and optimizers.
+inline bool IsWholeStep(const Program& program) { return !program.actions.empty(); }
 
 // One line a call, "%h = relu(%x)  # /layer1/relu", for tests and -v.
 std::string ToString(const Program& program);

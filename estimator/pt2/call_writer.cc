@@ -9,6 +9,7 @@
 #include "estimator/pt2/exported_program.h"
 #include "estimator/pt2/libraries.h"
 #include "estimator/pt2/own_types.h"
+#include "estimator/pt2/watched_actions.h"
 
 namespace onnxfit::pt2 {
 namespace {
@@ -76,6 +77,7 @@ bool CallWriter::IsWatchedAs(Precision precision) const {
 
 void CallWriter::WriteForward() {
   AddModule();
+  AddOptimizers();
   AddInputs();
   WriteCalls(exported_.graph);
   KeepUnreadMasks();
@@ -178,6 +180,7 @@ void CallWriter::WriteCall(const Call& call) {
   place_.writes_over_first = call.watched != nullptr && *place_.written_in_place;
   call.watched == nullptr ? NoteCheckpoint(call) : EnterAsWatched(*call.watched);
   NoteMoved(call);
+  if (IsAction(call.target)) return WriteAction(call);
   if (HasBodies(call)) return WriteBodies(call);
   if (!MakesTensor(call)) return;
   const size_t first = program_.calls.size();
@@ -364,6 +367,7 @@ ObservedLives CallWriter::LivesAsWatched() const {
       const auto name = names_.find(text);
       if (name != names_.end() && --names[name->second] == 0) behind.values.push_back(name->second);
     }
+    behind.drops = KnownNames(call.watched->drops);
     for (const std::string_view text : call.watched->dies_of_step_before) {
       const auto name = names_.find(text);
       if (name != names_.end()) behind.of_step_before.push_back(name->second);

@@ -62,6 +62,12 @@ class CallWriter : public ProgramWriter {
   ObservedLives LivesAsWatched() const;
   ModuleTensors TakeTensors() { return std::move(tensors_of_module_); }
 
+  // Whether `call` of a watched run runs as in training: in a step a frozen network may not.
+  bool RunsInTraining(const Call& call) const {
+    const bool is_step = exported_.watching && exported_.watching->is_whole_step;
+    return trains() && (!is_step || IntAt(call, "train", IntAt(call, "training", 1)) != 0);
+  }
+
   // The next call, at the place of the running one.
   void Emit(std::string_view op, std::vector<NameId> inputs, std::vector<NameId> outputs,
             std::vector<int64_t> ints = {}) {
@@ -135,6 +141,8 @@ class CallWriter : public ProgramWriter {
   void ReturnDetached(const Call& call, NameId name);
   // Whether calls run under torch.autocast(enabled=False) here.
   bool leaves_autocast() const { return place_.leaves_autocast; }
+  // The same of torch.no_grad().
+  bool leaves_autograd() const { return place_.leaves_autograd; }
   // As Emit, under torch.autocast(enabled=False).
   void EmitOutsideAutocast(std::string_view op, std::vector<NameId> inputs,
                            std::vector<NameId> outputs, std::vector<int64_t> ints = {});
@@ -249,6 +257,9 @@ class CallWriter : public ProgramWriter {
   bool IsWatchedAs(Precision precision) const;
   bool LeavesCheckpoint(const Call& call) const;
   void NoteCheckpoint(const Call& call);
+  void WriteAction(const Call& call);
+  void AddOptimizers();
+  std::vector<NameId> KnownNames(const std::vector<std::string_view>& texts) const;
   void EnterAsWatched(const WatchedCall& watched);
   void EnterGradMode(const Call& call);
   void EnterCheckpoint(bool is_reentrant);

@@ -76,7 +76,8 @@ struct SourceLine {
 struct WatchedCall {
   std::vector<std::string_view> dies = {};  // that Python let go of behind it, in order
   std::vector<std::string_view> dies_of_step_before = {};  // the same, as that step made them
-  bool is_made_once = false;                               // in the first step alone
+  std::vector<std::string_view> drops = {};   // parameters whose gradients it let go of then
+  bool is_made_once = false;                  // in the first step alone
   bool asks_for_gradients = false;            // its result's requires_grad_(True) followed it
   bool leaves_autograd = false;               // it ran under torch.no_grad()
   bool leaves_autocast = false;               // under torch.autocast(enabled=False)
@@ -151,9 +152,20 @@ struct Range {
   std::optional<int64_t> low = {}, high = {};  // both included; nothing: no limit
 };
 
+// A parameter group of an optimizer that a watched step has, in words of the command line.
+struct WatchedGroup {
+  std::string_view optimizer = {};                // "adamw"
+  std::string_view impl = {};                     // "fused"; "": PyTorch's choice
+  std::vector<std::string_view> args = {};        // "weight_decay"
+  std::vector<std::string_view> parameters = {};  // the graph's names
+};
+using WatchedOptimizer = std::vector<WatchedGroup>;
+
 // How a program was watched, whose calls are those of a run rather than of torch.export.
 struct Watching {
   std::string_view precision = {};  // "amp-bf16", as --precision is told; "own": the file's types
+  bool is_whole_step = false;       // some calls are actions (watched_actions.cc)
+  std::vector<WatchedOptimizer> optimizers = {};
 };
 
 struct ExportedProgram {

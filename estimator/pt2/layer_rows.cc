@@ -102,7 +102,9 @@ void WriteBatchNorm(CallWriter& writer, const Call& call, std::string_view op) {
     if (!writer.trains()) return writer.WriteUnknown(call);
     return WriteWithStatistics(writer, call, "native_batch_norm", std::move(tensors));
   }
-  writer.Emit(writer.trains() ? op : "batch_norm_inference", std::move(tensors),
+  // In eval mode it has a backward all the same, which `op` has.
+  const bool is_fixed = !writer.RunsInTraining(call) && writer.leaves_autograd();
+  writer.Emit(writer.trains() && !is_fixed ? op : "batch_norm_inference", std::move(tensors),
               {writer.Result(call)});
 }
 
@@ -230,7 +232,7 @@ void WriteLinear(CallWriter& writer, const Call& call, std::string_view op) {
 // Source: dropout of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
 void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
   if (ReadsStatistics(writer, call)) return writer.WriteUnknown(call);  // native_dropout's mask
-  const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
+  const bool drops = writer.RunsInTraining(call) && writer.RealAt(call, "p", 0.5) > 0;
   const double given = writer.settings().dropout.value_or(1);
   if (!drops || given == 0) return ReturnFirst(writer, call, op);
   WriteUnary(writer, call, WritesInPlace(call.target) ? "dropout_" : op);
@@ -240,7 +242,7 @@ void WriteDropout(CallWriter& writer, const Call& call, std::string_view op) {
 // Source: _dropout_impl of aten/src/ATen/native/Dropout.cpp, pytorch v2.11.0.
 void WriteFeatureDropout(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId x = writer.TensorAt(call, "input");
-  const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
+  const bool drops = writer.RunsInTraining(call) && writer.RealAt(call, "p", 0.5) > 0;
   if (!drops || writer.settings().dropout.value_or(1) == 0 || writer.DimsOf(x).size() < 2) {
     return ReturnFirst(writer, call, op);
   }
@@ -257,7 +259,7 @@ void WriteFeatureDropout(CallWriter& writer, const Call& call, std::string_view 
 template <bool kOfChannels>
 void WriteAlphaDropout(CallWriter& writer, const Call& call, std::string_view op) {
   const NameId x = writer.TensorAt(call, "input");
-  const bool drops = writer.trains() && writer.RealAt(call, "p", 0.5) > 0;
+  const bool drops = writer.RunsInTraining(call) && writer.RealAt(call, "p", 0.5) > 0;
   if (!drops || writer.settings().dropout.value_or(1) == 0) return ReturnFirst(writer, call, op);
   TensorType type = writer.program().values[Index(x)].type;
   for (size_t i = 2; kOfChannels && i < type.dims.size(); ++i) type.dims[i] = 1;

@@ -160,7 +160,7 @@ void WarnOfMode(const ExportedProgram& exported, const TrainingSettings& setting
                 Program& program) {
   const std::optional<bool> trained = ExportedInTraining(exported);
   const bool trains = settings.mode == Mode::kTrain;
-  if (!trained.has_value() || *trained == trains) return;
+  if (!trained.has_value() || *trained == trains || IsWholeStep(program)) return;
   program.warnings.push_back(
       {warning::kOtherMode,
        fmt::format("exported in {} mode: dropouts and batch norms are run as in {}, but what else "
@@ -254,6 +254,7 @@ LibraryModel ModelOf(const ExportedProgram& exported) {
 
 NameId LossOutput(CallWriter& writer, const TrainingSettings& settings) {
   std::vector<NamedOutput> outputs;
+  if (IsWholeStep(writer.program())) return kNoName;  // it goes backward itself
   for (const auto& [name, value] : writer.named_outputs()) {
     outputs.push_back({name, writer.program().values[Index(value)].type.dtype});
   }

@@ -324,6 +324,10 @@ constexpr CallRow kMakingRows[] = {
     {"new_empty.default", "constant", WriteLike},
     {"eye.default", "constant", WriteNumbers},
     {"randperm.default", "randperm", WriteConstant},
+    {"randint.default", "constant", WriteConstant},
+    {"randint.low", "constant", WriteConstant},
+    {"randint_like.default", "constant", WriteLike},
+    {"randint_like.low_dtype", "constant", WriteLike},
     {"rand.default", "constant", WriteDrawn},
     {"randn.default", "constant", WriteFilled},
     {"rand_like.default", "constant", WriteLike},
@@ -343,6 +347,9 @@ constexpr CallRow kMakingRows[] = {
     // Written over: nothing new.
     {"bernoulli_.float", "", ReturnFirst},
     {"uniform_.default", "", ReturnFirst},
+    {"exponential_.default", "", ReturnFirst},
+    {"random_.default", "", ReturnFirst},
+    {"random_.from", "", ReturnFirst},
     {"normal_.default", "", ReturnFirst},
     {"fill_.Scalar", "", ReturnFirst},
     {"fill_.Tensor", "", ReturnFirst},  // "x[:, 0] = 2", whose number is on the host

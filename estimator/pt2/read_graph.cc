@@ -157,6 +157,14 @@ std::vector<SourceLine> ParseStackTrace(std::string_view text, TextPool& pool) {
 
 // --- The graph -----------------------------------------------------------------
 
+std::vector<std::string_view> ReadTextList(const Json& json, std::string_view name) {
+  std::vector<std::string_view> texts;
+  const Json* const list = OptionalMemberOf(json, name);
+  if (list == nullptr) return texts;
+  for (const Json& text : ItemsOf(*list)) texts.push_back(Text(text));
+  return texts;
+}
+
 namespace {
 
 std::string_view DeviceOf(const Json& tensor) {
@@ -220,20 +228,13 @@ bool IsNoted(std::string_view custom, std::string_view fact) {
   return custom.find(fact) != std::string_view::npos;
 }
 
-std::vector<std::string_view> ReadTexts(const Json& json, std::string_view name) {
-  std::vector<std::string_view> texts;
-  const Json* const list = OptionalMemberOf(json, name);
-  if (list == nullptr) return texts;
-  for (const Json& text : ItemsOf(*list)) texts.push_back(Text(text));
-  return texts;
-}
-
 // {"dies": ["x"], "no_grad": true, "autocast": 13, "checkpoint": 0}; of "autocast" 0 is off.
 std::shared_ptr<const WatchedCall> ReadWatched(const Json* metadata) {
   const Json* const json = metadata == nullptr ? nullptr : OptionalMemberOf(*metadata, "onnxfit");
   if (json == nullptr) return nullptr;
-  WatchedCall watched = {.dies = ReadTexts(*json, "dies"),
-                         .dies_of_step_before = ReadTexts(*json, "dies_of_step_before"),
+  WatchedCall watched = {.dies = ReadTextList(*json, "dies"),
+                         .dies_of_step_before = ReadTextList(*json, "dies_of_step_before"),
+                         .drops = ReadTextList(*json, "drops"),
                          .is_made_once = OptionalMemberOf(*json, "once") != nullptr};
   watched.leaves_autograd = OptionalMemberOf(*json, "no_grad") != nullptr;
   if (const Json* const autocast = OptionalMemberOf(*json, "autocast")) {

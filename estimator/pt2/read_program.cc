@@ -178,12 +178,33 @@ void ReadState::AddNote(std::string note) {
 
 namespace {
 
+WatchedGroup ReadWatchedGroup(const Json& json) {
+  return {.optimizer = Text(MemberOf(json, "optimizer")),
+          .impl = Text(MemberOf(json, "impl")),
+          .args = ReadTextList(json, "args"),
+          .parameters = ReadTextList(json, "parameters")};
+}
+
+// [[{"optimizer": "adamw", "impl": "", "args": [], "parameters": ["p_weight"]}]], of a whole step.
+std::vector<WatchedOptimizer> ReadWatchedOptimizers(const Json& list) {
+  std::vector<WatchedOptimizer> optimizers;
+  for (const Json& groups : ItemsOf(list)) {
+    WatchedOptimizer& optimizer = optimizers.emplace_back();
+    for (const Json& group : ItemsOf(groups)) optimizer.push_back(ReadWatchedGroup(group));
+  }
+  return optimizers;
+}
+
 // {"watched": {"precision": "fp32"}} of a program that was watched.
 std::optional<Watching> ReadWatching(const Json& json) {
   const Json* const ours = OptionalMemberOf(json, "onnxfit");
   const Json* const watched = ours == nullptr ? nullptr : OptionalMemberOf(*ours, "watched");
   if (watched == nullptr) return std::nullopt;
-  return Watching{.precision = Text(MemberOf(*watched, "precision"))};
+  Watching watching = {.precision = Text(MemberOf(*watched, "precision"))};
+  const Json* const optimizers = OptionalMemberOf(*watched, "optimizers");
+  watching.is_whole_step = optimizers != nullptr;
+  if (optimizers != nullptr) watching.optimizers = ReadWatchedOptimizers(*optimizers);
+  return watching;
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ Argument ReadArgument(const Json& json, ReadState& state);
 // {"as_int": 3} or {"as_expr": {"expr_str": "2*s0", "hint": {"as_int": 8}}}.
 Size ReadSize(const Json& json, ReadState& state);
 
+// The list of strings that is this member; {} where there is none.
+std::vector<std::string_view> ReadTextList(const Json& json, std::string_view name);
+
 // graph_module.signature.
 std::vector<InputSpec> ReadInputSpecs(const Json& signature, ReadState& state);
 std::vector<OutputSpec> ReadOutputSpecs(const Json& signature, ReadState& state);

@@ -23,6 +23,7 @@
 #include "estimator/training/loop_batches.h"
 #include "estimator/training/model_outputs.h"
 #include "estimator/training/pipeline.h"
+#include "estimator/training/watched_step.h"
 #include "estimator/transforms/tensor_parallel.h"
 
 namespace onnxfit {
@@ -54,6 +55,7 @@ class Training {
 
   void Run() {
     machine_.EnterPhase(0, Phase::kSetup);
+    if (IsWholeStep(program_)) return RunWatchedSteps();
     has_backward() && IsFullySharded(settings_.ranks.strategy) ? Shard() : Place();
     batches_.Construct();
     if (has_backward()) optimizer_.Construct();
@@ -75,6 +77,22 @@ class Training {
            (ddp_ && Does(LoopFact::kReducesLastInDdp));
   }
   bool has_backward() const { return settings_.mode == Mode::kTrain && HasBackward(program_); }
+
+  // for step in range(steps): x, y = a new batch on the device; loss = step(x, y)
+  void RunWatchedSteps() {
+    forward_.PlaceModel();
+    WatchedStep watched(calls_, forward_, gradients_, hooks_, settings_);
+    watched.Construct();
+    for (int32_t step = 1; step <= settings_.steps; ++step) {
+      watched.Begin(step);
+      NextBatch();
+      std::vector<TensorId> old;
+      for (const NameId name : outputs_.names) old.push_back(forward_.Take(name));
+      forward_.Run(0, program_.calls.size(), /*grad=*/true);
+      forward_.ExitAutocast();
+      ReleaseAll(old);
+    }
+  }
 
   void Place() {
     forward_.PlaceModel();

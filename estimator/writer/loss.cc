@@ -107,12 +107,23 @@ bool StopsGradients(const Program& program, const AtenCall& call) {
   return !is_same;
 }
 
+bool GoesBackward(const Program& program, const AtenCall& call) {
+  return call.action >= 0 &&
+         program.actions[Index(call.action)].kind == StepAction::Kind::kBackward;
+}
+
 // Which names a gradient reaches: those of floats, or of complex numbers, that lead through such to
 // the loss, or to what a stage of a pipeline sends on.
 std::vector<bool> ReachedByGradients(const Program& program) {
   std::vector<bool> reached(program.values.size());
   if (program.loss != kNoName) reached[Index(program.loss)] = true;
   for (const NameId name : program.sent) reached[Index(name)] = true;
+  for (const AtenCall& call : program.calls) {
+    if (!GoesBackward(program, call)) continue;
+    for (const NameId root : call.inputs) {
+      if (root != kNoName) reached[Index(root)] = true;
+    }
+  }
   for (size_t i = program.calls.size(); i-- > 0;) {
     const AtenCall& call = program.calls[i];
     if (StopsGradients(program, call)) continue;

@@ -64,13 +64,30 @@ def _told(model: ModelLike, keywords: Mapping[str, Any], loss: losses.Loss) -> D
             if value is not None and name not in _OF_EXPORT}
 
 
+# Of a whole step these say how it is asked about; all else the step says.
+_BESIDE_STEP = frozenset((
+    "batch", "batch_dim", "gpu", "memory", "reserve", "strict", "framework", "alloc_conf",
+    "cublas_conf", "overhead", "calibration", "cudnn", "cudnn_benchmark", "n", "verbose", "ascii",
+    "why", "note", "all_gpus", "multiple_of", "max", "drop_batch"))
+
+
+def _refuse_beside_step(keywords: Mapping[str, Any]) -> None:
+    for name, value in keywords.items():
+        if value not in (None, (), False) and name not in _BESIDE_STEP:
+            raise OnnxfitError(f"{name}: expected none beside a step, which says it itself, found "
+                               f"{value!r}")
+
+
 @contextmanager
 def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
               takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
     """The file of `model`, and all keywords: what they leave open, the model says; what is assumed
     on the way there is a note."""
     flags.check(set(keywords) - {*_OF_EXPORT})
-    is_module = kind_of(model) == "module"
+    kind = kind_of(model)
+    is_module = kind == "module"
+    if kind == "step":
+        _refuse_beside_step(keywords)
     if is_module and keywords.get("dims") and keywords["dynamic_shapes"] is None:
         raise OnnxfitError(
             "dims: expected none, since a module has the sizes of its inputs, but for the batch, "
@@ -124,7 +141,8 @@ def estimate(model: ModelLike, inputs: object = None, *, batch: Optional[int] = 
 
     `model` is the path of an ONNX or .pt2 file, a torch.export.ExportedProgram, or a
     torch.nn.Module on any device (meta, too) with `inputs`, an example of what forward() takes:
-    a tensor, a tuple of arguments or a dictionary of named ones.  `batch` is the inputs' where
+    a tensor, a tuple of arguments or a dictionary of named ones; or a function that is a whole
+    step of training, with an example of what it is given.  `batch` is the inputs' where
     nobody says, their dimension `batch_dim`, of all or by name ({"x": 1}); mode and 16-bit types
     are the module's.  `dynamic_shapes` goes to torch.export.  Where that refuses a module, a run of
     it is recorded, and an OnnxfitWarning says what was fixed.

@@ -203,13 +203,13 @@ def forget_results() -> None:
 _COPIED = (list, dict, set, OrderedDict)
 
 
-def _kept(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """A copy of what an attribute may hold, one level deep: what forwards put into lists and
     dictionaries is no part of the module afterwards."""
     return value.copy() if type(value) in _COPIED else value
 
 
-def _restore(value: Any, kept: Any) -> Any:
+def restored(value: Any, kept: Any) -> Any:
     """`value` again as it was."""
     if type(value) is list:
         value[:] = kept
@@ -262,11 +262,16 @@ class Card:
             self._lend(made, tensor)
         return made
 
-    def _of_module(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same one each time."""
+    def of_module(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same one each time, of a parameter or a buffer."""
         if id(tensor) not in self._made:
             self._made[id(tensor)] = self.put(tensor)
         return self._made[id(tensor)]
+
+    def lend_again(self, tensor: torch.Tensor) -> None:
+        """The values of a tensor of the module's, which code may have written over."""
+        if self._lend is not None:
+            self._lend(self.of_module(tensor), tensor)
 
     @contextmanager
     def holding(self, model: torch.nn.Module) -> Iterator[None]:
@@ -276,16 +281,16 @@ class Card:
         for module in model.modules():
             attributes = vars(module)
             before.append((attributes, dict(attributes),
-                           {name: _kept(value) for name, value in attributes.items()}))
+                           {name: copied(value) for name, value in attributes.items()}))
             holders: Tuple[Dict[str, Any], ...] = (module._parameters, module._buffers)
             for tensors in holders:
                 for name, tensor in tensors.items():
                     if tensor is not None:
-                        tensors[name] = self._of_module(tensor)
+                        tensors[name] = self.of_module(tensor)
         try:
             yield
         finally:
             for attributes, whole, kept in before:
                 attributes.clear()
-                attributes.update({name: _restore(value, kept[name])
+                attributes.update({name: restored(value, kept[name])
                                    for name, value in whole.items()})

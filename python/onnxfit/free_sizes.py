@@ -18,6 +18,10 @@ class NotFree(Exception):
     """Programs that differ in more than sizes, or in sizes that are no such sum."""
 
 
+class OtherCalls(NotFree):
+    """Those that differ in their calls."""
+
+
 # --- Sums of products -----------------------------------------------------------------------------
 
 
@@ -176,7 +180,7 @@ def _merged_node(merger: _Merger, nodes: Tuple[Json, ...]) -> Json:
     for node in nodes[1:]:
         same = all(node[part] == first[part] for part in ("target", "name", "outputs"))
         if not same or node["metadata"]["nn_module_stack"] != first["metadata"]["nn_module_stack"]:
-            raise NotFree(f"{first['name']} is another call")
+            raise OtherCalls(f"{first['name']} is another call")
     return {**first, "inputs": merger.merged(tuple(node["inputs"] for node in nodes))}
 
 
@@ -187,7 +191,7 @@ def merged(graphs: Sequence[Json], where: Sequence[Point], names: Sequence[str])
     merger = _Merger(where, names)
     if any(graph[part] != first[part] for graph in graphs for part in ("inputs", "outputs")) or any(
             len(graph["nodes"]) != len(first["nodes"]) for graph in graphs):
-        raise NotFree("other calls")
+        raise OtherCalls("other calls")
     nodes: List[Json] = [_merged_node(merger, each)
                          for each in zip(*(graph["nodes"] for graph in graphs))]
     tensors: Dict[str, Any] = {}

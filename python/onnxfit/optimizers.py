@@ -120,6 +120,9 @@ _SIZELESS = frozenset(("params", "lr", "initial_lr", "betas", "eps", "param_name
                        "min_lr", "base_momentum", "max_momentum"))
 
 
+# Whose steps take what their groups alone do not say.
+_NOT_IN_STEPS = frozenset(("musgd", "galore", "soap"))
+
 # Whose groups are known: ultralytics', and those that are projected.
 _WITH_GROUPS = frozenset(("musgd", "galore"))
 
@@ -222,6 +225,26 @@ def _galore_of(groups: List[Dict[str, Any]], model: Optional[torch.nn.Module]) -
     return f"{rank}:{','.join(names if are_told else paths)}"
 
 
+def say_uncounted_of(optimizer: Any) -> None:
+    """Warns of what groups_of_step() leaves out."""
+    _say_uncounted(_name_of(optimizer), optimizer.param_groups)
+
+
+def groups_of_step(optimizer: Any, names: Mapping[int, str]) -> List[Dict[str, Any]]:
+    """The parameter groups of an optimizer that a whole step has, for a program; `names` of
+    parameters by their id."""
+    name = _name_of(optimizer)
+    if name in _NOT_IN_STEPS:
+        raise OnnxfitError(f"optimizer: expected one whose step is known without its model, found "
+                           f"{name}", "onnxfit run -- python train.py")
+    is_8_bits = getattr(getattr(optimizer, "args", None), "optim_bits", 32) == 8
+    return [{"optimizer": "sgdm" if name == "sgd" and group.get("momentum")
+             else _OF_8_BITS.get(name, name) if is_8_bits else name,
+             "impl": _impl_of(group) or "", "args": _args_of(name, [group]) or [],
+             "parameters": [names[id(parameter)] for parameter in group["params"]
+                            if id(parameter) in names]} for group in optimizer.param_groups]
+
+
 _NAMES = frozenset((*_CLASSES.values(), "none", "sgdm", "muon"))
 _BY_CLASS = {name.lower(): flag for (_, name), flag in reversed(list(_CLASSES.items()))}
 
@@ -233,8 +256,8 @@ def _listed(names: Any) -> Any:
         raise OnnxfitError(
             f"optimizer: expected one optimizer, or names, found a list with "
             f"{type(unnamed[0]).__name__}: a loop of two optimizers, each with a loss of its own, "
-            "is not known", "each step for itself: a module that returns its loss, with the other "
-            "network frozen, and loss='none'")
+            "is not known by them alone", "onnxfit.estimate(step, batch), with a function that is the "
+            "whole step")
     return names
 
 

@@ -9,10 +9,10 @@ import os
 import tempfile
 import warnings
 from contextlib import contextmanager
-from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional,
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional,
                     Sequence, Tuple, Union)
 
-from onnxfit import (_command, batch_first, guesses, losses, recording, refusals, watched, wrappers)
+from onnxfit import (_command, batch_first, guesses, losses, recording, refusals, watched, watching, wrappers)
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
 from onnxfit.inputs import BatchDim, Free, Inputs, check, on_device_of
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
-ModelLike = Union[str, "os.PathLike[str]", "torch.nn.Module", "ExportedProgram"]
+ModelLike = Union[str, "os.PathLike[str]", "torch.nn.Module", "ExportedProgram",
+                  Callable[..., Any]]  # the last: a whole training step
 BatchPlace = Tuple[str, int]  # an input of a program, and which dimension of it is the batch
 
 # Members of a .pt2 that are ours (estimator/pt2/schema.h): torch.export.save puts them in extra/.
@@ -38,7 +39,8 @@ class ModelFile(NamedTuple):
 
 
 def kind_of(model: object) -> str:
-    """"path", "module" or "program".  Without torch, nothing is one of its objects."""
+    """"path", "module", "program" or "step", a function.  Without torch, nothing is one of its
+    objects."""
     if isinstance(model, (str, os.PathLike)):
         return "path"
     try:
@@ -47,9 +49,11 @@ def kind_of(model: object) -> str:
             return "module"
         if isinstance(model, torch.export.ExportedProgram):
             return "program"
+        if callable(model) and not isinstance(model, type):
+            return "step"
     except ImportError:
         pass
-    raise OnnxfitError("model: expected a path, a torch.nn.Module or a "
+    raise OnnxfitError("model: expected a path, a torch.nn.Module, a training step or a "
                        f"torch.export.ExportedProgram, found {type(model).__name__}")
 
 
@@ -161,6 +165,8 @@ def _watched(model: torch.nn.Module, given: Inputs, asked: Asked,
 def _program(model: torch.nn.Module, given: Inputs, asked: Asked) -> watched.Program:
     _check_layouts(model, given)
     refusals.check_devices(model, given)
+    if watching.step_in(model) is not None:
+        return _watched(model, given, asked)
     with refusals.watching_backward() as asks:
         try:
             return _watched(model, given, asked)
@@ -267,6 +273,22 @@ def _write_program(model: Any, folder: str) -> ModelFile:
     return ModelFile(path, folder)
 
 
+def _write_step(function: Callable[..., Any], inputs: object, folder: str, batch: Optional[int],
+                batch_dim: BatchDim) -> ModelFile:
+    from onnxfit import steps
+    step = steps.step_of(function)
+    name = type(step).__name__
+    if inputs is None:
+        raise OnnxfitError(f"{name}: expected an example of what the step is given, found none",
+                           f"onnxfit.estimate({name}, (images, labels))")
+    made = program(step, inputs, batch=batch, batch_dim=batch_dim)
+    given = Inputs.of(inputs, step, batch_dim)
+    path = os.path.join(folder, name + ".pt2")
+    notes = notes_json((), place_of_batch(made, given))
+    watched.save(made, path, {f"extra/{NOTES_MEMBER}": notes} if notes else {})
+    return ModelFile(path, folder, given.batch, steps.flags_of(step))
+
+
 @contextmanager
 def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] = None,
                precision: object = None, batch: Optional[int] = None, dynamic_shapes: Any = None,
@@ -280,6 +302,9 @@ def model_file(model: ModelLike, inputs: object = None, *, mode: Optional[str] =
     with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         if kind == "program":
             yield _write_program(model, folder)
+            return
+        if kind == "step":
+            yield _write_step(model, inputs, folder, batch, batch_dim)  # type: ignore[arg-type]
             return
         with wrappers.taken_off(model, mode) as plain:  # type: ignore[arg-type]
             module = plain.module

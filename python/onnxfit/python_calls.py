@@ -72,8 +72,8 @@ def _note_asked_gradients(stack: ExitStack, recorder: Recorder) -> None:
     plain: Any = torch.Tensor.requires_grad
 
     def requires_grad_(self: torch.Tensor, requires_grad: bool = True) -> torch.Tensor:
-        if requires_grad and not self.requires_grad:
-            recorder.ask_for_gradients(self)
+        if requires_grad != self.requires_grad:
+            recorder.asks(self, requires_grad)
         return torch.Tensor.requires_grad_(self, requires_grad)
 
     def set_requires_grad(self: torch.Tensor, requires_grad: bool) -> None:

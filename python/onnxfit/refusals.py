@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from onnxfit import losses, recording, source_lines
+from onnxfit import losses, recording, source_lines, watching
 from onnxfit.errors import OnnxfitError
 from onnxfit.inputs import Inputs
 
@@ -178,7 +178,9 @@ def refused(model: torch.nn.Module, inputs: Inputs, error: Exception) -> Onnxfit
     name = type(model).__name__
     place = _place(error)
     where = f" ({place})" if place else ""
-    expected = f"{name}: expected a forward that runs with these inputs, found"
+    is_step = watching.step_in(model) is not None
+    kind = "step" if is_step else "forward"
+    expected = f"{name}: expected a {kind} that runs with these inputs, found"
     known = _known(error)
     if known is not None:
         return OnnxfitError(f"{expected} {known.found}{where}", known.hint)
@@ -195,5 +197,8 @@ def refused(model: torch.nn.Module, inputs: Inputs, error: Exception) -> Onnxfit
                             "experts run at once")
     if _operator_of(error):
         return OnnxfitError(f"{expected} {_operator_of(error)}, for whose sizes it has no rule{where}")
+    if is_step:
+        return OnnxfitError(f"{expected}: {first_line(error)}{where}",
+                            f"{name}(…) with them; where that runs, onnxfit run -- python train.py")
     return OnnxfitError(f"{expected}: {first_line(error)}{where}",
                         "model(…) with them; where that runs, an ONNX file by torch.onnx.export")

@@ -32,19 +32,29 @@ def _results(node: Json) -> List[str]:
     return names
 
 
+def _names_of_pair(first: Json, second: Json) -> Dict[str, str]:
+    """What `second` makes, by the name that `first` gives it.  Gradients have the same ones: a
+    step makes those that the one before has dropped."""
+    names = _results(second)
+    is_backward = first["target"] == "onnxfit.backward"
+    return dict(zip(names, names if is_backward else _results(first)))
+
+
 def merge(first: List[Json], second: Sequence[Json]) -> None:
     """Calls of `first` that `second` does not have are made once; the deaths of the others are
     those of the second run, of values of the step before by themselves."""
     pairs = _pairs(first, second)
     names: Dict[str, str] = {}  # of the second run, by that of the first
     for ours, theirs in pairs.items():
-        names.update(zip(_results(second[theirs]), _results(first[ours])))
+        names.update(_names_of_pair(first[ours], second[theirs]))
     at = -1  # the last call of the first run that both have
     dies: Dict[int, List[str]] = {}
+    drops: Dict[int, List[str]] = {}
     back = {theirs: ours for ours, theirs in pairs.items()}
     for index, node in enumerate(second):
         at = back.get(index, at)
         dies.setdefault(at, []).extend(node["metadata"]["onnxfit"].get("dies", []))
+        drops.setdefault(at, []).extend(node["metadata"]["onnxfit"].get("drops", []))
     for index, node in enumerate(first):
         state = node["metadata"]["onnxfit"]
         if index not in pairs:
@@ -54,3 +64,5 @@ def merge(first: List[Json], second: Sequence[Json]) -> None:
         state["dies"] = [names[name] for name in gone if name in names]
         state["dies_of_step_before"] = [name[:-len(OF_RUN_BEFORE)] for name in gone
                                         if name.endswith(OF_RUN_BEFORE)]
+        if drops.get(index) or "drops" in state:
+            state["drops"] = drops.get(index, [])

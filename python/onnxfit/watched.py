@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import json
 import zipfile
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from onnxfit import fake_card, free_sizes, plain_values, schema_json, steady, watching
 from onnxfit.inputs import Free, Inputs, positional
@@ -58,6 +58,7 @@ class _Run(NamedTuple):
     inputs: Dict[str, torch.Tensor]
     specs: List[Json]
     weights: Dict[str, str]
+    more: Json  # what a whole step says beside its calls
 
 
 # --- Names --------------------------------------------------------------------------------------
@@ -159,15 +160,17 @@ class _Runner(NamedTuple):
     given: Inputs  # as its forward takes them
     card: fake_card.Card
     precision: Precision
+    asks: bool  # of a whole step that asks for values: each run has as many questions
 
     def run(self, parts: Inputs, is_repeated: bool) -> _Run:
         """One run of `parts`, given.apart() at some sizes, or two where the first leaves tensors."""
-        with self.card.holding(self.model):
+        step = watching.step_in(self.model)
+        with step.holding(self.card) if step is not None else self.card.holding(self.model):
             return _run(self, parts, is_repeated)
 
 
 def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
-    model, inputs, card, precision = runner
+    model, inputs, card, precision, _ = runner
     import torch
     from torch.utils import _pytree as pytree
     names = dict(zip(map(id, parts.once().tensors()), _input_names(model, parts.once())))
@@ -184,7 +187,8 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
     mapped = parts.mapped(on_card)
     args, kwargs = plain_values.together((inputs.args, inputs.kwargs), (mapped.args, mapped.kwargs))
     del mapped
-    loop = watching.Loop(precision.autocast, model.training)
+    step = watching.step_in(model)
+    loop = step.loop if step is not None else watching.Loop(precision.autocast, model.training)
 
     def called(recorder: watching.Recorder) -> Any:
         if not any(tensor.requires_grad for tensor in users.values()) or not model.training:
@@ -201,13 +205,15 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
             recorder.replace(name, tensor)
     shown = plain_values.without_identity(output)
     del output
-    if is_repeated and recorder.alive():
+    if is_repeated and (recorder.alive() or loop.is_step):
         again, output = watching.watch(model, called, {**given, **users}, loop, card.put,
                                        before=recorder)
         del output
+        recorder.check_same(again)
         steady.merge(recorder.nodes, again.nodes)
     if any(name not in outputs for _, name in recorder.alive()):
         fake_card.forget_results()
+    recorder.finish()
     constants = [{"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": name}}
                  for name in recorder.constants]
     inputs_json = [{"as_tensor": {"name": name}}
@@ -217,7 +223,8 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
              "nodes": recorder.nodes, "tensor_values": recorder.tensors, "sym_int_values": {}}
     specs += constants
     specs += [{"user_input": {"arg": {"as_tensor": {"name": name}}}} for name in users]
-    return _Run(graph, shown, outputs, users, specs, weights)
+    more = step.more(given) if step is not None else {}
+    return _Run(graph, shown, outputs, users, specs, weights, more)
 
 
 # --- The whole ----------------------------------------------------------------------------------
@@ -232,19 +239,32 @@ def _others(frees: Sequence[Free], turn: int) -> Tuple[int, ...]:
     return tuple(made)
 
 
+def _multiples(frees: Sequence[Free], turn: int) -> Tuple[int, ...]:
+    """The same of a batch that is taken apart."""
+    return (frees[0].size * (2, 3, 5)[turn], *_others(frees, turn)[1:])
+
+
 def _freed(runner: _Runner, parts: Inputs, frees: Sequence[Free], graph: Json) -> Json:
     """`graph`, of a run of `parts`, with `frees` as symbols.  Raises NotFree."""
     def run_at(point: Sequence[int]) -> Json:
-        return runner.run(parts.resized(frees, point), False).graph
+        return runner.run(parts.resized(frees, point), runner.asks).graph
+
+    def merged(others: Callable[[Sequence[Free], int], Tuple[int, ...]]) -> Json:
+        where = free_sizes.points(tuple(first), [others(frees, 0), others(frees, 1)])
+        graphs = [graph, *map(run_at, where[1:])]
+        try:
+            return free_sizes.merged(graphs, where, names)
+        except free_sizes.OtherCalls:
+            raise
+        except free_sizes.NotFree:  # squares want one more
+            where.append(others(frees, 2))
+            return free_sizes.merged([*graphs, run_at(where[-1])], where, names)
 
     names, first = [free.name for free in frees], [free.size for free in frees]
-    where = free_sizes.points(tuple(first), [_others(frees, 0), _others(frees, 1)])
-    graphs = [graph, *map(run_at, where[1:])]
     try:
-        return free_sizes.merged(graphs, where, names)
-    except free_sizes.NotFree:  # squares want one more
-        where.append(_others(frees, 2))
-        return free_sizes.merged([*graphs, run_at(where[-1])], where, names)
+        return merged(_others)
+    except free_sizes.OtherCalls:  # a batch that the code takes apart has more parts than those
+        return merged(_multiples)
 
 
 def program(model: torch.nn.Module, given: Inputs, frees: Sequence[Free], sizes: Sequence[int],
@@ -254,7 +274,8 @@ def program(model: torch.nn.Module, given: Inputs, frees: Sequence[Free], sizes:
     all sizes follow them, else the first alone, or none.  `told` answers questions for values,
     `is_default` puts what the code makes on no device there."""
     card = fake_card.Card(precision.floats, told.lend if told else None, is_default)
-    runner = _Runner(model, given, card, precision)
+    asks = told is not None and watching.step_in(model) is not None
+    runner = _Runner(model, given, card, precision, asks)
     why = ""
     with card.entered():
         parts = given.apart().resized(frees, sizes)
@@ -270,7 +291,8 @@ def program(model: torch.nn.Module, given: Inputs, frees: Sequence[Free], sizes:
             except Exception as error:
                 why = why or str(error)
                 free = free[:1] if len(free) > 1 else []
-    return Program(_json(model, graph, first, {"precision": precision.name}, free),
+    state = {"precision": precision.name, **first.more}
+    return Program(_json(model, graph, first, state, free),
                    precision.name, first.weights, first.inputs, first.output, first.output_names,
                    free, why)
 

@@ -11,7 +11,8 @@ import linecache
 import sys
 import weakref
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import (TYPE_CHECKING, Any, Callable, Collection, ContextManager, Dict, Iterator, List,
+                    NamedTuple, Optional, Sequence, Tuple)
 
 from onnxfit import inputs, python_calls, schema_json
 
@@ -28,14 +29,24 @@ class Loop(NamedTuple):
 
     autocast: Optional[torch.dtype] = None
     has_grad: bool = True
+    is_step: bool = False  # the code is the loop's own, with its blocks of torch.autocast
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         import torch
+        if self.is_step:
+            with torch.enable_grad():
+                yield
+            return
         # Its casts are made below what is watched; a cache of them would hold what Python lets go of.
         with torch.autocast("cuda", self.autocast, enabled=self.autocast is not None,
                             cache_enabled=False), torch.set_grad_enabled(self.has_grad):
             yield
+
+
+def step_in(model: Any) -> Any:
+    """`model` where it stands for a whole training step (steps.py), else None."""
+    return model if getattr(type(model), "is_onnxfit_step", False) else None
 
 
 class _Ref(weakref.ref):  # type: ignore[type-arg]
@@ -57,7 +68,8 @@ class _Names:
     def add(self, tensor: torch.Tensor, name: str) -> None:
         ref = self._refs.get(id(tensor))
         if ref is not None:
-            ref.names.append(name)
+            if ref.names[-1] != name:
+                ref.names.append(name)
             return
         ref = _Ref(tensor, self._dead)
         ref.key, ref.names = id(tensor), [name]
@@ -66,6 +78,11 @@ class _Names:
     def get(self, tensor: torch.Tensor) -> Optional[str]:
         ref = self._refs.get(id(tensor))
         return None if ref is None else ref.names[-1]
+
+    def first(self, tensor: torch.Tensor) -> Optional[str]:
+        """That which it had before calls in place, also in the run before."""
+        ref = self._refs.get(id(tensor))
+        return None if ref is None else ref.names[0].rstrip(OF_RUN_BEFORE)
 
     def alive(self) -> List[Tuple[torch.Tensor, str]]:
         return [(tensor, ref.names[-1]) for ref in list(self._refs.values()) for tensor in (ref(),)
@@ -130,9 +147,10 @@ def _entering(modules: _Modules) -> Iterator[None]:
 
 
 class _Lines:
-    """The lines of forwards that run, as Python's traceback writes them."""
+    """The lines of forwards that run, and of `codes`, as Python's traceback writes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, codes: Collection[Any] = ()) -> None:
+        self._codes = codes
         self._texts: Dict[Tuple[Any, ...], str] = {}
         self._lines: Dict[Tuple[Any, int], str] = {}
 
@@ -141,7 +159,7 @@ class _Lines:
         frame: Any = sys._getframe(depth)
         while frame is not None:
             code = frame.f_code
-            if code.co_name == "forward":
+            if code.co_name == "forward" or code in self._codes:
                 found.append((code, frame.f_lineno))
             frame = frame.f_back
         key = tuple(found)
@@ -155,7 +173,7 @@ class _Lines:
         if text is None:
             code, number = place
             shown = linecache.getline(code.co_filename, number).strip()
-            text = f'  File "{code.co_filename}", line {number}, in forward\n    {shown}\n'
+            text = f'  File "{code.co_filename}", line {number}, in {code.co_name}\n    {shown}\n'
             self._lines[place] = text
         return text
 
@@ -179,10 +197,21 @@ class Recorder:
         self.modules = _Modules(model)
         self._checkpoint: Dict[str, Any] = {}  # the innermost that runs, as nodes say it
         self._checkpoints = 0
-        self._lines = _Lines()
+        self._lines = _Lines(getattr(step_in(model), "codes", ()))
         self._names = _Names(self._let_go)
         self._counts: Dict[str, int] = {}
         self._given: Dict[int, Tuple[torch.Tensor, str]] = {}
+
+    def begin(self) -> None:
+        """All is given, and the run begins."""
+
+    def told(self) -> ContextManager[None]:
+        """Within, it hears of what no operator shows."""
+        return python_calls.told(self)
+
+    def value_of(self, func: Any, args: Sequence[Any]) -> Optional[float]:
+        """What a call makes that asks for a number; None where another says it."""
+        return None
 
     def give(self, tensor: torch.Tensor, name: str) -> None:
         """A parameter, buffer, input or constant, which lives longer than the run."""
@@ -316,6 +345,11 @@ class Recorder:
         finally:
             self._checkpoint = outer
 
+    def asks(self, tensor: torch.Tensor, requires_grad: bool) -> None:
+        """tensor.requires_grad_(…) changes what it was."""
+        if requires_grad:
+            self.ask_for_gradients(tensor)
+
     def _maker(self, tensor: torch.Tensor) -> Json:
         """What the node that made `tensor` says of itself; an empty one where none did."""
         name = self._names.get(tensor)
@@ -355,13 +389,19 @@ class Recorder:
         self._let_go(self._names.earlier())
         self._is_closed = True
 
+    def check_same(self, again: Recorder) -> None:
+        """Raises where a second run does what this one does not, and no merge can have both."""
+
+    def finish(self) -> None:
+        """No other run is compared with this one."""
+
     def alive(self) -> List[Tuple[torch.Tensor, str]]:
         """What its calls have made and somebody still holds."""
         return self._names.alive()
 
-    def carry(self, tensors: List[Tuple[torch.Tensor, str]]) -> None:
+    def carry_from(self, before: Recorder) -> None:
         """What a run before this one has left; its names end in OF_RUN_BEFORE here."""
-        for tensor, name in tensors:
+        for tensor, name in before.alive():
             self._names.add(tensor, name + OF_RUN_BEFORE)
             self.tensors[name + OF_RUN_BEFORE] = schema_json.tensor(tensor, schema_json.whole)
 
@@ -379,6 +419,12 @@ _NOT_TRACKED = frozenset(("detach", "detach_", "zeros_like", "ones_like", "empty
 def _is_norm_of_channels(func: Any, args: Any) -> bool:
     return func.overloadpacket.__name__ == "batch_norm" and args[0].dim() > 1 and all(
         each is None or each.shape == args[0].shape[1:2] for each in args[1:5])
+
+
+def is_followed(node: Json) -> bool:
+    """Whether autograd may pass a call."""
+    operator = node["target"].split(".")[-2]
+    return not node["metadata"]["onnxfit"].get("no_grad") and operator not in _NOT_TRACKED
 
 
 def _shaped(func: Any, args: Any, kwargs: Any) -> Any:
@@ -426,6 +472,11 @@ def _mode(recorder: Recorder) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (),
                                kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if func.namespace == "profiler":  # torch.profiler.record_function
+                return func(*args, **kwargs)
+            value = recorder.value_of(func, args)
+            if value is not None:
+                return value
             given = recorder.written(args, kwargs, func)
             recorder.check(func, args)
             if recorder.read_outside:
@@ -453,11 +504,18 @@ def _mode(recorder: Recorder) -> Any:
                     torch._C._ExcludeDispatchKeyGuard(below), \
                     torch.no_grad() if is_split else nullcontext():
                 out = _shaped(func, args, kwargs)
-                is_same = isinstance(out, torch.Tensor) and not func._schema.is_mutable and any(
-                    out is arg for arg in args)
-                if is_same:
-                    out = torch.ops.aten.alias.default(out)
-            return out, is_same
+                if func._schema.is_mutable or not isinstance(out, (torch.Tensor, list, tuple)):
+                    return out, False
+                ids = {id(leaf) for leaf in pytree.tree_leaves(args)}
+
+                def own(value: Any) -> Any:
+                    is_given = isinstance(value, torch.Tensor) and id(value) in ids
+                    return torch.ops.aten.alias.default(value) if is_given else value
+
+                if isinstance(out, torch.Tensor):
+                    return own(out), id(out) in ids
+                each = map(own, out)
+                return ([*each] if isinstance(out, list) else tuple(each)), False
 
     return Watch()
 
@@ -470,12 +528,13 @@ def watch(model: torch.nn.Module, run: Callable[[Recorder], Any], given: Dict[st
     there.  `before` is the record of the run before, of which modules and caches may hold
     something."""
     from torch._dispatch.python import enable_python_dispatcher
-    recorder = Recorder(model, loop, put)
+    recorder = getattr(step_in(model), "recorder", Recorder)(model, loop, put)
     for name, tensor in given.items():
         recorder.give(tensor, name)
     if before is not None:
-        recorder.carry(before.alive())
-    with _entering(recorder.modules), python_calls.told(recorder), loop.entered(), \
+        recorder.carry_from(before)
+    recorder.begin()
+    with _entering(recorder.modules), recorder.told(), loop.entered(), \
             enable_python_dispatcher(), _mode(recorder):
         out = run(recorder)
         recorder.close()

@@ -25,7 +25,7 @@ def _records_graphs(compiled: Any) -> bool:
     return bool(config.get("triton.cudagraphs"))
 
 
-def _is_compiled(module: Any) -> bool:
+def is_compiled(module: Any) -> bool:
     """By torch.compile(module) or, in place, by module.compile()."""
     return "_orig_mod" in module._modules or \
         getattr(module, "_compiled_call_impl", None) is not None
@@ -71,7 +71,7 @@ def _flags_of(layers: List[Any], is_training: bool) -> Dict[str, Any]:
             _say_data_parallel(layer, "nn.DataParallel")
         elif isinstance(layer, torch.nn.parallel.DistributedDataParallel) and is_training:
             flags.update(_ranks(layer))
-    compiled = [layer for layer in layers if _is_compiled(layer)] if is_training else []
+    compiled = [layer for layer in layers if is_compiled(layer)] if is_training else []
     if compiled and flags:
         warn("torch.compile beside DistributedDataParallel is not known here: taken as without")
     elif compiled:
@@ -86,7 +86,7 @@ def _say_inside(child: Any, name: str) -> None:
     for layer in _layers(child):
         if isinstance(layer, torch.nn.DataParallel):
             _say_data_parallel(layer, f"nn.DataParallel around {name}")
-        elif _is_compiled(layer):
+        elif is_compiled(layer):
             warn(f"{name} is compiled by torch.compile, and is taken as it runs without")
 
 
@@ -101,7 +101,7 @@ def _take_off_inside(module: Any, stack: ExitStack, path: str = "") -> None:
     for name, child in list(module._modules.items()):
         if child is None:
             continue
-        if _inner(child) is not child or _is_compiled(child):
+        if _inner(child) is not child or is_compiled(child):
             _say_inside(child, path + name)
             _put(stack, module._modules, name, _layers(child)[-1])
         _take_off_inside(_layers(child)[-1], stack, f"{path}{name}.")

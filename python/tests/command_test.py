@@ -294,8 +294,8 @@ class Errors(unittest.TestCase):
         self.assertIn("onnxfit.sweep", self.refusal(LENET, batch="8,16").hint)
 
     def test_what_is_no_model(self):
-        self.assertEqual(str(self.refusal(3)), "model: expected a path, a torch.nn.Module or a "
-                                               "torch.export.ExportedProgram, found int")
+        self.assertEqual(str(self.refusal(3)), "model: expected a path, a torch.nn.Module, a training "
+                                               "step or a torch.export.ExportedProgram, found int")
 
     def test_no_config(self):
         with self.assertRaises(onnxfit.OnnxfitError) as caught:
