@@ -1,138 +1,183 @@
-"""Watches every architecture of the installed libraries, and writes down what their modules do.
+"""Watches every architecture of the installed libraries, and packs what their modules do.
 
-    observe.py --skeletons build/release/tools/onnxfit_skeletons FILE [LIBRARY...]
+    observe.py                        # all libraries of libraries.py: hours on one core
+    observe.py timm torchvision       # these alone
+    observe.py --keep FOLDER ...      # keeps what was watched; --from FOLDER packs that again
+    observe.py --check                # exit 1 where an installed release is not in the data
 
-A library's models are built from its own configurations, on no device, and their forwards run once
-in training and once in inference, on a card that is not there (python/onnxfit/watched.py).  What
-each class's forward calls, and when Python lets go of what it makes, goes to FILE
-(estimator/observed/skeletons.h), each fact once.  What cannot be built or run is listed by its
-library's own message: no list of models stands here, and no model is treated by its name.
+Models are built from their library's own configurations, on no device, and their forwards run once
+in training and once in inference on a card that is not there (python/onnxfit/watched.py).  What the
+forward of each class calls, and behind which call Python lets go of what it makes, goes to
+estimator/observed/libraries.bin, each fact once (estimator/observed/skeletons.h).  What cannot be
+built or run is listed with its library's own message: no list of models stands here, and none is
+treated by its name.  Needs PyTorch, the libraries, and the target onnxfit_skeletons, built.
 """
 
 import argparse
 import gc
+import importlib.metadata
 import logging
-import shutil
+import struct
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE)]
-warnings.filterwarnings("ignore")
 
-import torch  # noqa: E402
-
-from onnxfit import recording, watched  # noqa: E402
-from onnxfit.inputs import Inputs  # noqa: E402
-from libraries import LIBRARIES  # noqa: E402
+DATA = HERE.parent / "estimator/observed/libraries.bin"
+TOOL = HERE.parent / "build/release/tools/onnxfit_skeletons"
+NAMES = ("torch", "torchvision", "timm", "transformers")  # of packages
 
 
 def watch(model, given):
+    from onnxfit import recording, watched
+    from onnxfit.inputs import Inputs
     inputs = Inputs.of(given, model, 0)
-    precision = watched.Precision.of("")
 
     def run(told=None):
-        return watched.program(model, inputs, [], [], precision, told)
+        return watched.program(model, inputs, [], [], watched.Precision.of(""), told)
 
     try:
         return run()
-    except Exception:  # values are asked for
+    except Exception:  # some forwards ask for values
         return recording.record(run).program
 
 
-def watch_first(model, given, facts, mode, name):
-    """The first of `given`, if it is a list, that the model takes."""
+def watch_first(model, givens):
+    """The program of the first of `givens` that the model takes, and that one."""
     failed = None
-    for one in given if isinstance(given, list) else [given]:
+    for given in givens:
         try:
-            facts.add(watch(model, one), mode, name)
-            return one
+            return watch(model, given), given
         except Exception as error:
             failed = failed or error
     raise failed
 
 
-class Facts:
-    def __init__(self, tool, keep):
-        self.tool = tool
-        self.keep = keep
-        self.skeletons = {}  # text: which architectures
-
-    def add(self, program, mode, name):
-        with tempfile.TemporaryDirectory() as folder:
-            path = f"{folder}/watched.pt2"
-            watched.save(program, path, {})
-            if self.keep:
-                shutil.copy(path, f"{self.keep}/{name}.{mode}.pt2")
-            done = subprocess.run([self.tool, *(["--eval"] if mode == "eval" else []), path],
-                                  capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip()[-300:])
-        lines = done.stdout.split("\n")
-        for at in range(0, len(lines) - 2, 3):
-            self.skeletons.setdefault("\n".join(lines[at:at + 3]) + "\n", name)
-
-
 def traits(model):
     """What tells models apart but for their sizes: classes, names of children, flags."""
+    def text_of(value):
+        return str(value)[:60].split(" at 0x")[0]
+
     def of(module):
-        flags = sorted((name, value) for name, value in vars(module).items()
-                       if isinstance(value, (bool, str)) or callable(value) and not name.startswith("_"))
+        flags = [(name, text_of(value)) for name, value in sorted(vars(module).items())
+                 if name != "training" and not name.startswith("_")
+                 and (isinstance(value, (bool, str)) or callable(value))]
         children = {"*" if name.isdigit() else name for name in module._modules}
-        absent = sorted(name for group in (module._modules, module._parameters)
-                        for name, value in group.items() if value is None)
-        return (type(module), tuple(sorted(children)), tuple((n, str(v)[:60].split(" at 0x")[0]) for n, v in flags
-                                                              if n != "training"), tuple(absent))
+        absent = [name for group in (module._modules, module._parameters)
+                  for name, value in group.items() if value is None]
+        return type(module), tuple(sorted(children)), tuple(flags), tuple(absent)
+
     return frozenset(map(of, model.modules()))
 
 
-def observe(library, facts, pick):
-    made = failed = same = 0
-    seen = set()
-    for name, build in LIBRARIES[library]():
-        if pick and pick not in name:
-            continue
-        start = time.time()
+def observe(library, architectures, folder):
+    """Writes programs to `folder`, NAME.train.pt2 and NAME.eval.pt2."""
+    from onnxfit import watched
+    seen, failed, made = set(), 0, 0
+    for name, build in architectures:
         try:
-            model, given = build()
+            model, givens = build()
             found = traits(model)
             if found in seen:
-                same += 1
                 continue
             seen.add(found)
             for mode in ("train", "eval"):
-                model.train(mode == "train")
-                given = [watch_first(model, given, facts, mode, name)]
+                program, given = watch_first(model.train(mode == "train"), givens)
+                watched.save(program, f"{folder}/{name}.{mode}.pt2", {})
+                givens = [given]
             made += 1
         except Exception as error:
             failed += 1
-            print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0][:150] if str(error) else ''}", flush=True)
-        model = given = None
+            reason = (str(error).splitlines() or [""])[0][:120]
+            print(f"{name}: {type(error).__name__}: {reason}", flush=True)
+        model = givens = program = None
         gc.collect()
-        if time.time() - start > 20:
-            print(f"{name}: {time.time() - start:.0f} s", flush=True)
-    print(f"{library}: {made} architectures, {same} more like them, {failed} failed; {len(facts.skeletons)} skeletons", flush=True)
+    print(f"{library}: {made} architectures that differ, {failed} not watched", flush=True)
+
+
+def skeletons(path):
+    """Of one program, three lines each."""
+    flags = ["--eval"] if path.name.endswith(".eval.pt2") else []
+    done = subprocess.run([TOOL, *flags, path], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{path.name}: {done.stderr.strip()[-200:]}", flush=True)
+        return []
+    lines = done.stdout.splitlines(keepends=True)
+    return ["".join(lines[at:at + 3]) for at in range(0, len(lines), 3)]
+
+
+def installed():
+    found = {}
+    for name in NAMES:
+        try:
+            found[name] = importlib.metadata.version(name).split("+")[0]
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return found
+
+
+def pack(folder):
+    programs = sorted(Path(folder).glob("*.pt2"))
+    facts = {skeleton for path in programs for skeleton in skeletons(path)}
+    watched_of = {path.name.split(".")[0] for path in programs} | {"torch"}
+    releases = ", ".join(f"{name} {version}" for name, version in installed().items()
+                         if name in watched_of)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
+        text.write("".join(sorted(facts)))
+        text.flush()
+        subprocess.run([TOOL, "--pack", releases, text.name, DATA], check=True)
+    print(f"{DATA.name}: {len(facts)} facts of {len(programs)} programs, "
+          f"{DATA.stat().st_size} bytes; {releases}")
+
+
+def known_releases():
+    """As the data says: "timm 1.0.31, torch 2.11.0"."""
+    data = DATA.read_bytes()
+    size, _, _ = struct.unpack_from("<III", data)
+    return dict(one.split(" ") for one in data[12:12 + size].decode().split(", "))
+
+
+def check():
+    known, wrong = known_releases(), 0
+    for name, version in installed().items():
+        if known.get(name) != version:
+            print(f"{name} {version} is installed, the data is of {known.get(name, 'none')} "
+                  "(try: tools/observe.py)")
+            wrong = 1
+    return wrong
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file")
-    parser.add_argument("libraries", nargs="*", default=list(LIBRARIES))
-    parser.add_argument("--skeletons", required=True)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("libraries", nargs="*")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path)
+    parser.add_argument("--from", dest="kept", metavar="FOLDER")
     parser.add_argument("--pick", default="", help="a part of the architectures' names")
-    parser.add_argument("--keep", help="a folder for what was watched")
+    parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    if args.check:
+        return check()
+    if args.kept:
+        return pack(args.kept)
+    warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
+    import libraries
+    import torch
     torch.set_num_threads(1)
-    facts = Facts(args.skeletons, args.keep)
-    for library in args.libraries:
-        observe(library, facts, args.pick)
-        Path(args.file).write_text("".join(sorted(facts.skeletons)))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.keep or Path(scratch)
+        folder.mkdir(exist_ok=True)
+        for library in args.libraries or libraries.ALL:
+            some = ((name, build) for name, build in libraries.ALL[library]() if args.pick in name)
+            observe(library, some, folder)
+        pack(folder)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,7 +13,7 @@
 namespace onnxfit {
 namespace {
 
-// What part of two forwards has to be the same, measured on the zoo (docs/contributing/…).
+// What part of two forwards has to be the same: below, most steps are of other code.
 constexpr double kLeastShare = 0.5;
 
 struct Match {
