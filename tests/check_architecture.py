@@ -24,7 +24,8 @@ ROOMS = {
     "writer": ["program", "libraries", "base"],
     "transforms": ["writer", "program", "libraries", "base"],
     "locals": ["program", "libraries", "base"],
-    "names": ["locals", "program", "libraries", "base"],
+    "observed": ["program", "base"],
+    "names": ["locals", "observed", "program", "libraries", "base"],
     "pt2": ["names", "writer", "program", "libraries", "onnx", "base"],
     "exporters": ["program", "libraries", "onnx", "base"],
     "patterns": ["exporters", "program", "libraries", "onnx", "base"],
@@ -57,7 +58,7 @@ ROOMS = {
                    "base"],
     "tests": ["cli", "absent", "microbenchmark", "cuda", "picture", "report", "advise", "oom", "compare", "snapshot", "fit",
               "training", "ranks", "optimizers", "eager", "workspaces", "operators", "recover", "lost", "parameters",
-              "patterns", "exporters", "pt2", "names", "locals",
+              "patterns", "exporters", "pt2", "names", "observed", "locals",
               "transforms", "writer", "program", "libraries", "memory", "onnx", "base"],
 }
 
@@ -68,7 +69,7 @@ FILE_BY_FILE = {"absent"}
 LIBRARIES = {
     "onnx/": ("estimator/onnx/", "tests/fuzz/"),
     "google/protobuf/": ("estimator/onnx/", "tests/fuzz/"),
-    "zlib.h": ("estimator/base/", "estimator/pt2/", "tests/"),
+    "zlib.h": ("estimator/base/", "estimator/observed/", "estimator/pt2/", "tests/"),
     "rapidjson/": "estimator/pt2/",
     "nlohmann/": ("estimator/report/", "estimator/picture/", "tests/"),
     "CLI/": "cli/",

@@ -68,7 +68,8 @@ TEST_CASE("of two that are as much like it the one counts where values live long
 }
 
 TEST_CASE("one that has little in common with the file is not taken") {
-  constexpr std::string_view kKnown = "lib.Block\nrelu exp log cos sin \n0.0-4 1.0-4 2.0-4 3.0-4 4.0 \n";
+  constexpr std::string_view kKnown =
+      "lib.Block\nrelu exp log cos sin \n0.0-4 1.0-4 2.0-4 3.0-4 4.0 \n";
   CHECK(Deaths(Chain("lib.Block"), kKnown) == "");
 }
 

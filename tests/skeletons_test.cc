@@ -35,7 +35,8 @@ std::string ValuesWith(std::string_view text, size_t turns) {
 }
 
 TEST_CASE("a skeleton is what its text says") {
-  for (const std::string_view text : {kFiveLayers, kThreeLayers}) CHECK(ToText(Parsed(text)) == text);
+  for (const std::string_view text : {kFiveLayers, kThreeLayers})
+    CHECK(ToText(Parsed(text)) == text);
   const Skeleton relu = Parsed("torch.nn.ReLU\nrelu!:zz \n0.0 \n");
   CHECK(relu.steps.at(0).in_place);
   CHECK(relu.steps.at(0).line == 35 * 36 + 35);
@@ -98,9 +99,10 @@ TEST_CASE("steps are paired in order, those of one line first") {
 }
 
 TEST_CASE("packed skeletons are found by class and by children") {
-  const std::string text = std::string(kFiveLayers) +
-                           "lib.Block\n>attn=lib.Attn add >drop=torch.nn.Dropout \n0.0-1 1.0-2 2.0 \n"
-                           "other.Block\n>attn=other.Attn \n0.0 \n";
+  const std::string text =
+      std::string(kFiveLayers) +
+      "lib.Block\n>attn=lib.Attn add >drop=torch.nn.Dropout \n0.0-1 1.0-2 2.0 \n"
+      "other.Block\n>attn=other.Attn \n0.0 \n";
   const std::string bytes = PackSkeletons("lib 1.0", ParseSkeletons(text));
   const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
   const KnownSkeletons known({first, bytes.size()});

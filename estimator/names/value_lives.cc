@@ -130,7 +130,9 @@ void ValueLives::Extend(NameId name, int64_t to, const NameKeeper& keeper) {
 
 void ValueLives::Observe(NameId name, int64_t behind) {
   if (last_[Index(name)] == kBeforeAll && born_[Index(name)] == kBeforeAll) return;
-  dies_[Index(name)] = std::max(behind, LastUseAt(name));
+  behind = std::max(behind, LastUseAt(name));
+  if (dies_[Index(name)] == behind) return;  // what else is known says which of several goes first
+  dies_[Index(name)] = behind;
   program_.keepers[Index(name)] = {.by = NameKeeper::By::kObserved};
 }
 

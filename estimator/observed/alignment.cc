@@ -12,7 +12,8 @@ constexpr size_t kMostPairs = 1 << 24;  // 16 MiB of ways
 
 std::vector<std::string> KeysOf(const std::vector<SkeletonStep>& steps) {
   std::vector<std::string> keys;
-  for (const SkeletonStep& step : steps) keys.push_back((step.is_child ? ">" : "") + StarredKey(step));
+  for (const SkeletonStep& step : steps)
+    keys.push_back((step.is_child ? ">" : "") + StarredKey(step));
   return keys;
 }
 
@@ -71,7 +72,9 @@ class Aligner {
         const int worth = Worth(first + i, first + j);
         const int paired = worth == 0 ? -1 : below[j + 1] + worth;
         row[j] = std::max({paired, below[j], row[j + 1]});
-        ways[i * columns + j] = row[j] == paired ? kPair : row[j] == below[j] ? kSkipKnown : kSkipFile;
+        ways[i * columns + j] = row[j] == paired     ? kPair
+                                : row[j] == below[j] ? kSkipKnown
+                                                     : kSkipFile;
       }
       std::swap(row, below);
     }

@@ -16,7 +16,8 @@ struct Alignment {
 
   // What part of both is the same, from 0 to 1.
   double Share(size_t known, size_t file) const {
-    return known + file == 0 ? 1 : 2.0 * static_cast<double>(same) / static_cast<double>(known + file);
+    return known + file == 0 ? 1
+                             : 2.0 * static_cast<double>(same) / static_cast<double>(known + file);
   }
 };
 

@@ -17,7 +17,8 @@ extern const std::span<const unsigned char> kLibraries;  // libraries.bin
 namespace {
 
 // Layout, all numbers of 32 bits, the lowest byte first: the size of the releases' text, the number
-// of groups and of keys; that text; each group's hash, begin and size; each key's hash and group; the groups, deflated.
+// of groups and of keys; that text; each group's hash, begin and size; each key's hash and group;
+// the groups, deflated.
 constexpr size_t kWord = 4;
 constexpr size_t kMostText = 64 << 20;  // of one Python module
 
@@ -27,12 +28,14 @@ uint32_t HashOf(std::string_view text) {
   return hash;
 }
 
-// "attention dense": the children that a forward runs, each once.  Dropouts may not be in a file.
+// "attention dense": the children that a forward runs, each once; "" where all have numbers.
+// Dropouts may not be in a file.
 std::string ChildrenOf(const std::vector<SkeletonStep>& steps) {
   std::set<std::string> names;
   for (const SkeletonStep& step : steps) {
     if (step.is_child && step.key.find("drop") == step.key.npos) names.insert(StarredKey(step));
   }
+  if (names == std::set<std::string>{"*"}) return "";
   std::string text;
   for (const std::string& name : names) text += name + " ";
   return text;

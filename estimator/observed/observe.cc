@@ -51,12 +51,15 @@ bool ReturnsFirst(const AtenCall& call) { return call.returns_first && HasFirst(
 // Until when values were seen to live, as the tensors that they are: one that a call writes in
 // place, or returns as it is, goes on under another name.
 struct ObservedEnds {
-  std::map<NameId, int64_t> calls;  // those of the step before are none of them
-  std::set<NameId> returned;        // by the model
+  std::map<NameId, int64_t> calls;        // those of the step before are none of them
+  std::set<NameId> returned;              // by the model
+  std::map<NameId, int64_t> overwritten;  // by the call, whose result is the tensor from then on
 
   explicit ObservedEnds(const Program& program)
       : returned(program.outputs.begin(), program.outputs.end()) {
     for (size_t i = 0; i < program.calls.size(); ++i) {
+      const AtenCall& call = program.calls[i];
+      if (WritesOverFirst(call)) overwritten[call.inputs[0]] = static_cast<int64_t>(i);
       for (const NameId name : program.calls[i].dies) {
         const bool is_seen = program.keepers[Index(name)].by == NameKeeper::By::kObserved;
         if (is_seen) calls[name] = static_cast<int64_t>(i);
@@ -82,10 +85,7 @@ struct ObservedEnds {
 class Observer {
  public:
   explicit Observer(const Program& program)
-      : program_(program),
-        runs_(program),
-        forwards_(ForwardsOf(program, runs_)),
-        ends_(program) {}
+      : program_(program), runs_(program), forwards_(ForwardsOf(program, runs_)), ends_(program) {}
 
   std::vector<Skeleton> Observe() {
     for (size_t run = 0; run < forwards_.size(); ++run) {
@@ -106,6 +106,7 @@ class Observer {
           child < 0 ? program_.calls[Index(forward.calls[step])].outputs : FollowRun(child);
       for (size_t result = 0; result < values.size(); ++result) {
         if (values[result] == kNoName || IsKept(values[result])) continue;
+        if (IsOverwrittenIn(run, values[result])) continue;
         const int32_t behind = DiesBehind(forward, step, values[result]);
         if (behind == SkeletonValue::kLeft) left.push_back(values[result]);
         skeleton.values.push_back(
@@ -119,6 +120,11 @@ class Observer {
   // Whether something holds it beyond the step: a buffer that is written in place, an attribute.
   bool IsKept(NameId value) const {
     return !ends_.calls.contains(value) && !ends_.returned.contains(value);
+  }
+
+  bool IsOverwrittenIn(int32_t run, NameId value) const {
+    const auto by = ends_.overwritten.find(value);
+    return by != ends_.overwritten.end() && by->second <= runs_.all()[Index(run)].last;
   }
 
   // The step of `forward` behind which a value dies that step `step` makes.
@@ -178,7 +184,8 @@ std::vector<ForwardOfRun> ForwardsOf(const Program& program, const ModuleRuns& r
     const auto at = static_cast<int64_t>(i);
     const int32_t inner = runs.RunOf(at);
     std::vector<int32_t> entered;
-    for (int32_t run = inner; run >= 0 && is_seen[Index(run)] == 0; run = runs.all()[Index(run)].caller) {
+    for (int32_t run = inner; run >= 0 && is_seen[Index(run)] == 0;
+         run = runs.all()[Index(run)].caller) {
       entered.push_back(run);
     }
     for (auto run = entered.rbegin(); run != entered.rend(); ++run) {

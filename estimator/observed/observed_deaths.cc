@@ -15,6 +15,8 @@ namespace {
 
 // What part of two forwards has to be the same: below, most steps are of other code.
 constexpr double kLeastShare = 0.5;
+// The same where its children alone tell what a model is.
+constexpr double kLeastShareOfChildren = 0.9;
 
 struct Match {
   Skeleton skeleton;
@@ -24,12 +26,15 @@ struct Match {
 
 // What a forward around a run tells of it.
 struct Expected {
+  bool is_known = false;  // that one
+  bool is_root = false;   // all calls are in it
   std::string_view class_name = {};
   size_t left = 0;  // how many values it leaves; 0: not known
 };
 
 size_t LeftBy(const Skeleton& skeleton) {
-  return Index(std::ranges::count(skeleton.values, SkeletonValue::kLeft, &SkeletonValue::dies_behind));
+  return Index(
+      std::ranges::count(skeleton.values, SkeletonValue::kLeft, &SkeletonValue::dies_behind));
 }
 
 // Steps that values live, all together.
@@ -37,7 +42,8 @@ int64_t LifeIn(const Skeleton& skeleton) {
   int64_t steps = 0;
   for (const SkeletonValue& value : skeleton.values) {
     const auto end = value.dies_behind == SkeletonValue::kLeft
-                         ? static_cast<int32_t>(skeleton.steps.size()) : value.dies_behind;
+                         ? static_cast<int32_t>(skeleton.steps.size())
+                         : value.dies_behind;
     steps += end - value.step;
   }
   return steps;
@@ -58,14 +64,18 @@ class Matcher {
   }
 
   KnownDeaths Find() {
+    const bool has_root = std::ranges::count(runs_.all(), -1, &ModuleRun::caller) == 1;
     for (size_t run = 0; run < forwards_.size(); ++run) {
-      if (runs_.all()[run].caller < 0) FollowRun(static_cast<int32_t>(run), {.left = program_.outputs.size()});
+      if (runs_.all()[run].caller >= 0) continue;
+      FollowRun(static_cast<int32_t>(run), {.is_root = has_root, .left = program_.outputs.size()});
     }
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       if (WritesOverFirst(program_.calls[i])) in_place_.insert(static_cast<int64_t>(i));
     }
-    for (const int64_t call : in_place_) {  // the tensor goes on under another name
-      deaths_.behind[Index(program_.calls[Index(call)].inputs[0])] = call;
+    for (const int64_t at : in_place_) {  // the tensor goes on under another name
+      const AtenCall& call = program_.calls[Index(at)];
+      auto& behind = deaths_.behind[Index(call.inputs[0])];
+      if (behind || deaths_.behind[Index(call.outputs[0])]) behind = at;
     }
     return std::move(deaths_);
   }
@@ -92,8 +102,22 @@ class Matcher {
     const auto known = std::ranges::find(places, static_cast<int32_t>(file_step));
     if (known == places.end()) return {};
     const auto step = static_cast<int32_t>(known - places.begin());
-    return {.class_name = match.skeleton.steps[Index(step)].class_name,
+    return {.is_known = true,
+            .class_name = match.skeleton.steps[Index(step)].class_name,
             .left = Index(std::ranges::count(match.skeleton.values, step, &SkeletonValue::step))};
+  }
+
+  // Containers of torch.nn do what the modules around them are made for: of those that nobody has
+  // watched, nothing is known of them either.
+  std::vector<const Skeleton*> CandidatesFor(const ForwardOfRun& forward,
+                                             std::string_view class_name,
+                                             const Expected& expected) const {
+    if (class_name.empty()) {
+      return expected.is_root ? known_.OfChildren(forward.steps) : std::vector<const Skeleton*>();
+    }
+    const bool is_torch = class_name.starts_with("torch.");
+    return is_torch && !expected.is_known ? std::vector<const Skeleton*>()
+                                          : known_.OfClass(class_name);
   }
 
   // Of several that have as much in common, the one that leaves as many values as are expected,
@@ -101,8 +125,9 @@ class Matcher {
   std::optional<Match> BestOf(const ForwardOfRun& forward, const Expected& expected) const {
     const std::string_view class_name =
         forward.class_name.empty() ? expected.class_name : forward.class_name;
-    const auto& candidates =
-        class_name.empty() ? known_.OfChildren(forward.steps) : known_.OfClass(class_name);
+    const std::vector<const Skeleton*> candidates = CandidatesFor(forward, class_name, expected);
+    const bool is_named = !class_name.empty() || expected.is_known;
+    const double least = is_named ? kLeastShare : kLeastShareOfChildren;
     std::optional<Match> best;
     const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
     for (const Skeleton* const candidate : candidates) {
@@ -110,11 +135,26 @@ class Matcher {
       match.alignment = Align(match.skeleton.steps, forward.steps);
       match.share = match.alignment.Share(match.skeleton.steps.size(), forward.steps.size());
       const auto worth = [&](const Match& it) {
-        return std::tuple(it.share, it.alignment.alike, LeftBy(it.skeleton) == expected.left, LifeIn(it.skeleton));
+        return std::tuple(it.share, it.alignment.alike, is_named ? 0 : ChildrenAlike(it, forward),
+                          LeftBy(it.skeleton) == expected.left, LifeIn(it.skeleton));
       };
-      if (match.share >= kLeastShare && (!best || worth(match) > worth(*best))) best = std::move(match);
+      if (match.share >= least && (!best || worth(match) > worth(*best))) best = std::move(match);
     }
     return best;
+  }
+
+  // Of how many children the class runs what the file's child does.
+  size_t ChildrenAlike(const Match& match, const ForwardOfRun& forward) const {
+    size_t alike = 0;
+    for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
+      const int32_t place = match.alignment.places[step];
+      const int32_t child = place < 0 ? -1 : forward.children[Index(place)];
+      if (child < 0) continue;
+      const std::string& class_name = match.skeleton.steps[step].class_name;
+      const auto is_it = [&](const Skeleton* other) { return other->class_name == class_name; };
+      alike += std::ranges::any_of(known_.OfChildren(forwards_[Index(child)].steps), is_it) ? 1 : 0;
+    }
+    return alike;
   }
 
   std::vector<NameId> Place(const ForwardOfRun& forward, const Match& match,
@@ -128,8 +168,10 @@ class Matcher {
       const std::vector<NameId>& names = made[Index(at)];
       // What a child leaves beyond those goes the way of the last one.
       const bool is_last = i + 1 == values.size() || values[i + 1].step != values[i].step;
-      const size_t end = is_last && forward.children[Index(at)] >= 0 ? names.size() : Index(values[i].result) + 1;
-      for (size_t result = Index(values[i].result); result < std::min(end, names.size()); ++result) {
+      const size_t end =
+          is_last && forward.children[Index(at)] >= 0 ? names.size() : Index(values[i].result) + 1;
+      for (size_t result = Index(values[i].result); result < std::min(end, names.size());
+           ++result) {
         if (values[i].dies_behind == SkeletonValue::kLeft) {
           left.push_back(names[result]);
         } else if (names[result] != kNoName) {
@@ -146,7 +188,9 @@ class Matcher {
       const int32_t place = match.alignment.places[step];
       if (place < 0 || !match.skeleton.steps[step].in_place) continue;
       const AtenCall& call = program_.calls[Index(forward.calls[Index(place)])];
-      if (!call.inputs.empty() && call.inputs[0] != kNoName) in_place_.insert(forward.calls[Index(place)]);
+      const bool has_both = !call.inputs.empty() && call.inputs[0] != kNoName &&
+                            !call.outputs.empty() && call.outputs[0] != kNoName;
+      if (has_both) in_place_.insert(forward.calls[Index(place)]);
     }
   }
 

@@ -13,8 +13,9 @@
 namespace onnxfit {
 
 struct KnownDeaths {
-  std::vector<std::optional<int64_t>> behind;  // by NameId: the call; nullopt where nothing is known
-  size_t known = 0;                            // forwards that one was known for
+  std::vector<std::optional<int64_t>>
+      behind;        // by NameId: the call; nullopt where nothing is known
+  size_t known = 0;  // forwards that one was known for
   size_t all = 0;
 };
 

@@ -200,8 +200,8 @@ class Turned {
 
 bool AreAlike(const Skeleton& a, const Skeleton& b) {
   const auto same = [](const SkeletonStep& x, const SkeletonStep& y) {
-    return x.is_child == y.is_child && x.line == y.line && x.in_place == y.in_place && x.class_name == y.class_name && x.leaf == y.leaf &&
-           StarredKey(x) == StarredKey(y);
+    return x.is_child == y.is_child && x.line == y.line && x.in_place == y.in_place &&
+           x.class_name == y.class_name && x.leaf == y.leaf && StarredKey(x) == StarredKey(y);
   };
   return std::ranges::equal(a.steps, b.steps, same) && a.values == b.values;
 }

@@ -12,7 +12,7 @@ namespace onnxfit {
 
 // An operator that the forward calls by itself, or the run of a child.
 struct SkeletonStep {
-  std::string key;         // the operator; the child as the forward calls it, "layer.3"
+  std::string key;  // the operator; the child as the forward calls it, "layer.3"
   bool is_child = false;
   std::string class_name;  // of the child
   std::string leaf = {};   // of a child without children: its last operator
@@ -60,9 +60,9 @@ std::vector<LoopTurns> LoopsOf(const std::vector<SkeletonStep>& steps);
 // compared with.  O(steps).
 Skeleton Shortened(const Skeleton& skeleton);
 
-// Three lines a skeleton, for files: its class; its steps, "dropout:1f", "relu!:1f" in place, or ">layer.0=Class/linear:1f"; its
-// values, "0.0-3" of what dies behind step 3, "4.0" of what is left.  ParseSkeletons throws Error
-// for other text.
+// Three lines a skeleton, for files: its class; its steps, "dropout:1f", "relu!:1f" in place, or
+// ">layer.0=Class/linear:1f"; its values, "0.0-3" of what dies behind step 3, "4.0" of what is
+// left.  ParseSkeletons throws Error for other text.
 std::string ToText(const Skeleton& skeleton);
 std::vector<Skeleton> ParseSkeletons(std::string_view text);
 
