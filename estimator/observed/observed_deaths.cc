@@ -1,7 +1,9 @@
 #include "estimator/observed/observed_deaths.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -84,7 +86,7 @@ class Matcher {
   // What the run leaves to its caller, in order.
   std::vector<NameId> FollowRun(int32_t run, const Expected& expected) {
     const ForwardOfRun& forward = forwards_[Index(run)];
-    const std::optional<Match> match = BestOf(forward, expected);
+    const std::optional<Match>& match = MatchOf(forward, expected);
     std::vector<std::vector<NameId>> made(forward.steps.size());
     for (size_t step = 0; step < forward.steps.size(); ++step) {
       const int32_t child = forward.children[step];
@@ -120,6 +122,16 @@ class Matcher {
                                           : known_.OfClass(class_name);
   }
 
+  // Layers of a list are told apart by nothing: what is found of one is kept.
+  const std::optional<Match>& MatchOf(const ForwardOfRun& forward, const Expected& expected) {
+    std::string key = ToText({.class_name = forward.class_name, .steps = forward.steps});
+    key += std::string(expected.class_name) + (expected.is_known ? "!" : expected.is_root ? "^" : "");
+    key += std::to_string(expected.left);
+    const auto [found, is_new] = matches_.try_emplace(std::move(key));
+    if (is_new) found->second = BestOf(forward, expected);
+    return found->second;
+  }
+
   // Of several that have as much in common, the one that leaves as many values as are expected,
   // then the one in which they live longest.
   std::optional<Match> BestOf(const ForwardOfRun& forward, const Expected& expected) const {
@@ -132,6 +144,10 @@ class Matcher {
     const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
     for (const Skeleton* const candidate : candidates) {
       Match match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
+      const size_t most = 2 * std::min(match.skeleton.steps.size(), forward.steps.size());
+      const double bound = static_cast<double>(most) /
+                           static_cast<double>(match.skeleton.steps.size() + forward.steps.size());
+      if (bound < (best ? best->share : least)) continue;
       match.alignment = Align(match.skeleton.steps, forward.steps);
       match.share = match.alignment.Share(match.skeleton.steps.size(), forward.steps.size());
       const auto worth = [&](const Match& it) {
@@ -218,6 +234,7 @@ class Matcher {
   const KnownSkeletons& known_;
   const std::vector<ForwardOfRun> forwards_;
   std::vector<int64_t> last_read_;
+  std::map<std::string, std::optional<Match>> matches_;
   std::set<int64_t> in_place_;
   KnownDeaths deaths_;
 };

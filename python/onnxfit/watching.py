@@ -355,7 +355,7 @@ class Recorder:
         name = self._names.get(tensor)
         for node in reversed(self.nodes) if name is not None else ():
             if node["name"] == name:
-                return node["metadata"]["onnxfit"]  # type: ignore[no-any-return]
+                return node["metadata"]["onnxfit"]
         return {}
 
     def replace(self, buffer: str, tensor: torch.Tensor) -> None:
