@@ -17,8 +17,9 @@ namespace {
 
 // What part of two forwards has to be the same: below, most steps are of other code.
 constexpr double kLeastShare = 0.5;
-// The same where its children alone tell what a model is.
-constexpr double kLeastShareOfChildren = 0.9;
+// The same in files that name no classes, which also move calls to other modules: a batch norm that
+// was folded into a convolution is put back beside that.
+constexpr double kLeastShareWithoutClasses = 0.9;
 
 struct Match {
   Skeleton skeleton;
@@ -139,7 +140,7 @@ class Matcher {
         forward.class_name.empty() ? expected.class_name : forward.class_name;
     const std::vector<const Skeleton*> candidates = CandidatesFor(forward, class_name, expected);
     const bool is_named = !class_name.empty() || expected.is_known;
-    const double least = is_named ? kLeastShare : kLeastShareOfChildren;
+    const double least = forward.class_name.empty() ? kLeastShareWithoutClasses : kLeastShare;
     std::optional<Match> best;
     const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
     for (const Skeleton* const candidate : candidates) {
