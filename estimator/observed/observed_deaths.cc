@@ -126,7 +126,9 @@ class Matcher {
   // Layers of a list are told apart by nothing: what is found of one is kept.
   const std::optional<Match>& MatchOf(const ForwardOfRun& forward, const Expected& expected) {
     std::string key = ToText({.class_name = forward.class_name, .steps = forward.steps});
-    key += std::string(expected.class_name) + (expected.is_known ? "!" : expected.is_root ? "^" : "");
+    key += std::string(expected.class_name) + (expected.is_known  ? "!"
+                                               : expected.is_root ? "^"
+                                                                  : "");
     key += std::to_string(expected.left);
     const auto [found, is_new] = matches_.try_emplace(std::move(key));
     if (is_new) found->second = BestOf(forward, expected);
