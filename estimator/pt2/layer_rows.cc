@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/libraries/libraries.h"
 #include "estimator/program/call_operands.h"
 #include "estimator/pt2/call_rows.h"
 #include "estimator/pt2/libraries.h"

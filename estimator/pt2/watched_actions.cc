@@ -93,7 +93,7 @@ void CallWriter::WriteAction(const Call& call) {
   for (const char* const name : {"roots", "gradients"}) {
     const Argument* const list = FindArgument(call, name);
     for (const Argument& item : list == nullptr ? std::vector<Argument>() : list->items)
-      inputs.push_back(item.kind == Kind::kTensor ? TensorOf(item) : kNoName);
+      inputs.push_back(item.kind == Argument::Kind::kTensor ? TensorOf(item) : kNoName);
   }
   if (action.optimizer >= program_.optimizers.size() && action.kind == StepAction::Kind::kStep)
     Refuse("an optimizer", call.name);
