@@ -179,4 +179,69 @@ def transformers():
             yield f"transformers.{name}.{attention}", build
 
 
-ALL = {"torchvision": torchvision, "timm": timm, "transformers": transformers}
+# --- diffusers ----------------------------------------------------------------------------------
+
+
+def latents(config):
+    """Of pictures, of videos, of sounds, and as a row of patches."""
+    colors = setting(config, "in_channels", "in_dim", "latent_channels", default=4)
+    size = setting(config, "sample_size", default=32)
+    size = size if isinstance(size, int) else min(size)
+    return [zeros(BATCH, colors, size, size), zeros(BATCH, colors, 5, 32, 32),
+            zeros(BATCH, 5, colors, 32, 32), zeros(BATCH, colors, 1024),
+            zeros(BATCH, size * size, colors)]
+
+
+def text_width(config):
+    return setting(config, "cross_attention_dim", "joint_attention_dim", "text_embed_dim",
+                   "caption_channels", "text_dim", "encoder_hid_dim", default=768)
+
+
+def around_latents(config):
+    """What forwards take beside latents, by name."""
+    channels = setting(config, "conditioning_channels", default=3)
+    size = setting(config, "sample_size", default=32)
+    size = 8 * (size if isinstance(size, int) else min(size))
+    time = zeros(BATCH)
+    return {
+        "timestep": time, "timestep_ratio": time, "guidance": time, "r": time,
+        "class_labels": time.long(),
+        "encoder_hidden_states": zeros(BATCH, WORDS, text_width(config)),
+        "encoder_attention_mask": zeros(BATCH, WORDS, dtype=torch.long) + 1,
+        "pooled_projections": zeros(BATCH, setting(config, "pooled_projection_dim", default=768)),
+        "controlnet_cond": zeros(BATCH, channels, size, size),
+        "img_ids": zeros(1024, 3), "txt_ids": zeros(WORDS, 3),
+    }
+
+
+def diffusion_givens(model):
+    taken = inspect.signature(model.forward).parameters
+    main = next(iter(taken))
+    beside = {name: value for name, value in around_latents(model.config).items() if name in taken}
+    needed = {name: value for name, value in beside.items()
+              if taken[name].default is inspect.Parameter.empty}
+    for some in (beside, needed):
+        yield from ({main: sample, **some} for sample in latents(model.config))
+
+
+def diffusers():
+    import diffusers as library
+    for name in sorted(dir(library)):
+        kind = getattr(library, name, None)
+        if not (inspect.isclass(kind) and issubclass(kind, library.ModelMixin)):
+            continue
+
+        def build(kind=kind):
+            known = inspect.signature(kind.__init__).parameters
+            short = {name: shorter(name, value.default) for name, value in known.items()}
+            short = {name: value for name, value in short.items() if value is not None}
+            try:
+                model = on_no_device(lambda: kind(**short))
+            except Exception:  # other settings count its layers, too
+                model = on_no_device(kind)
+            return model, list(diffusion_givens(model))
+        yield f"diffusers.{name}", build
+
+
+ALL = {"torchvision": torchvision, "timm": timm, "transformers": transformers,
+       "diffusers": diffusers}

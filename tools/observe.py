@@ -5,8 +5,9 @@
     observe.py --keep FOLDER ...      # keeps what was watched; --from FOLDER packs that again
     observe.py --check                # exit 1 where an installed release is not in the data
 
-Models are built from their library's own configurations, on no device, and their forwards run once
-in training and once in inference on a card that is not there (python/onnxfit/watched.py).  What the
+Models are built from their library's own configurations, on no device, and their forwards run in
+training, in inference, and in training in 16 bits and under autocast, which show the casts that do
+nothing in fp32, on a card that is not there (python/onnxfit/watched.py).  What the
 forward of each class calls, and behind which call Python lets go of what it makes, goes to
 estimator/observed/libraries.bin, each fact once (estimator/observed/skeletons.h).  What cannot be
 built or run is listed with its library's own message: no list of models stands here, and none is
@@ -27,18 +28,19 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE)]
 
+RUNS = (("train", ""), ("eval", ""), ("bf16", "bf16"), ("amp", "amp-bf16"))  # name, precision
 DATA = HERE.parent / "estimator/observed/libraries.bin"
 TOOL = HERE.parent / "build/release/tools/onnxfit_skeletons"
-NAMES = ("torch", "torchvision", "timm", "transformers")  # of packages
+NAMES = ("torch", "torchvision", "timm", "transformers", "diffusers")  # of packages
 
 
-def watch(model, given):
+def watch(model, given, precision):
     from onnxfit import recording, watched
     from onnxfit.inputs import Inputs
     inputs = Inputs.of(given, model, 0)
 
     def run(told=None):
-        return watched.program(model, inputs, [], [], watched.Precision.of(""), told)
+        return watched.program(model, inputs, [], [], watched.Precision.of(precision), told)
 
     try:
         return run()
@@ -46,12 +48,12 @@ def watch(model, given):
         return recording.record(run).program
 
 
-def watch_first(model, givens):
+def watch_first(model, givens, precision=""):
     """The program of the first of `givens` that the model takes, and that one."""
     failed = None
     for given in givens:
         try:
-            return watch(model, given), given
+            return watch(model, given, precision), given
         except Exception as error:
             failed = failed or error
     raise failed
@@ -75,7 +77,7 @@ def traits(model):
 
 
 def observe(library, architectures, folder):
-    """Writes programs to `folder`, NAME.train.pt2 and NAME.eval.pt2."""
+    """Writes programs to `folder`, NAME.train.pt2 and so on, but those that are there."""
     from onnxfit import watched
     seen, failed, made = set(), 0, 0
     for name, build in architectures:
@@ -85,9 +87,12 @@ def observe(library, architectures, folder):
             if found in seen:
                 continue
             seen.add(found)
-            for mode in ("train", "eval"):
-                program, given = watch_first(model.train(mode == "train"), givens)
-                watched.save(program, f"{folder}/{name}.{mode}.pt2", {})
+            for run, precision in RUNS:
+                path = Path(f"{folder}/{name}.{run}.pt2")
+                if path.exists():
+                    continue
+                program, given = watch_first(model.train(run != "eval"), givens, precision)
+                watched.save(program, str(path), {})
                 givens = [given]
             made += 1
         except Exception as error:

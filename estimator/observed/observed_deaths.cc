@@ -125,7 +125,8 @@ class Matcher {
 
   // Layers of a list are told apart by nothing: what is found of one is kept.
   const std::optional<Match>& MatchOf(const ForwardOfRun& forward, const Expected& expected) {
-    std::string key = ToText({.class_name = forward.class_name, .steps = forward.steps});
+    std::string key = ToText(
+        {.class_name = forward.class_name, .steps = forward.steps, .values = {}});
     key += std::string(expected.class_name) + (expected.is_known  ? "!"
                                                : expected.is_root ? "^"
                                                                   : "");
