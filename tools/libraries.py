@@ -73,10 +73,18 @@ def shorter(name, value):
     return value[:LAYERS] if name.endswith("layer_types") and is_list else None
 
 
+def part_of(depth, name, value):
+    """Of settings that count some of a stack's layers, as large a part of a shorter one."""
+    is_part = is_depth(name) and type(value) is int and 0 < value < depth
+    return max(1, value * LAYERS // depth) if is_part and depth > LAYERS else None
+
+
 def shortened(config, seen=()):
     """`config`, and those in it, with LAYERS layers in each stack."""
+    depth = getattr(config, "num_hidden_layers", None)
+    depth = depth if type(depth) is int else 0
     for name, value in list(vars(config).items()):
-        made = shorter(name, value)
+        made = part_of(depth, name, value) or shorter(name, value)
         if made is not None:
             setattr(config, name, made)
         elif is_config(value) and not any(value is other for other in seen):
@@ -160,23 +168,29 @@ def model_classes():
     return sorted(classes.items(), key=lambda item: (not item[1], item[0]))
 
 
+def model_of(kind, attention, caches):
+    def made(change):
+        config = change(kind.config_class())
+        for one in (config, *filter(is_config, vars(config).values())):
+            if hasattr(one, "use_cache"):
+                one.use_cache = caches
+        config._attn_implementation = attention if kind._supports_sdpa else "eager"
+        return on_no_device(lambda: kind(config))
+    try:
+        return made(shortened)
+    except Exception:  # other settings count its layers, too
+        return made(lambda config: config)
+
+
 def transformers():
     import transformers as library
+    ways = [(attention, caches) for attention in ("sdpa", "eager") for caches in (False, True)]
     for name, is_base in model_classes():
-        for attention in ("sdpa", "eager") if is_base else ("sdpa",):
-            def build(name=name, attention=attention):
-                kind = getattr(library, name)
-
-                def made(change):
-                    config = change(kind.config_class())
-                    config._attn_implementation = attention if kind._supports_sdpa else "eager"
-                    return on_no_device(lambda: kind(config))
-                try:
-                    model = made(shortened)
-                except Exception:  # other settings count its layers, too
-                    model = made(lambda config: config)
+        for attention, caches in ways if is_base else ways[:1]:
+            def build(name=name, attention=attention, caches=caches):
+                model = model_of(getattr(library, name), attention, caches)
                 return model, givens(model)
-            yield f"transformers.{name}.{attention}", build
+            yield f"transformers.{name}.{attention}{'.cache' if caches else ''}", build
 
 
 # --- diffusers ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
     observe.py --check                # exit 1 where an installed release is not in the data
 
 Models are built from their library's own configurations, on no device, and their forwards run in
-training, in inference, and in training in 16 bits and under autocast, which show the casts that do
+training and in inference, each also in 16 bits and under autocast, which show the casts that do
 nothing in fp32, on a card that is not there (python/onnxfit/watched.py).  What the
 forward of each class calls, and behind which call Python lets go of what it makes, goes to
 estimator/observed/libraries.bin, each fact once (estimator/observed/skeletons.h).  What cannot be
@@ -28,7 +28,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE)]
 
-RUNS = (("train", ""), ("eval", ""), ("bf16", "bf16"), ("amp", "amp-bf16"))  # name, precision
+RUNS = {"train": "", "train-bf16": "bf16", "train-amp": "amp-bf16",
+        "eval": "", "eval-bf16": "bf16", "eval-amp": "amp-bf16"}  # name: precision
 DATA = HERE.parent / "estimator/observed/libraries.bin"
 TOOL = HERE.parent / "build/release/tools/onnxfit_skeletons"
 NAMES = ("torch", "torchvision", "timm", "transformers", "diffusers")  # of packages
@@ -87,11 +88,11 @@ def observe(library, architectures, folder):
             if found in seen:
                 continue
             seen.add(found)
-            for run, precision in RUNS:
+            for run, precision in RUNS.items():
                 path = Path(f"{folder}/{name}.{run}.pt2")
                 if path.exists():
                     continue
-                program, given = watch_first(model.train(run != "eval"), givens, precision)
+                program, given = watch_first(model.train(run.startswith("train")), givens, precision)
                 watched.save(program, str(path), {})
                 givens = [given]
             made += 1
@@ -106,8 +107,7 @@ def observe(library, architectures, folder):
 
 def skeletons(path):
     """Of one program, three lines each."""
-    flags = ["--eval"] if path.name.endswith(".eval.pt2") else []
-    done = subprocess.run([TOOL, *flags, path], capture_output=True, text=True, check=False)
+    done = subprocess.run([TOOL, path.suffixes[-2][1:], path], capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{path.name}: {done.stderr.strip()[-200:]}", flush=True)
         return []

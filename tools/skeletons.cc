@@ -1,12 +1,17 @@
 // For tools/observe.py.
 //
-//   onnxfit_skeletons [--eval] WATCHED.pt2             writes what each module of the file does
+//   onnxfit_skeletons RUN WATCHED.pt2                  writes what each module of the file does
 //   onnxfit_skeletons --pack "RELEASES" FACTS OUTPUT   packs such texts for the binary
+//
+// RUN is how the file was watched: train or eval, or with -bf16 or -amp behind it.
+#include <algorithm>
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "estimator/fit/predict.h"
@@ -16,11 +21,25 @@
 namespace onnxfit {
 namespace {
 
-void WriteSkeletons(const std::string& path, Mode mode) {
+struct RunKind {
+  std::string_view name;
+  SkeletonRuns run;
+  Mode mode = Mode::kTrain;
+  Precision precision = Precision::kFp32;
+};
+constexpr RunKind kRuns[] = {{"train", kTrainRun},
+                             {"train-bf16", kTrainHalfRun, Mode::kTrain, Precision::kBf16},
+                             {"train-amp", kTrainAutocastRun, Mode::kTrain, Precision::kAmpBf16},
+                             {"eval", kEvalRun, Mode::kEval},
+                             {"eval-bf16", kEvalHalfRun, Mode::kEval, Precision::kBf16},
+                             {"eval-amp", kEvalAutocastRun, Mode::kEval, Precision::kAmpBf16}};
+
+void WriteSkeletons(const std::string& path, const RunKind& kind) {
   EstimateRequest request;
-  request.settings.mode = mode;
+  request.settings.mode = kind.mode;
+  request.settings.precision = kind.precision;
   const PreparedRun run = PrepareRun(LoadModel(path), request);
-  for (const Skeleton& skeleton : SkeletonsOf(run.program)) {
+  for (const Skeleton& skeleton : SkeletonsOf(run.program, kind.run)) {
     if (!skeleton.class_name.empty()) std::cout << ToText(Shortened(skeleton));
   }
 }
@@ -36,8 +55,10 @@ int Run(const std::vector<std::string>& words) {
     Pack(words[1], words[2], words[3]);
     return 0;
   }
-  if (words.empty()) return 3;
-  WriteSkeletons(words.back(), words[0] == "--eval" ? Mode::kEval : Mode::kTrain);
+  const RunKind* const kind =
+      std::ranges::find(kRuns, words.empty() ? "" : words[0], &RunKind::name);
+  if (words.size() != 2 || kind == std::end(kRuns)) return 3;
+  WriteSkeletons(words[1], *kind);
   return 0;
 }
 

@@ -27,6 +27,7 @@
 #include "estimator/names/taken_results.h"
 #include "estimator/names/unread_lists.h"
 #include "estimator/names/value_lives.h"
+#include "estimator/observed/observed_casts.h"
 #include "estimator/observed/observed_deaths.h"
 #include "estimator/program/modules.h"
 #include "estimator/program/repeated_modules.h"
@@ -112,8 +113,9 @@ class Lifetimes {
   }
 
   // What modules of the same classes were seen to do goes before all that lines and habits say.
-  void FollowObserved() {
-    const KnownDeaths known = FindKnownDeaths(program_, runs_, SkeletonsOfLibraries());
+  void FollowObserved(WantedRuns wanted) {
+    const ForwardMatches matches(program_, runs_, SkeletonsOfLibraries(), wanted);
+    const KnownDeaths known = FindKnownDeaths(program_, runs_, matches);
     for (size_t name = 0; name < known.behind.size(); ++name) {
       if (known.behind[name]) lives_.Observe(static_cast<NameId>(name), *known.behind[name]);
     }
@@ -370,15 +372,16 @@ class Lifetimes {
 
 }  // namespace
 
-void PlaceDeaths(Program& program, const TrainingSettings& settings) {
+void PlaceDeaths(Program& program, const TrainingSettings& settings, bool is_as_written) {
   if (program.calls.empty()) return;
   MarkRepeatedModules(program);
   MarkNumberedModules(program);
+  PlaceObservedCasts(program, settings, SkeletonsOfLibraries(), is_as_written);
   Lifetimes lifetimes(program);
   lifetimes.FollowStatements();
   lifetimes.FollowKnownNames();
   const std::vector<NameId> of_attributes = lifetimes.FollowAttributes();
-  lifetimes.FollowObserved();
+  lifetimes.FollowObserved(RunsLike(settings, is_as_written));
   for (const NameId name : program.outputs) lifetimes.ExtendToEnd(name);
   std::vector<bool> held = HeldNames(program, settings);
   for (const NameId name : of_attributes) held[Index(name)] = true;

@@ -22,12 +22,6 @@ namespace {
 constexpr size_t kWord = 4;
 constexpr size_t kMostText = 64 << 20;  // of one Python module
 
-uint32_t HashOf(std::string_view text) {
-  uint32_t hash = 2166136261U;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash;
-}
-
 // "attention dense": the children that a forward runs, each once; "" where all have numbers.
 // Dropouts may not be in a file.
 std::string ChildrenOf(const std::vector<SkeletonStep>& steps) {
@@ -140,10 +134,28 @@ std::vector<const Skeleton*> KnownSkeletons::OfChildren(
   return found;
 }
 
+namespace {
+
+// Those that are the same in several kinds of runs, once.
+std::vector<Skeleton> Joined(const std::vector<Skeleton>& skeletons) {
+  std::map<std::string, Skeleton> joined;
+  for (const Skeleton& skeleton : skeletons) {
+    Skeleton key = skeleton;
+    key.runs = kAllRuns;
+    const auto [found, is_new] = joined.try_emplace(ToText(key), skeleton);
+    found->second.runs |= skeleton.runs;
+  }
+  std::vector<Skeleton> all;
+  for (auto& [text, skeleton] : joined) all.push_back(std::move(skeleton));
+  return all;
+}
+
+}  // namespace
+
 std::string PackSkeletons(std::string_view releases, const std::vector<Skeleton>& skeletons) {
   std::map<std::string, std::set<std::string>> texts;  // by Python module
   std::map<std::string, std::set<uint32_t>> keys;
-  for (const Skeleton& skeleton : skeletons) {
+  for (const Skeleton& skeleton : Joined(skeletons)) {
     const std::string module(ParentOf(skeleton.class_name));
     texts[module].insert(ToText(skeleton));
     const std::string children = ChildrenOf(skeleton.steps);

@@ -24,9 +24,7 @@ std::string NameInCaller(const ModuleTree& modules, ModuleId module) {
 }
 
 uint32_t HashOfLine(std::string_view text) {
-  uint32_t hash = 2166136261U;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return (hash & 0xFFFFFU) + 1;  // 20 bits: lines of one forward
+  return (HashOf(text) & 0xFFFFFU) + 1;  // 20 bits: lines of one forward
 }
 
 // The line of the forward at `level` around the call; one that calls super().forward has a frame
@@ -84,37 +82,89 @@ struct ObservedEnds {
 
 class Observer {
  public:
-  explicit Observer(const Program& program)
-      : program_(program), runs_(program), forwards_(ForwardsOf(program, runs_)), ends_(program) {}
+  Observer(const Program& program, SkeletonRuns run)
+      : program_(program),
+        run_(run),
+        runs_(program),
+        forwards_(ForwardsOf(program, runs_)),
+        ends_(program) {
+    for (size_t i = 0; i < program.calls.size(); ++i) {
+      for (const NameId name : program.calls[i].inputs) {
+        if (name != kNoName) readers_[name].push_back(static_cast<int64_t>(i));
+      }
+    }
+  }
 
   std::vector<Skeleton> Observe() {
-    for (size_t run = 0; run < forwards_.size(); ++run) {
+    for (size_t run = 0; run < runs_.all().size(); ++run) {
       if (runs_.all()[run].caller < 0) FollowRun(static_cast<int32_t>(run));
     }
     return std::move(made_);
   }
 
  private:
+  using Made = std::map<NameId, std::pair<int32_t, int32_t>>;  // step and result
+
   // What the run leaves to its caller.
   std::vector<NameId> FollowRun(int32_t run) {
     const ForwardOfRun& forward = forwards_[Index(run)];
-    Skeleton skeleton = {.class_name = forward.class_name, .steps = forward.steps, .values = {}};
+    Skeleton skeleton = {.class_name = forward.class_name,
+                         .steps = forward.steps,
+                         .values = {},
+                         .runs = static_cast<uint8_t>(run_)};
     std::vector<NameId> left;
+    Made made;
     for (size_t step = 0; step < forward.steps.size(); ++step) {
       const int32_t child = forward.children[step];
       const std::vector<NameId> values =
           child < 0 ? program_.calls[Index(forward.calls[step])].outputs : FollowRun(child);
+      if (child >= 0) skeleton.steps[step].id = IdOf(Shortened(made_.back()));
+      if (MayBeLost(forward.steps[step])) NoteLoss(forward, step, made, skeleton);
       for (size_t result = 0; result < values.size(); ++result) {
-        if (values[result] == kNoName || IsKept(values[result])) continue;
-        if (IsOverwrittenIn(run, values[result])) continue;
-        const int32_t behind = DiesBehind(forward, step, values[result]);
-        if (behind == SkeletonValue::kLeft) left.push_back(values[result]);
+        const NameId value = values[result];
+        if (value == kNoName) continue;
+        made.try_emplace(value, static_cast<int32_t>(step), static_cast<int32_t>(result));
+        if (IsKept(value) || IsOverwrittenIn(run, value)) continue;
+        const int32_t behind = DiesBehind(forward, step, value);
+        if (behind == SkeletonValue::kLeft) left.push_back(value);
         skeleton.values.push_back(
             {static_cast<int32_t>(step), static_cast<int32_t>(result), behind});
       }
     }
     made_.push_back(std::move(skeleton));
     return left;
+  }
+
+  // Of a cast its type, and of all that files may lack what they read and what reads them.
+  void NoteLoss(const ForwardOfRun& forward, size_t step, const Made& made, Skeleton& skeleton) {
+    const AtenCall& call = program_.calls[Index(forward.calls[step])];
+    if (!HasFirst(call)) return;
+    if (IsCast(forward.steps[step])) skeleton.steps[step].cast_to = CastTo(call);
+    const auto at = static_cast<int32_t>(step);
+    if (const auto maker = made.find(call.inputs[0]); maker != made.end()) {
+      skeleton.flows.push_back({at, maker->second.first - at, maker->second.second});
+    }
+    const auto readers = readers_.find(call.outputs[0]);
+    if (readers == readers_.end()) return;
+    int32_t before = at;
+    for (const int64_t reader : readers->second) {
+      const auto behind = std::ranges::lower_bound(forward.calls, reader);
+      if (behind == forward.calls.end()) break;
+      const auto place = static_cast<int32_t>(behind - forward.calls.begin());
+      if (place == before) continue;
+      const std::vector<NameId>& read = program_.calls[Index(reader)].inputs;
+      const bool is_child = forward.children[Index(place)] >= 0;
+      const auto operand = std::ranges::find(read, call.outputs[0]) - read.begin();
+      skeleton.flows.push_back({at, place - at, is_child ? 0 : static_cast<int32_t>(operand)});
+      before = place;
+    }
+  }
+
+  uint8_t CastTo(const AtenCall& call) const {
+    if (run_ == kTrainRun || run_ == kEvalRun) return 0;  // most do nothing then
+    const DType type = program_.values[Index(call.outputs[0])].type.dtype;
+    if (!IsFloat(type)) return 0;
+    return static_cast<uint8_t>(BitsOf(type));
   }
 
   // Whether something holds it beyond the step: a buffer that is written in place, an attribute.
@@ -137,9 +187,11 @@ class Observer {
   }
 
   const Program& program_;
+  const SkeletonRuns run_;
   const ModuleRuns runs_;
   const std::vector<ForwardOfRun> forwards_;
   const ObservedEnds ends_;
+  std::map<NameId, std::vector<int64_t>> readers_;
   std::vector<Skeleton> made_;
 };
 
@@ -147,17 +199,91 @@ class Observer {
 
 namespace {
 
-void NoteLeaves(std::vector<ForwardOfRun>& forwards) {
-  const auto is_child = [](int32_t child) { return child >= 0; };
-  for (ForwardOfRun& forward : forwards) {
-    for (size_t step = 0; step < forward.steps.size(); ++step) {
-      if (forward.children[step] < 0) continue;
-      const ForwardOfRun& child = forwards[Index(forward.children[step])];
-      if (std::ranges::any_of(child.children, is_child)) continue;
-      forward.steps[step].leaf = child.steps.back().key;
+class ForwardReader {
+ public:
+  ForwardReader(const Program& program, const ModuleRuns& runs)
+      : program_(program), runs_(runs), is_seen_(runs.all().size()), forwards_(runs.all().size()) {
+    for (size_t run = 0; run < forwards_.size(); ++run) {
+      forwards_[run].class_name = program.modules.ClassOf(runs.all()[run].module);
+    }
+    const auto is_model = [&](const ModuleRun& run) {
+      return run.caller < 0 && program.modules.NameOf(run.module).empty();
+    };
+    if (!runs.all().empty() && std::ranges::none_of(runs.all(), is_model)) {
+      root_ = static_cast<int32_t>(forwards_.size());
+      forwards_.emplace_back();
     }
   }
-}
+
+  std::vector<ForwardOfRun> Read() {
+    for (size_t i = 0; i < program_.calls.size(); ++i) {
+      if (program_.calls[i].is_autocasts) continue;
+      const auto at = static_cast<int64_t>(i);
+      const int32_t inner = runs_.RunOf(at);
+      AddRuns(inner, at);
+      AddCall(inner, at);
+    }
+    NoteLeaves();
+    return std::move(forwards_);
+  }
+
+ private:
+  // Those that begin with the call, the outer ones first.
+  void AddRuns(int32_t inner, int64_t at) {
+    std::vector<int32_t> entered;
+    for (int32_t run = inner; run >= 0 && is_seen_[Index(run)] == 0;
+         run = runs_.all()[Index(run)].caller) {
+      entered.push_back(run);
+    }
+    for (auto run = entered.rbegin(); run != entered.rend(); ++run) {
+      const ModuleRun& it = runs_.all()[Index(*run)];
+      is_seen_[Index(*run)] = 1;
+      SkeletonStep step = {.key = NameInCaller(program_.modules, it.module),
+                           .is_child = true,
+                           .class_name = program_.modules.ClassOf(it.module)};
+      if (it.level > 0) step.line = LineOf(program_, program_.calls[Index(at)], it.level - 1);
+      Add(it.caller, std::move(step), it.last, *run);
+    }
+  }
+
+  void AddCall(int32_t inner, int64_t at) {
+    const AtenCall& call = program_.calls[Index(at)];
+    const size_t level = inner < 0 ? 0 : runs_.all()[Index(inner)].level;
+    Add(inner,
+        {.key = std::string(IsCastCall(call) ? "to" : call.op),
+         .class_name = {},
+         .line = LineOf(program_, call, level),
+         .in_place = WritesOverFirst(call)},
+        at, -1);
+  }
+
+  void Add(int32_t run, SkeletonStep step, int64_t call, int32_t child) {
+    if (run < 0) run = root_;
+    if (run < 0) return;
+    ForwardOfRun& forward = forwards_[Index(run)];
+    forward.steps.push_back(std::move(step));
+    forward.calls.push_back(call);
+    forward.children.push_back(child);
+  }
+
+  void NoteLeaves() {
+    const auto is_child = [](int32_t child) { return child >= 0; };
+    for (ForwardOfRun& forward : forwards_) {
+      for (size_t step = 0; step < forward.steps.size(); ++step) {
+        if (forward.children[step] < 0) continue;
+        const ForwardOfRun& child = forwards_[Index(forward.children[step])];
+        if (std::ranges::any_of(child.children, is_child)) continue;
+        forward.steps[step].leaf = child.steps.back().key;
+      }
+    }
+  }
+
+  const Program& program_;
+  const ModuleRuns& runs_;
+  std::vector<char> is_seen_;  // by run
+  std::vector<ForwardOfRun> forwards_;
+  int32_t root_ = -1;  // the model's own forward, if it is no run
+};
 
 }  // namespace
 
@@ -166,49 +292,21 @@ bool WritesOverFirst(const AtenCall& call) {
 }
 
 std::vector<ForwardOfRun> ForwardsOf(const Program& program, const ModuleRuns& runs) {
-  std::vector<ForwardOfRun> forwards(runs.all().size());
-  std::vector<char> is_seen(runs.all().size());
-  for (size_t run = 0; run < forwards.size(); ++run) {
-    forwards[run].class_name = program.modules.ClassOf(runs.all()[run].module);
-  }
-  const auto add = [&](int32_t run, SkeletonStep step, int64_t call, int32_t child) {
-    if (run < 0) return;
-    ForwardOfRun& forward = forwards[Index(run)];
-    forward.steps.push_back(std::move(step));
-    forward.calls.push_back(call);
-    forward.children.push_back(child);
-  };
-  for (size_t i = 0; i < program.calls.size(); ++i) {
-    const AtenCall& call = program.calls[i];
-    if (call.is_autocasts) continue;
-    const auto at = static_cast<int64_t>(i);
-    const int32_t inner = runs.RunOf(at);
-    std::vector<int32_t> entered;
-    for (int32_t run = inner; run >= 0 && is_seen[Index(run)] == 0;
-         run = runs.all()[Index(run)].caller) {
-      entered.push_back(run);
-    }
-    for (auto run = entered.rbegin(); run != entered.rend(); ++run) {
-      const ModuleRun& it = runs.all()[Index(*run)];
-      is_seen[Index(*run)] = 1;
-      SkeletonStep step = {.key = NameInCaller(program.modules, it.module),
-                           .is_child = true,
-                           .class_name = program.modules.ClassOf(it.module)};
-      if (it.level > 0) step.line = LineOf(program, call, it.level - 1);
-      add(it.caller, std::move(step), it.last, *run);
-    }
-    const size_t level = inner < 0 ? 0 : runs.all()[Index(inner)].level;
-    add(inner,
-        {.key = std::string(call.op),
-         .class_name = {},
-         .line = LineOf(program, call, level),
-         .in_place = WritesOverFirst(call)},
-        at, -1);
-  }
-  NoteLeaves(forwards);
-  return forwards;
+  return ForwardReader(program, runs).Read();
 }
 
-std::vector<Skeleton> SkeletonsOf(const Program& program) { return Observer(program).Observe(); }
+bool IsCastCall(const AtenCall& call) {
+  return call.op == "to" || call.op == "type_as" || call.op == "to_other_width";
+}
+
+bool IsCast(const SkeletonStep& step) { return !step.is_child && step.key == "to"; }
+
+bool MayBeLost(const SkeletonStep& step) {
+  return IsCast(step) || (!step.is_child && step.key == "dropout");
+}
+
+std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run) {
+  return Observer(program, run).Observe();
+}
 
 }  // namespace onnxfit

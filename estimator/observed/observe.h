@@ -20,15 +20,21 @@ struct ForwardOfRun {
   std::vector<int32_t> children;  // by step: the run, as an index into ModuleRuns::all; -1: a call
 };
 
-// By run, as ModuleRuns::all has them.  Casts that autocast makes are none of its steps.
-// O(calls × depth).
+// By run, as ModuleRuns::all has them, and behind them the model's own forward where the file names
+// the modules that it calls, not itself (TorchScript's).  Casts that autocast makes are none of its
+// steps.  O(calls × depth).
 std::vector<ForwardOfRun> ForwardsOf(const Program& program, const ModuleRuns& runs);
 
 // Whether what the call makes is the tensor that it is given first.
 bool WritesOverFirst(const AtenCall& call);
 
-// Skeletons of all modules of a program whose deaths were observed (names/observed_lifetimes.h).
-// A value that dies while a child runs dies behind it.  O(calls × depth).
-std::vector<Skeleton> SkeletonsOf(const Program& program);
+// Whether it is one of x.to(dtype), or a dropout: what files may lack.
+bool IsCastCall(const AtenCall& call);
+bool IsCast(const SkeletonStep& step);
+bool MayBeLost(const SkeletonStep& step);
+
+// Skeletons of all modules of a program whose deaths were observed (names/observed_lifetimes.h), a
+// run of this kind.  A value that dies while a child runs dies behind it.  O(calls × depth).
+std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run);
 
 }  // namespace onnxfit

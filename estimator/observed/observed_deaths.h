@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "estimator/observed/known_skeletons.h"
+#include "estimator/observed/forward_matches.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
 
@@ -19,10 +18,8 @@ struct KnownDeaths {
   size_t all = 0;
 };
 
-// Each forward beside the skeleton of its class that has most in common with it; where a file names
-// no classes, that of the module around it names them, or its children do.
-// O(calls × skeletons of a class), and as Align for each that differs.
+// O(calls × depth).
 KnownDeaths FindKnownDeaths(const Program& program, const ModuleRuns& runs,
-                            const KnownSkeletons& known);
+                            const ForwardMatches& matches);
 
 }  // namespace onnxfit

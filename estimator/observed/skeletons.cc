@@ -35,6 +35,26 @@ Number ReadNumber(std::string_view text, int base = 10) {
   return number;
 }
 
+constexpr std::pair<uint8_t, char> kRunLetters[] = {
+    {kTrainRun, 't'}, {kTrainHalfRun, 'h'}, {kTrainAutocastRun, 'a'},
+    {kEvalRun, 'T'},  {kEvalHalfRun, 'H'},  {kEvalAutocastRun, 'A'}};
+
+std::string RunsText(uint8_t runs) {
+  std::string text;
+  for (const auto& [run, letter] : kRunLetters) {
+    if ((runs & run) != 0) text += letter;
+  }
+  return runs == kAllRuns ? "" : " " + text;
+}
+
+uint8_t ReadRuns(std::string_view text) {
+  uint8_t runs = 0;
+  for (const auto& [run, letter] : kRunLetters) {
+    if (text.find(letter) != text.npos) runs |= run;
+  }
+  return text.empty() ? uint8_t{kAllRuns} : runs;
+}
+
 SkeletonStep ReadStep(std::string_view text) {
   SkeletonStep step;
   std::string_view name = TakeUntil(':', text);
@@ -44,9 +64,29 @@ SkeletonStep ReadStep(std::string_view text) {
   if (step.in_place) name.remove_suffix(1);
   if (step.is_child) name.remove_prefix(1);
   step.key = TakeUntil('=', name);
-  step.class_name = TakeUntil('/', name);
-  step.leaf = name;
+  if (step.is_child) {
+    std::string_view child = TakeUntil('~', name);
+    step.class_name = TakeUntil('/', child);
+    step.leaf = child;
+    if (!name.empty()) step.id = ReadNumber<uint32_t>(name, 36);
+  } else if (!name.empty()) {
+    step.cast_to = ReadNumber<uint8_t>(name);
+  }
   return step;
+}
+
+SkeletonFlow ReadFlow(std::string_view text, char sign, size_t steps) {
+  SkeletonFlow flow;
+  flow.step = ReadNumber<int32_t>(TakeUntil(sign, text));
+  flow.other = ReadNumber<int32_t>(TakeUntil('.', text));
+  flow.result = ReadNumber<int32_t>(text);
+  const auto is_there = [&](int64_t step) {
+    return step >= 0 && step < static_cast<int64_t>(steps);
+  };
+  const bool is_ahead = sign == '>' ? flow.other > 0 : flow.other < 0;
+  if (!is_ahead || !is_there(flow.step) || !is_there(int64_t{flow.step} + flow.other))
+    ThrowDamaged("a flow between two of the steps", text);
+  return flow;
 }
 
 SkeletonValue ReadValue(std::string_view text, size_t steps) {
@@ -68,6 +108,8 @@ std::string InBase36(uint32_t number) {
 std::string StepText(const SkeletonStep& step) {
   std::string text = step.is_child ? ">" + step.key + "=" + step.class_name : step.key;
   if (!step.leaf.empty()) text += "/" + step.leaf;
+  if (step.id != 0) text += "~" + InBase36(step.id);
+  if (step.cast_to != 0) text += "=" + std::to_string(step.cast_to);
   if (step.in_place) text += "!";
   return step.line == 0 ? text : text + ":" + InBase36(step.line);
 }
@@ -76,6 +118,11 @@ std::string ValueText(const SkeletonValue& value) {
   const std::string text = std::to_string(value.step) + "." + std::to_string(value.result);
   const bool is_left = value.dies_behind == SkeletonValue::kLeft;
   return is_left ? text : text + "-" + std::to_string(value.dies_behind);
+}
+
+std::string FlowText(const SkeletonFlow& flow) {
+  return std::to_string(flow.step) + (flow.other < 0 ? "<" : ">") + std::to_string(flow.other) +
+         "." + std::to_string(flow.result);
 }
 
 // --- Turns --------------------------------------------------------------------------------------
@@ -153,6 +200,8 @@ class Turned {
 
   Skeleton Take() {
     for (size_t i = 0; i < source_.size(); ++i) AddValuesOf(i);
+    for (size_t i = 0; i < source_.size(); ++i) AddFlowsOf(i);
+    made_.runs = from_.runs;
     return std::move(made_);
   }
 
@@ -167,6 +216,21 @@ class Turned {
         made.dies_behind = static_cast<int32_t>(PlaceOf(Index(value->dies_behind), at));
       }
       made_.values.push_back(made);
+    }
+  }
+
+  // Of those within a turn, or outside of all.
+  void AddFlowsOf(size_t at) {
+    const auto step = static_cast<int32_t>(source_[at]);
+    const auto first = std::ranges::lower_bound(from_.flows, step, {}, &SkeletonFlow::step);
+    for (auto flow = first; flow != from_.flows.end() && flow->step == step; ++flow) {
+      const int64_t other = static_cast<int64_t>(at) + flow->other;
+      const bool is_there = other >= 0 && other < std::ssize(source_) &&
+                            static_cast<int64_t>(source_[Index(other)]) == step + flow->other;
+      if (!is_there) continue;
+      SkeletonFlow made = *flow;
+      made.step = static_cast<int32_t>(at);
+      made_.flows.push_back(made);
     }
   }
 
@@ -201,9 +265,10 @@ class Turned {
 bool AreAlike(const Skeleton& a, const Skeleton& b) {
   const auto same = [](const SkeletonStep& x, const SkeletonStep& y) {
     return x.is_child == y.is_child && x.line == y.line && x.in_place == y.in_place &&
-           x.class_name == y.class_name && x.leaf == y.leaf && StarredKey(x) == StarredKey(y);
+           x.cast_to == y.cast_to && x.id == y.id && x.class_name == y.class_name &&
+           x.leaf == y.leaf && StarredKey(x) == StarredKey(y);
   };
-  return std::ranges::equal(a.steps, b.steps, same) && a.values == b.values;
+  return std::ranges::equal(a.steps, b.steps, same) && a.values == b.values && a.flows == b.flows;
 }
 
 }  // namespace
@@ -267,11 +332,25 @@ Skeleton Shortened(const Skeleton& skeleton) {
   return best;
 }
 
+uint32_t HashOf(std::string_view text) {
+  uint32_t hash = 2166136261U;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+uint32_t IdOf(const Skeleton& skeleton) {
+  Skeleton own = skeleton;
+  own.runs = kAllRuns;
+  for (SkeletonStep& step : own.steps) step.id = 0;
+  return (HashOf(ToText(own)) & 0xFFFFFFU) + 1;  // 24 bits: forwards of one class
+}
+
 std::string ToText(const Skeleton& skeleton) {
-  std::string text = skeleton.class_name + "\n";
+  std::string text = skeleton.class_name + RunsText(skeleton.runs) + "\n";
   for (const SkeletonStep& step : skeleton.steps) text += StepText(step) + " ";
   text += "\n";
   for (const SkeletonValue& value : skeleton.values) text += ValueText(value) + " ";
+  for (const SkeletonFlow& flow : skeleton.flows) text += FlowText(flow) + " ";
   return text + "\n";
 }
 
@@ -279,12 +358,20 @@ std::vector<Skeleton> ParseSkeletons(std::string_view text) {
   std::vector<Skeleton> skeletons;
   while (!text.empty()) {
     Skeleton& made = skeletons.emplace_back();
-    made.class_name = TakeUntil('\n', text);
+    std::string_view title = TakeUntil('\n', text);
+    made.class_name = TakeUntil(' ', title);
+    made.runs = ReadRuns(title);
     std::string_view steps = TakeUntil('\n', text);
     std::string_view values = TakeUntil('\n', text);
     while (!steps.empty()) made.steps.push_back(ReadStep(TakeUntil(' ', steps)));
     while (!values.empty()) {
-      made.values.push_back(ReadValue(TakeUntil(' ', values), made.steps.size()));
+      const std::string_view one = TakeUntil(' ', values);
+      const size_t sign = one.find_first_of("<>");
+      if (sign == one.npos) {
+        made.values.push_back(ReadValue(one, made.steps.size()));
+      } else {
+        made.flows.push_back(ReadFlow(one, one[sign], made.steps.size()));
+      }
     }
   }
   return skeletons;

@@ -18,8 +18,19 @@ struct SkeletonStep {
   std::string leaf = {};   // of a child without children: its last operator
   uint32_t line = 0;       // a hash of the line that makes the call; 0: not known
   bool in_place = false;   // the operator writes over its first operand
+  uint8_t cast_to = 0;  // bits of x.to(dtype), watched in 16 bits or under autocast; 0: not known
+  uint32_t id = 0;      // IdOf what the child did; 0: not known
 
   bool operator==(const SkeletonStep&) const = default;
+};
+
+// What a step that files may lack reads, and what reads its result: both as distances in steps.
+struct SkeletonFlow {
+  int32_t step = 0;
+  int32_t other = 0;   // -1: the step in front of it, which makes what it reads; 1: that behind it
+  int32_t result = 0;  // of what it reads, which result of that step; of a reader, which operand
+
+  bool operator==(const SkeletonFlow&) const = default;
 };
 
 // Result `result` of step `step`: of an operator one of its outputs, of a child one of those that
@@ -34,10 +45,23 @@ struct SkeletonValue {
   bool operator==(const SkeletonValue&) const = default;
 };
 
+// In which runs a forward does what a skeleton says.
+enum SkeletonRuns : uint8_t {
+  kTrainRun = 1,
+  kTrainHalfRun = 2,      // in 16 bits
+  kTrainAutocastRun = 4,  // under torch.autocast
+  kEvalRun = 8,
+  kEvalHalfRun = 16,
+  kEvalAutocastRun = 32,
+  kAllRuns = 63,
+};
+
 struct Skeleton {
   std::string class_name;  // "transformers.models.bert.modeling_bert.BertSelfOutput"
   std::vector<SkeletonStep> steps;
-  std::vector<SkeletonValue> values;  // in order
+  std::vector<SkeletonValue> values;     // in order
+  std::vector<SkeletonFlow> flows = {};  // of casts and dropouts, in order
+  uint8_t runs = kAllRuns;
 
   bool operator==(const Skeleton&) const = default;
 };
@@ -60,9 +84,15 @@ std::vector<LoopTurns> LoopsOf(const std::vector<SkeletonStep>& steps);
 // compared with.  O(steps).
 Skeleton Shortened(const Skeleton& skeleton);
 
-// Three lines a skeleton, for files: its class; its steps, "dropout:1f", "relu!:1f" in place, or
-// ">layer.0=Class/linear:1f"; its values, "0.0-3" of what dies behind step 3, "4.0" of what is
-// left.  ParseSkeletons throws Error for other text.
+// Of 32 bits; not for what others may choose.  O(length).
+uint32_t HashOf(std::string_view text);
+// Tells apart what forwards of one class do, but for how their children do that.  O(steps).
+uint32_t IdOf(const Skeleton& skeleton);
+
+// Three lines a skeleton, for files: its class, and behind a blank the runs, "tT", if not all; its
+// steps, "dropout:1f", "relu!:1f" in place, "to=16:1f", or ">layer.0=Class/linear~9a:1f"; its
+// values, "0.0-3" of what dies behind step 3, "4.0" of what is left, and its flows, "3<-2.0" of
+// what step 3 reads, "3>1.1" of what reads that.  ParseSkeletons throws Error for other text.
 std::string ToText(const Skeleton& skeleton);
 std::vector<Skeleton> ParseSkeletons(std::string_view text);
 

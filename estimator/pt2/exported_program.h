@@ -173,6 +173,7 @@ struct ExportedProgram {
   std::string digest = {};  // of the program's JSON
   std::string torch = {};   // "2.11.0+cu130"; "" where the file does not say
   int64_t schema_major = 0, schema_minor = 0;
+  bool is_as_written = false;  // calls that write in place do so: not run_decompositions()'s
   Graph graph;
   std::vector<InputSpec> inputs = {};    // one for each of graph.inputs
   std::vector<OutputSpec> outputs = {};  // one for each of graph.outputs

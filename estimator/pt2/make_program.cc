@@ -308,7 +308,7 @@ MadeProgram MakeProgram(const onnxfit::Graph& file, const Shapes& shapes,
   if (exported.watching) {
     PlaceObservedDeaths(writer.program(), settings, writer.LivesAsWatched());
   } else {
-    PlaceDeaths(writer.program(), settings);
+    PlaceDeaths(writer.program(), settings, exported.is_as_written);
   }
   MadeProgram made = {writer.TakeProgram(), writer.TakeTensors()};
   made.program.name_of.assign(file.values.size(), kNoName);

@@ -218,6 +218,10 @@ ExportedProgram ReadProgram(const Json& json, TextPool& pool) {
   if (const Json* const torch = OptionalMemberOf(json, "torch_version"))
     program.torch = Text(*torch);
 
+  if (const Json* const verifiers = OptionalMemberOf(json, "verifiers")) {
+    for (const Json& name : ItemsOf(*verifiers)) program.is_as_written |= Text(name) == "TRAINING";
+  }
+
   ReadState state = {.pool = pool, .notes = program.notes};
   const Json& module = MemberOf(json, "graph_module");
   program.graph = ReadGraph(MemberOf(module, "graph"), state);

@@ -1,0 +1,82 @@
+// Each forward of a file beside what its class was watched to do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/base/settings.h"
+#include "estimator/observed/alignment.h"
+#include "estimator/observed/known_skeletons.h"
+#include "estimator/observed/observe.h"
+#include "estimator/program/module_runs.h"
+#include "estimator/program/program.h"
+
+namespace onnxfit {
+
+struct ForwardMatch {
+  Skeleton skeleton;
+  Alignment alignment;
+  double share = 0;  // what part of both is the same, but for what files may lack
+  uint32_t id = 0;   // IdOf the skeleton
+};
+
+// Which of a class's skeletons are looked at, and which are taken rather than others as good.
+struct WantedRuns {
+  uint8_t taken = kTrainRun | kEvalRun;
+  uint8_t preferred = 0;
+  bool is_as_written = false;  // the file does, of each call
+};
+
+// Of a run with these settings: in inference rather than in training, or the other way around.
+WantedRuns RunsLike(const TrainingSettings& settings, bool is_as_written);
+
+// Each forward beside the skeleton of its class that has most in common with it; where a file names
+// no classes, that of the module around it names them, or its children do.
+class ForwardMatches {
+ public:
+  // All must outlive it.  O(calls × skeletons of a class), and as Align for each that differs.
+  ForwardMatches(const Program& program, const ModuleRuns& runs, const KnownSkeletons& known,
+                 WantedRuns wanted);
+
+  bool is_as_written() const { return wanted_.is_as_written; }
+  // By run, and the model's own behind them (ForwardsOf).
+  const std::vector<ForwardOfRun>& forwards() const { return forwards_; }
+  // Of forwards()[forward]; nullptr where none is known.
+  const ForwardMatch* Of(size_t forward) const { return matches_[forward]; }
+  // Forwards that no other one calls.
+  const std::vector<int32_t>& roots() const { return roots_; }
+
+ private:
+  // What the forward around a run tells of it.
+  struct Expected {
+    bool is_known = false;  // that one
+    bool is_root = false;   // all calls are in it
+    std::string_view class_name = {};
+    size_t left = 0;  // how many values it leaves; 0: not known
+    uint32_t id = 0;  // IdOf what it did; 0: not known
+  };
+
+  std::vector<uint32_t> FitsOf(const ForwardOfRun& forward);
+  void Follow(int32_t run, const Expected& expected);
+  static Expected ExpectedAt(const ForwardMatch& match, size_t file_step);
+  const std::vector<ForwardMatch>& OptionsOf(const ForwardOfRun& forward,
+                                             std::string_view class_name, bool is_root);
+  const ForwardMatch* BestOf(const ForwardOfRun& forward, const Expected& expected);
+  size_t ChildrenThatFit(const ForwardMatch& match, const ForwardOfRun& forward) const;
+  size_t InPlaceAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
+  size_t ChildrenAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
+
+  const KnownSkeletons& known_;
+  const WantedRuns wanted_;
+  const std::vector<ForwardOfRun> forwards_;
+  std::vector<int32_t> roots_;
+  std::map<std::string, std::vector<ForwardMatch>> options_;  // by what tells forwards apart
+  std::vector<std::vector<uint32_t>> fits_;  // by run: ids of what it may have done
+  std::vector<const ForwardMatch*> matches_;
+};
+
+}  // namespace onnxfit
