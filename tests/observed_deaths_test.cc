@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <charconv>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +30,17 @@ Program Chain(std::string_view type) {
 
 // "a:c" of what dies behind the call that makes c.
 std::string Deaths(const Program& program, std::string_view known) {
-  const std::string bytes = PackSkeletons("", ParseSkeletons(known));
+  const std::string bytes = PackSkeletons("lib 1.0", ParseSkeletons(known));
   const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
   const KnownSkeletons skeletons({first, bytes.size()});
-  const KnownDeaths found = FindKnownDeaths(program, ModuleRuns(program), skeletons);
+  const ModuleRuns runs(program);
+  const ForwardMatches matches(program, runs, skeletons, RunsLike({.mode = Mode::kEval}, false));
+  const KnownDeaths found = FindKnownDeaths(program, runs, matches);
   std::string text;
   for (size_t name = 0; name < found.behind.size(); ++name) {
     if (!found.behind[name]) continue;
-    text += program.values[name].name + ":" + program.calls[Index(*found.behind[name])].where + " ";
+    text += program.values[name].name + ":" + program.calls[Index(*found.behind[name])].where;
+    text += found.may_live_longer[name] != 0 ? "? " : " ";
   }
   return text;
 }
@@ -50,6 +55,25 @@ TEST_CASE("what the file does not call does not count") {
   constexpr std::string_view kKnown =
       "lib.Block\nrelu dropout sigmoid dropout tanh \n0.0-1 1.0-2 2.0-3 3.0-4 4.0 \n";
   CHECK(Deaths(Chain("lib.Block"), kKnown) == "a:a b:b ");
+}
+
+TEST_CASE("behind a step of other code nothing is known to die") {
+  constexpr std::string_view kKnown = "lib.Block\nrelu sigmoid exp tanh \n0.0-2 1.0-3 2.0-3 3.0 \n";
+  CHECK(Deaths(Chain("lib.Block"), kKnown) == "b:c ");
+}
+
+TEST_CASE("a step that did nothing may be missing") {
+  constexpr std::string_view kKnown =
+      "lib.Block\nrelu sigmoid contiguous? tanh \n0.0-2 1.0-3 2.0-3 3.0 \n";
+  CHECK(Deaths(Chain("lib.Block"), kKnown) == "a:b b:c ");
+}
+
+TEST_CASE("of several the one counts that was seen in such a run") {
+  constexpr std::string_view kKnown =
+      "lib.Block t\nrelu sigmoid tanh \n0.0-2 1.0-2 2.0 \n"
+      "lib.Block T\nrelu sigmoid tanh \n0.0-1 1.0-2 2.0 \n"
+      "lib.Block h\nrelu sigmoid tanh \n0.0 1.0 2.0 \n";
+  CHECK(Deaths(Chain("lib.Block"), kKnown) == "a:b b:c ");
 }
 
 TEST_CASE("of several the one that is most like the file counts") {
@@ -84,6 +108,33 @@ TEST_CASE("what a child leaves dies in the forward that called it") {
   builder.Make("torch.ops.aten.exp.default", "d", {{"self", Ref("c")}}, {8});
   const Program program = Made(builder.Return("d"), {.mode = Mode::kEval}).program;
   CHECK(Deaths(program, "lib.Block\nrelu sigmoid \n0.0-1 1.0 \n") == "a:b ");
+}
+
+// x → a → b of a block with two leaves, in `around`.
+Program Nested(std::string_view around, std::string_view block) {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.OfClass(around).In("block", block);
+  builder.Make("torch.ops.aten.relu.default", "a", {{"self", Ref("x")}}, {8});
+  builder.Make("torch.ops.aten.sigmoid.default", "b", {{"self", Ref("a")}}, {8});
+  return Made(builder.Return("b"), {.mode = Mode::kEval}).program;
+}
+
+TEST_CASE("a module of a library that was not watched may hold what its children leave") {
+  constexpr std::string_view kKnown = "lib.Block\nrelu sigmoid \n0.0-1 1.0 \n";
+  CHECK(Deaths(Nested("lib.Other", "lib.Block"), kKnown) == "a:b? ");
+  CHECK(Deaths(Nested("own.Net", "lib.Block"), kKnown) == "a:b ");
+}
+
+TEST_CASE("of blocks that do the same the module around tells which") {
+  const std::string longer = "lib.Block\nrelu sigmoid \n0.0-1 1.0 \n";
+  const std::string shorter = "lib.Block\nrelu sigmoid \n0.0-0 1.0 \n";
+  const uint32_t id = IdOf(ParseSkeletons(shorter).at(0));
+  char text[8] = {};
+  std::to_chars(text, text + sizeof text - 1, id, 36);
+  const std::string net = "lib.Net\n>block=lib.Block~" + std::string(text) + " \n0.0 \n";
+  CHECK(Deaths(Nested("lib.Net", "lib.Block"), longer + shorter) == "a:b? ");
+  CHECK(Deaths(Nested("lib.Net", "lib.Block"), longer + shorter + net) == "a:a ");
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ class ExportedBuilder {
     program_.graph.calls.back().method = method;
     return *this;
   }
+  // Of which class the model is.
+  ExportedBuilder& OfClass(std::string_view type) {
+    model_ = type;
+    return *this;
+  }
   // Calls that follow are of that module.
   ExportedBuilder& In(std::string_view path, std::string_view type = "net.Part") {
     module_ = path;
@@ -121,7 +126,7 @@ class ExportedBuilder {
     program_.graph.tensors[name] = {.dtype = dtype, .sizes = std::move(sizes), .strides = {}};
     Call call = {.target = target, .name = name, .arguments = std::move(arguments)};
     call.results = {Ref(name)};
-    call.modules = {{.path = "", .type = "net.Net"}};
+    call.modules = {{.path = "", .type = model_}};
     if (!module_.empty()) call.modules.push_back({.path = module_, .type = type_});
     if (line_.line > 0) call.lines = {line_};
     program_.graph.calls.push_back(std::move(call));
@@ -130,6 +135,7 @@ class ExportedBuilder {
 
   ExportedProgram program_;
   SourceLine line_;
+  std::string_view model_ = "net.Net";
   std::string_view module_;
   std::string_view type_;
 };

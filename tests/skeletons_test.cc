@@ -43,6 +43,50 @@ TEST_CASE("a skeleton is what its text says") {
   CHECK(ToText(relu) == "torch.nn.ReLU\nrelu!:zz \n0.0 \n");
 }
 
+TEST_CASE("a skeleton says in which runs, what is idle, what is cast and what reads that") {
+  constexpr std::string_view kText =
+      "lib.Block hA\n"
+      ">norm=lib.Norm/mul~9a:1 to=32:2 relu:2 contiguous?:3 to=16:3 \n"
+      "0.0-1 1.0-2 2.0-4 4.0 1<-1.0 1>1.0 4<-2.0 \n";
+  const Skeleton block = Parsed(kText);
+  CHECK(ToText(block) == kText);
+  CHECK(block.runs == (kTrainHalfRun | kEvalAutocastRun));
+  CHECK(block.steps.at(0).id == 9 * 36 + 10);
+  CHECK(block.steps.at(1).cast_to == 32);
+  CHECK(block.steps.at(3).is_idle);
+  CHECK(block.flows.at(0) == SkeletonFlow{.step = 1, .other = -1, .result = 0});
+  CHECK(IdOf(block) != IdOf(Parsed("lib.Block\nrelu \n0.0 \n")));
+}
+
+TEST_CASE("a flow to no step is an error") {
+  for (const std::string_view flow : {"0<-1.0", "1>1.0", "0>0.0", "0>-1.0", "2<-1.0", "0>1"}) {
+    const std::string text = "net.A\nto=16 relu \n" + std::string(flow) + " \n";
+    CHECK_THROWS_AS(ParseSkeletons(text), Error);
+  }
+}
+
+TEST_CASE("casts are told of each turn") {
+  const Skeleton five = WithTurns(Parsed("lib.Encoder\n>layer.0=A to=16 >layer.1=A to=16 "
+                                         ">layer.2=A to=16 \n1<-1.0 3<-1.0 5<-1.0 \n"),
+                                  {{"layer.*", 5}});
+  REQUIRE(five.flows.size() == 5);
+  CHECK(five.flows.at(4) == SkeletonFlow{.step = 9, .other = -1, .result = 0});
+}
+
+TEST_CASE("what is the same in several runs is packed once") {
+  const std::string bytes =
+      PackSkeletons("lib 1.0", ParseSkeletons("lib.A t\nrelu \n0.0 \nlib.A T\nrelu \n0.0 \n"
+                                              "lib.A h\nrelu to=16 \n0.0 \n"));
+  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
+  const KnownSkeletons known({first, bytes.size()});
+  REQUIRE(known.OfClass("lib.A").size() == 2);
+  CHECK(known.OfClass("lib.A")[0]->runs == kTrainHalfRun);
+  CHECK(known.OfClass("lib.A")[1]->runs == (kTrainRun | kEvalRun));
+  CHECK(known.IsOfLibrary("lib.A"));
+  CHECK(!known.IsOfLibrary("li.A"));
+  CHECK(!known.IsOfLibrary("torch.nn.Linear"));
+}
+
 TEST_CASE("a value of no step is an error") {
   for (const std::string_view values : {"1.0", "0.0-1", "0", "x.0", "0.-1"}) {
     const std::string text = "net.A\nrelu \n" + std::string(values) + " \n";

@@ -131,12 +131,16 @@ def arguments(config):
         "input_features": zeros(BATCH, bands, steps),
         "input_values": zeros(BATCH, 16000),
         "past_values": zeros(BATCH, past, series if isinstance(series, int) else 1),
+        "qformer_input_ids": words,
+        "query_embeds": zeros(BATCH, WORDS, setting(config, "hidden_size", default=768)),
+        "is_longer": zeros(BATCH, 1, dtype=torch.bool),
     }
 
 
 # What models of several kinds take, beside their main input alone.
 TOGETHER = (("input_ids", "pixel_values"), ("input_ids", "input_features"),
-            ("input_ids", "bbox", "pixel_values"), ("input_ids", "input_values"),
+            ("input_ids", "bbox", "pixel_values"), ("input_ids", "bbox"),
+            ("input_ids", "input_values"), ("input_ids", "input_features", "is_longer"),
             ("pixel_values_videos",))
 
 
@@ -149,10 +153,16 @@ def givens(model):
         given = {name: known[name] for name in names if name in known and name in taken}
         if given and all(given.keys() != other.keys() for other in tries):
             tries.append(given)
+    needed = [name for name, one in taken.items() if one.default is inspect.Parameter.empty]
+    tries.append({name: known[name] for name in {main, *needed} if name in known})
     if main == "pixel_values":
         tries.append({main: known["pixel_values_videos"]})
-    if main == "input_features":
-        tries.append({main: known[main].transpose(1, 2)})
+    if main == "input_values":
+        frames = setting(model.config, "max_length", default=1024)
+        tries.append({main: zeros(BATCH, frames, known["input_features"].shape[1])})
+    for one in [one for one in tries if "input_features" in one]:
+        turned = one["input_features"].transpose(1, 2)
+        tries += [{**one, "input_features": turned}, {**one, "input_features": turned[:, None]}]
     return tries
 
 
@@ -168,18 +178,31 @@ def model_classes():
     return sorted(classes.items(), key=lambda item: (not item[1], item[0]))
 
 
+def config_of(kind, attention, caches, change):
+    config = change(kind.config_class())
+    for one in (config, *filter(is_config, vars(config).values())):
+        if hasattr(one, "use_cache"):
+            one.use_cache = caches
+        if getattr(one, "vocab_size", 0) is None:
+            one.vocab_size = 1000
+        if getattr(one, "prediction_length", 0) is None:
+            one.prediction_length = 24
+    config._attn_implementation = attention if kind._supports_sdpa else "eager"
+    return config
+
+
 def model_of(kind, attention, caches):
-    def made(change):
-        config = change(kind.config_class())
-        for one in (config, *filter(is_config, vars(config).values())):
-            if hasattr(one, "use_cache"):
-                one.use_cache = caches
-        config._attn_implementation = attention if kind._supports_sdpa else "eager"
-        return on_no_device(lambda: kind(config))
-    try:
-        return made(shortened)
-    except Exception:  # other settings count its layers, too
-        return made(lambda config: config)
+    """Of few layers; else, where other settings count those, too, of all; else without a kernel
+    that a model in it does not have."""
+    failed = None
+    for way, change in ((attention, shortened), (attention, lambda config: config),
+                        ("eager", shortened)):
+        try:
+            config = config_of(kind, way, caches, change)
+            return on_no_device(lambda: kind(config))
+        except Exception as error:
+            failed = failed or error
+    raise failed
 
 
 def transformers():

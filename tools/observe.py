@@ -51,12 +51,13 @@ def watch(model, given, precision):
 
 def watch_first(model, givens, precision=""):
     """The program of the first of `givens` that the model takes, and that one."""
-    failed = None
+    failed = ValueError("nobody knows what its forward takes")
     for given in givens:
         try:
             return watch(model, given, precision), given
         except Exception as error:
-            failed = failed or error
+            if given is givens[0]:
+                failed = error
     raise failed
 
 

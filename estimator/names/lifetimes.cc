@@ -117,7 +117,13 @@ class Lifetimes {
     const ForwardMatches matches(program_, runs_, SkeletonsOfLibraries(), wanted);
     const KnownDeaths known = FindKnownDeaths(program_, runs_, matches);
     for (size_t name = 0; name < known.behind.size(); ++name) {
-      if (known.behind[name]) lives_.Observe(static_cast<NameId>(name), *known.behind[name]);
+      if (!known.behind[name]) continue;
+      const auto value = static_cast<NameId>(name);
+      if (known.may_live_longer[name] != 0) {
+        lives_.Extend(value, *known.behind[name], {.by = NameKeeper::By::kObserved});
+      } else {
+        lives_.Observe(value, *known.behind[name]);
+      }
     }
   }
 

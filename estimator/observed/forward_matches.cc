@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "estimator/base/index.h"
-
 namespace onnxfit {
 namespace {
 
@@ -69,6 +68,7 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
     : known_(known), wanted_(wanted), forwards_(ForwardsOf(program, runs)) {
   matches_.resize(forwards_.size());
   fits_.resize(forwards_.size());
+  classes_like_.resize(forwards_.size());
   const size_t count = runs.all().size();
   if (forwards_.size() > count) {
     roots_.push_back(static_cast<int32_t>(count));
@@ -79,7 +79,7 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
   }
   for (size_t run = count; run-- > 0;) fits_[run] = FitsOf(forwards_[run]);  // the inner ones first
   for (const int32_t root : roots_) {
-    Follow(root, {.is_root = true, .left = program.outputs.size()});
+    Follow(root, {.is_model = true, .left = program.outputs.size()});
   }
 }
 
@@ -87,7 +87,7 @@ std::vector<uint32_t> ForwardMatches::FitsOf(const ForwardOfRun& forward) {
   std::vector<uint32_t> fits;
   if (forward.class_name.empty()) return fits;
   size_t most = 0;
-  for (const ForwardMatch& option : OptionsOf(forward, forward.class_name, false)) {
+  for (const ForwardMatch& option : OptionsOf(forward, forward.class_name)) {
     const size_t agreeing = ChildrenThatFit(option, forward);
     if (agreeing > most) fits.clear();
     if (agreeing >= most) fits.push_back(option.id);
@@ -133,11 +133,9 @@ ForwardMatches::Expected ForwardMatches::ExpectedAt(const ForwardMatch& match, s
 
 // Those of the class that have most in common with the forward: steps first, then lines.
 const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& forward,
-                                                           std::string_view class_name,
-                                                           bool is_root) {
-  std::string key = ToText({.class_name = std::string(class_name) + (is_root ? "^" : ""),
-                            .steps = forward.steps,
-                            .values = {}});
+                                                           std::string_view class_name) {
+  std::string key =
+      ToText({.class_name = std::string(class_name), .steps = forward.steps, .values = {}});
   const auto [found, is_new] = options_.try_emplace(std::move(key));
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
@@ -167,22 +165,47 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
 
 // The one whose children do what the file's do, then that which the module around was watched to
 // run, then the one that leaves as many values as are expected, or in which they live longest.
+const ForwardMatch* ForwardMatches::BestAmong(const std::vector<const ForwardMatch*>& options,
+                                              const ForwardOfRun& forward,
+                                              const Expected& expected) const {
+  const auto worth = [&](const ForwardMatch* it) {
+    return std::tuple(ChildrenThatFit(*it, forward), (it->skeleton.runs & wanted_.preferred) != 0,
+                      it->id == expected.id, InPlaceAlike(*it, forward),
+                      ChildrenAlike(*it, forward), LeftBy(it->skeleton) == expected.left,
+                      LifeIn(it->skeleton));
+  };
+  const auto best = std::ranges::max_element(options, {}, worth);
+  return best == options.end() ? nullptr : *best;
+}
+
 // Containers of torch.nn do what the modules around them are made for: of those that nobody has
 // watched, nothing is known of them either.
 const ForwardMatch* ForwardMatches::BestOf(const ForwardOfRun& forward, const Expected& expected) {
-  const std::string_view class_name =
-      forward.class_name.empty() ? expected.class_name : forward.class_name;
-  if (class_name.empty() && !expected.is_root) return nullptr;
-  if (class_name.starts_with("torch.") && !expected.is_known) return nullptr;
-  const std::vector<ForwardMatch>& options = OptionsOf(forward, class_name, expected.is_root);
-  const auto worth = [&](const ForwardMatch& it) {
-    return std::tuple(ChildrenThatFit(it, forward), (it.skeleton.runs & wanted_.preferred) != 0,
-                      it.id == expected.id, InPlaceAlike(it, forward),
-                      class_name.empty() ? ChildrenAlike(it, forward) : 0,
-                      LeftBy(it.skeleton) == expected.left, LifeIn(it.skeleton));
+  const bool is_named = !forward.class_name.empty();
+  if (forward.class_name.starts_with("torch.") && !expected.is_known) return nullptr;
+  const std::string_view class_name = is_named ? forward.class_name : expected.class_name;
+  const ForwardMatch* found = nullptr;
+  if (!class_name.empty()) {
+    std::vector<const ForwardMatch*> options;
+    for (const ForwardMatch& option : OptionsOf(forward, class_name)) options.push_back(&option);
+    found = BestAmong(options, forward, expected);
+  }
+  return expected.is_model && !is_named ? BestByChildren(forward, expected) : found;
+}
+
+// Of all classes, where most children that have children of their own are of those, too.
+const ForwardMatch* ForwardMatches::BestByChildren(const ForwardOfRun& forward,
+                                                   const Expected& expected) {
+  const auto has_children = [&](int32_t child) {
+    return child >= 0 && std::ranges::any_of(forwards_[Index(child)].children,
+                                             [](int32_t inner) { return inner >= 0; });
   };
-  const auto best = std::ranges::max_element(options, {}, worth);
-  return best == options.end() ? nullptr : &*best;
+  const auto inner = Index(std::ranges::count_if(forward.children, has_children));
+  std::vector<const ForwardMatch*> options;
+  for (const ForwardMatch& option : OptionsOf(forward, "")) {
+    if (2 * ChildrenAlike(option, forward) >= inner) options.push_back(&option);
+  }
+  return BestAmong(options, forward, expected);
 }
 
 // How many steps write in place, or do not, as a file says that tells.
@@ -198,18 +221,29 @@ size_t ForwardMatches::InPlaceAlike(const ForwardMatch& match, const ForwardOfRu
   return alike;
 }
 
-// Of how many children the class runs what the file's child does.
+// Of how many children that have children the class runs what the file's child does, which names no
+// class.
 size_t ForwardMatches::ChildrenAlike(const ForwardMatch& match, const ForwardOfRun& forward) const {
   size_t alike = 0;
+  if (!forward.class_name.empty()) return alike;
   for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
     const int32_t place = match.alignment.places[step];
     const int32_t child = place < 0 ? -1 : forward.children[Index(place)];
     if (child < 0) continue;
-    const std::string& class_name = match.skeleton.steps[step].class_name;
-    const auto is_it = [&](const Skeleton* other) { return other->class_name == class_name; };
-    alike += std::ranges::any_of(known_.OfChildren(forwards_[Index(child)].steps), is_it) ? 1 : 0;
+    alike += ClassesLike(Index(child)).contains(match.skeleton.steps[step].class_name) ? 1 : 0;
   }
   return alike;
+}
+
+const std::set<std::string>& ForwardMatches::ClassesLike(size_t forward) const {
+  std::optional<std::set<std::string>>& classes = classes_like_[forward];
+  if (!classes) {
+    classes.emplace();
+    for (const Skeleton* skeleton : known_.OfChildren(forwards_[forward].steps)) {
+      classes->insert(skeleton->class_name);
+    }
+  }
+  return *classes;
 }
 
 }  // namespace onnxfit

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +45,7 @@ class ForwardMatches {
                  WantedRuns wanted);
 
   bool is_as_written() const { return wanted_.is_as_written; }
+  bool IsOfLibrary(std::string_view class_name) const { return known_.IsOfLibrary(class_name); }
   // By run, and the model's own behind them (ForwardsOf).
   const std::vector<ForwardOfRun>& forwards() const { return forwards_; }
   // Of forwards()[forward]; nullptr where none is known.
@@ -54,7 +57,7 @@ class ForwardMatches {
   // What the forward around a run tells of it.
   struct Expected {
     bool is_known = false;  // that one
-    bool is_root = false;   // all calls are in it
+    bool is_model = false;  // nothing is around it
     std::string_view class_name = {};
     size_t left = 0;  // how many values it leaves; 0: not known
     uint32_t id = 0;  // IdOf what it did; 0: not known
@@ -64,17 +67,23 @@ class ForwardMatches {
   void Follow(int32_t run, const Expected& expected);
   static Expected ExpectedAt(const ForwardMatch& match, size_t file_step);
   const std::vector<ForwardMatch>& OptionsOf(const ForwardOfRun& forward,
-                                             std::string_view class_name, bool is_root);
+                                             std::string_view class_name);
+  const ForwardMatch* BestAmong(const std::vector<const ForwardMatch*>& options,
+                                const ForwardOfRun& forward, const Expected& expected) const;
   const ForwardMatch* BestOf(const ForwardOfRun& forward, const Expected& expected);
+  const ForwardMatch* BestByChildren(const ForwardOfRun& forward, const Expected& expected);
   size_t ChildrenThatFit(const ForwardMatch& match, const ForwardOfRun& forward) const;
   size_t InPlaceAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
   size_t ChildrenAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
+  const std::set<std::string>& ClassesLike(size_t forward) const;
 
   const KnownSkeletons& known_;
   const WantedRuns wanted_;
   const std::vector<ForwardOfRun> forwards_;
   std::vector<int32_t> roots_;
   std::map<std::string, std::vector<ForwardMatch>> options_;  // by what tells forwards apart
+  // By run: classes whose forwards run children of the same names.
+  mutable std::vector<std::optional<std::set<std::string>>> classes_like_;
   std::vector<std::vector<uint32_t>> fits_;  // by run: ids of what it may have done
   std::vector<const ForwardMatch*> matches_;
 };

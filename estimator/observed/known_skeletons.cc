@@ -98,6 +98,12 @@ KnownSkeletons::KnownSkeletons(std::span<const unsigned char> bytes) : bytes_(by
   }
 }
 
+bool KnownSkeletons::IsOfLibrary(std::string_view class_name) const {
+  const std::string_view library = class_name.substr(0, class_name.find('.'));
+  if (library.empty() || library == "torch") return false;
+  return (" " + releases_).find(" " + std::string(library) + " ") != std::string::npos;
+}
+
 const std::vector<Skeleton>& KnownSkeletons::Unpacked(size_t group) const {
   const std::lock_guard lock(mutex_);
   const auto [made, is_new] = unpacked_.try_emplace(group);

@@ -22,6 +22,8 @@ class KnownSkeletons {
 
   // Of which releases they are: "timm 1.0.31, torch 2.11.0".
   const std::string& releases() const { return releases_; }
+  // Whether it is of one of those libraries, but for torch.
+  bool IsOfLibrary(std::string_view class_name) const;
 
   // Those of a class; they live as long as this.  O(log modules), once O(bytes of the module).
   std::vector<const Skeleton*> OfClass(std::string_view class_name) const;

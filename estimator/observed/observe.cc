@@ -253,7 +253,8 @@ class ForwardReader {
         {.key = std::string(IsCastCall(call) ? "to" : call.op),
          .class_name = {},
          .line = LineOf(program_, call, level),
-         .in_place = WritesOverFirst(call)},
+         .in_place = WritesOverFirst(call),
+         .is_idle = ReturnsFirst(call)},
         at, -1);
   }
 
@@ -302,7 +303,7 @@ bool IsCastCall(const AtenCall& call) {
 bool IsCast(const SkeletonStep& step) { return !step.is_child && step.key == "to"; }
 
 bool MayBeLost(const SkeletonStep& step) {
-  return IsCast(step) || (!step.is_child && step.key == "dropout");
+  return step.is_idle || IsCast(step) || (!step.is_child && step.key == "dropout");
 }
 
 std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run) {

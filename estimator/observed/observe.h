@@ -28,9 +28,10 @@ std::vector<ForwardOfRun> ForwardsOf(const Program& program, const ModuleRuns& r
 // Whether what the call makes is the tensor that it is given first.
 bool WritesOverFirst(const AtenCall& call);
 
-// Whether it is one of x.to(dtype), or a dropout: what files may lack.
+// x.to(dtype) and the like.
 bool IsCastCall(const AtenCall& call);
 bool IsCast(const SkeletonStep& step);
+// Whether files may lack it: a cast, a dropout, what did nothing.
 bool MayBeLost(const SkeletonStep& step);
 
 // Skeletons of all modules of a program whose deaths were observed (names/observed_lifetimes.h), a

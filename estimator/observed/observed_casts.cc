@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -85,7 +86,8 @@ class CastPlacer {
     program_.values.back().name += ".cast";
     program_.values.back().type.dtype = TypeOf(around.match.skeleton.steps[step].cast_to);
     around.made_of[step] = {cast};
-    Rewire(around, step, before, operand, cast);
+    operand_of_[cast] = operand;
+    Rewire(around, step, before, cast);
     const bool is_last = before > around.forward.calls.back();
     new_.push_back({before, is_last, CallBefore(around, before, operand, cast)});
   }
@@ -154,32 +156,46 @@ class CastPlacer {
     return call;
   }
 
-  // Those that were watched to read the cast do, and calls in between that were not watched.
-  void Rewire(const Around& around, size_t step, int64_t before, NameId operand, NameId cast) {
+  // Those that were watched to read the cast do, and calls in between that were not watched; where
+  // a step that the file has not read it, all of the forward.
+  void Rewire(const Around& around, size_t step, int64_t before, NameId cast) {
     for (const SkeletonFlow& flow : FlowsOf(around.match.skeleton, step)) {
-      const int32_t place =
-          flow.other < 0 ? -1 : around.match.alignment.places[Index(flow.step + flow.other)];
-      if (place < 0) continue;
-      Replace(FirstOf(around.forward, Index(place)), around.forward.calls[Index(place)], operand,
-              cast);
-      if (FirstOf(around.forward, Index(place)) > before) Replace(before, before, operand, cast);
+      if (flow.other < 0) continue;
+      const size_t reader = Index(flow.step + flow.other);
+      const int32_t place = around.match.alignment.places[reader];
+      const bool is_other = place < 0 && !MayBeLost(around.match.skeleton.steps[reader]);
+      const int64_t first = place < 0 ? before : FirstOf(around.forward, Index(place));
+      if (place >= 0) Replace(first, around.forward.calls[Index(place)], cast);
+      if (is_other) Replace(before, around.forward.calls.back(), cast);
+      if (first > before) Replace(before, before, cast);
     }
     const SkeletonValue left = {static_cast<int32_t>(step), 0, SkeletonValue::kLeft};
     if (std::ranges::find(around.match.skeleton.values, left) == around.match.skeleton.values.end())
       return;
-    Replace(around.forward.calls.back() + 1, std::ssize(program_.calls), operand, cast);
-    std::ranges::replace(program_.outputs, operand, cast);
+    Replace(around.forward.calls.back() + 1, std::ssize(program_.calls), cast);
+    const std::set<NameId> made_of = MadeOf(cast);
+    for (NameId& output : program_.outputs) output = made_of.contains(output) ? cast : output;
   }
 
-  // In calls `first` to `last`.
-  void Replace(int64_t first, int64_t last, NameId operand, NameId cast) {
+  // Its operand, and where that is a new cast, too, that one's.
+  std::set<NameId> MadeOf(NameId cast) const {
+    std::set<NameId> made_of;
+    auto it = operand_of_.find(cast);
+    for (; it != operand_of_.end(); it = operand_of_.find(it->second)) made_of.insert(it->second);
+    return made_of;
+  }
+
+  // Calls `first` to `last` read the cast where they read what it is made of.
+  void Replace(int64_t first, int64_t last, NameId cast) {
+    const std::set<NameId> made_of = MadeOf(cast);
+    const auto replace = [&](AtenCall& call) {
+      for (NameId& name : call.inputs) name = made_of.contains(name) ? cast : name;
+    };
     last = std::min(last, std::ssize(program_.calls) - 1);
-    for (int64_t i = first; i <= last; ++i) {
-      std::ranges::replace(program_.calls[Index(i)].inputs, operand, cast);
-    }
-    for (NewCast& made : new_) {
-      if (made.before < first || made.before > last) continue;
-      std::ranges::replace(made.call.inputs, operand, cast);
+    for (int64_t i = first; i <= last; ++i) replace(program_.calls[Index(i)]);
+    for (NewCast& other : new_) {
+      const bool is_between = other.before >= first && other.before <= last;
+      if (is_between && !made_of.contains(other.call.outputs[0])) replace(other.call);
     }
   }
 
@@ -221,6 +237,7 @@ class CastPlacer {
   const ModuleRuns& runs_;
   const ForwardMatches& matches_;
   std::vector<NewCast> new_;
+  std::map<NameId, NameId> operand_of_;  // by what those make
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace onnxfit {
 struct KnownDeaths {
   std::vector<std::optional<int64_t>>
       behind;        // by NameId: the call; nullopt where nothing is known
+  // By NameId: a module around it is of a library and was not watched, which may hold it longer.
+  std::vector<char> may_live_longer;
   size_t known = 0;  // forwards that one was known for
   size_t all = 0;
 };

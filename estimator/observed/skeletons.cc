@@ -61,7 +61,8 @@ SkeletonStep ReadStep(std::string_view text) {
   if (!text.empty()) step.line = ReadNumber<uint32_t>(text, 36);
   step.is_child = name.starts_with('>');
   step.in_place = name.ends_with('!');
-  if (step.in_place) name.remove_suffix(1);
+  step.is_idle = name.ends_with('?');
+  if (step.in_place || step.is_idle) name.remove_suffix(1);
   if (step.is_child) name.remove_prefix(1);
   step.key = TakeUntil('=', name);
   if (step.is_child) {
@@ -111,6 +112,7 @@ std::string StepText(const SkeletonStep& step) {
   if (step.id != 0) text += "~" + InBase36(step.id);
   if (step.cast_to != 0) text += "=" + std::to_string(step.cast_to);
   if (step.in_place) text += "!";
+  if (step.is_idle) text += "?";
   return step.line == 0 ? text : text + ":" + InBase36(step.line);
 }
 
@@ -265,8 +267,8 @@ class Turned {
 bool AreAlike(const Skeleton& a, const Skeleton& b) {
   const auto same = [](const SkeletonStep& x, const SkeletonStep& y) {
     return x.is_child == y.is_child && x.line == y.line && x.in_place == y.in_place &&
-           x.cast_to == y.cast_to && x.id == y.id && x.class_name == y.class_name &&
-           x.leaf == y.leaf && StarredKey(x) == StarredKey(y);
+           x.is_idle == y.is_idle && x.cast_to == y.cast_to && x.id == y.id &&
+           x.class_name == y.class_name && x.leaf == y.leaf && StarredKey(x) == StarredKey(y);
   };
   return std::ranges::equal(a.steps, b.steps, same) && a.values == b.values && a.flows == b.flows;
 }
@@ -341,8 +343,7 @@ uint32_t HashOf(std::string_view text) {
 uint32_t IdOf(const Skeleton& skeleton) {
   Skeleton own = skeleton;
   own.runs = kAllRuns;
-  for (SkeletonStep& step : own.steps) step.id = 0;
-  return (HashOf(ToText(own)) & 0xFFFFFFU) + 1;  // 24 bits: forwards of one class
+  return (HashOf(ToText(own)) & 0xFFFFFFU) + 1;  // 24 bits: forwards that look alike
 }
 
 std::string ToText(const Skeleton& skeleton) {

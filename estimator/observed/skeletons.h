@@ -18,6 +18,7 @@ struct SkeletonStep {
   std::string leaf = {};   // of a child without children: its last operator
   uint32_t line = 0;       // a hash of the line that makes the call; 0: not known
   bool in_place = false;   // the operator writes over its first operand
+  bool is_idle = false;    // it returned that as it was: x.contiguous() of what is
   uint8_t cast_to = 0;  // bits of x.to(dtype), watched in 16 bits or under autocast; 0: not known
   uint32_t id = 0;      // IdOf what the child did; 0: not known
 
@@ -86,11 +87,12 @@ Skeleton Shortened(const Skeleton& skeleton);
 
 // Of 32 bits; not for what others may choose.  O(length).
 uint32_t HashOf(std::string_view text);
-// Tells apart what forwards of one class do, but for how their children do that.  O(steps).
+// Tells apart what forwards of one class do, and what their children do.  O(steps).
 uint32_t IdOf(const Skeleton& skeleton);
 
 // Three lines a skeleton, for files: its class, and behind a blank the runs, "tT", if not all; its
-// steps, "dropout:1f", "relu!:1f" in place, "to=16:1f", or ">layer.0=Class/linear~9a:1f"; its
+// steps, "dropout:1f", "relu!:1f" in place, "contiguous?:1f"
+// idle, "to=16:1f", or ">layer.0=Class/linear~9a:1f"; its
 // values, "0.0-3" of what dies behind step 3, "4.0" of what is left, and its flows, "3<-2.0" of
 // what step 3 reads, "3>1.1" of what reads that.  ParseSkeletons throws Error for other text.
 std::string ToText(const Skeleton& skeleton);
