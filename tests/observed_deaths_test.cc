@@ -40,7 +40,7 @@ std::string Deaths(const Program& program, std::string_view known) {
   for (size_t name = 0; name < found.behind.size(); ++name) {
     if (!found.behind[name]) continue;
     text += program.values[name].name + ":" + program.calls[Index(*found.behind[name])].where;
-    text += found.may_live_longer[name] != 0 ? "? " : " ";
+    text += found.is_known_until[name] ? "? " : " ";
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -112,19 +113,24 @@ class Lifetimes {
     }
   }
 
-  // What modules of the same classes were seen to do goes before all that lines and habits say.
+  // What modules of the same classes were seen to do goes before all that lines and habits say, but
+  // for what a dict holds for other layers: which of them read it is the file's own.
   void FollowObserved(WantedRuns wanted) {
     const ForwardMatches matches(program_, runs_, SkeletonsOfLibraries(), wanted);
     const KnownDeaths known = FindKnownDeaths(program_, runs_, matches);
     for (size_t name = 0; name < known.behind.size(); ++name) {
       if (!known.behind[name]) continue;
       const auto value = static_cast<NameId>(name);
-      if (known.may_live_longer[name] != 0) {
-        lives_.Extend(value, *known.behind[name], {.by = NameKeeper::By::kObserved});
-      } else {
-        lives_.Observe(value, *known.behind[name]);
-      }
+      const std::optional<int64_t>& until = known.is_known_until[name];
+      if ((until && lives_.DiesAt(value) > *until) || IsStored(value)) continue;
+      lives_.Observe(value, *known.behind[name]);
     }
+  }
+
+  bool IsStored(NameId value) const {
+    return std::ranges::any_of(program_.stored, [&](const StoredItem& item) {
+      return std::ranges::find(item.values, value) != item.values.end();
+    });
   }
 
   void ExtendToEnd(NameId name) {

@@ -28,6 +28,9 @@ class ValueLives {
   // The last call that makes or reads it.
   int64_t LastUseAt(NameId name) const { return std::max(BornAt(name), LastReadAt(name)); }
 
+  // The call behind which it dies, as far as is known.
+  int64_t DiesAt(NameId name) const { return dies_[static_cast<size_t>(name)]; }
+
   // `keeper` holds it until call `to` has returned, or a statement that was left out binds the
   // keeper's name anew before.
   void Extend(NameId name, int64_t to, const NameKeeper& keeper);

@@ -112,6 +112,7 @@ class Observer {
                          .steps = forward.steps,
                          .values = {},
                          .runs = static_cast<uint8_t>(run_)};
+    if (runs_.all()[Index(run)].caller < 0) skeleton.runs |= kAsModel;
     std::vector<NameId> left;
     Made made;
     for (size_t step = 0; step < forward.steps.size(); ++step) {

@@ -15,7 +15,7 @@ class DeathFinder {
   DeathFinder(const Program& program, const ModuleRuns& runs, const ForwardMatches& matches)
       : program_(program), runs_(runs), matches_(matches) {
     deaths_.behind.resize(program.values.size());
-    deaths_.may_live_longer.resize(program.values.size());
+    deaths_.is_known_until.resize(program.values.size());
     deaths_.all = matches.forwards().size();
     last_read_.assign(program.values.size(), -1);
     for (size_t i = 0; i < program.calls.size(); ++i) {
@@ -26,7 +26,7 @@ class DeathFinder {
   }
 
   KnownDeaths Find() {
-    for (const int32_t root : matches_.roots()) FollowRun(root, false);
+    for (const int32_t root : matches_.roots()) FollowRun(root, {});
     for (size_t i = 0; i < program_.calls.size(); ++i) {
       if (WritesOverFirst(program_.calls[i])) in_place_.insert(static_cast<int64_t>(i));
     }
@@ -40,25 +40,33 @@ class DeathFinder {
   }
 
  private:
-  // What the run leaves to its caller, in order.  `is_open` where a module around it may hold that.
-  std::vector<NameId> FollowRun(int32_t run, bool is_open) {
+  // What is around a run.
+  struct Around {
+    bool has_unknown = false;          // a library's module that was not watched
+    std::optional<int64_t> last = {};  // call of the outermost that is known in that
+  };
+
+  // What the run leaves to its caller, in order.
+  std::vector<NameId> FollowRun(int32_t run, Around around) {
     const ForwardOfRun& forward = matches_.forwards()[Index(run)];
     const ForwardMatch* const match = matches_.Of(Index(run));
-    is_open = is_open || (match == nullptr && matches_.IsOfLibrary(forward.class_name));
+    around.has_unknown |= match == nullptr && matches_.IsOfLibrary(forward.class_name);
+    const bool is_outermost = around.has_unknown && match != nullptr && !around.last;
+    if (is_outermost) around.last = runs_.all()[Index(run)].last;
     std::vector<std::vector<NameId>> made(forward.steps.size());
     for (size_t step = 0; step < forward.steps.size(); ++step) {
       const int32_t child = forward.children[step];
-      made[step] = child < 0 ? program_.calls[Index(forward.calls[step])].outputs
-                             : FollowRun(child, is_open);
+      made[step] =
+          child < 0 ? program_.calls[Index(forward.calls[step])].outputs : FollowRun(child, around);
     }
     if (match == nullptr) return ReadBehind(run);
     ++deaths_.known;
     if (!matches_.is_as_written()) NoteInPlace(forward, *match);
-    return Place(forward, *match, made, is_open);
+    return Place(forward, *match, made, around);
   }
 
   std::vector<NameId> Place(const ForwardOfRun& forward, const ForwardMatch& match,
-                            const std::vector<std::vector<NameId>>& made, bool is_open) {
+                            const std::vector<std::vector<NameId>>& made, const Around& around) {
     const std::vector<int32_t>& places = match.alignment.places;
     const std::vector<SkeletonValue>& values = match.skeleton.values;
     std::vector<NameId> left;
@@ -77,7 +85,7 @@ class DeathFinder {
           left.push_back(names[result]);
         } else if (names[result] != kNoName) {
           deaths_.behind[Index(names[result])] = EndOf(forward, match, values[i]);
-          deaths_.may_live_longer[Index(names[result])] = is_open ? 1 : 0;
+          deaths_.is_known_until[Index(names[result])] = around.last;
         }
       }
     }

@@ -13,9 +13,10 @@ namespace onnxfit {
 
 struct KnownDeaths {
   std::vector<std::optional<int64_t>>
-      behind;        // by NameId: the call; nullopt where nothing is known
-  // By NameId: a module around it is of a library and was not watched, which may hold it longer.
-  std::vector<char> may_live_longer;
+      behind;  // by NameId: the call; nullopt where nothing is known
+  // By NameId: the last call of the outermost module around it that is known, where one around that
+  // is of a library and was not watched, which may hold it for longer; nullopt of all others.
+  std::vector<std::optional<int64_t>> is_known_until;
   size_t known = 0;  // forwards that one was known for
   size_t all = 0;
 };

@@ -36,8 +36,8 @@ Number ReadNumber(std::string_view text, int base = 10) {
 }
 
 constexpr std::pair<uint8_t, char> kRunLetters[] = {
-    {kTrainRun, 't'}, {kTrainHalfRun, 'h'}, {kTrainAutocastRun, 'a'},
-    {kEvalRun, 'T'},  {kEvalHalfRun, 'H'},  {kEvalAutocastRun, 'A'}};
+    {kTrainRun, 't'},    {kTrainHalfRun, 'h'},    {kTrainAutocastRun, 'a'}, {kEvalRun, 'T'},
+    {kEvalHalfRun, 'H'}, {kEvalAutocastRun, 'A'}, {kAsModel, 'm'}};
 
 std::string RunsText(uint8_t runs) {
   std::string text;

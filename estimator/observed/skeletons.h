@@ -55,6 +55,7 @@ enum SkeletonRuns : uint8_t {
   kEvalHalfRun = 16,
   kEvalAutocastRun = 32,
   kAllRuns = 63,
+  kAsModel = 64,  // beside those: no module was around it
 };
 
 struct Skeleton {
