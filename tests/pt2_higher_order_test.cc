@@ -357,14 +357,14 @@ TEST_CASE("what timm's fast norms are given has the type of the autocast around 
         "torch.ops.aten.layer_norm.default", "inner",
         {{"input", Ref("a")}, {"normalized_shape", List({Number(8)})}, {"weight", Ref("v")}});
     body.In("norm", type);
-    return CallsOf(Made(InContext("torch.ops.higher_order.wrap_with_autocast",
-                                  {{"", Text("cuda")},
-                                   {"", Argument()},
-                                   {"", Bool(is_enabled)},
-                                   {"", Bool(true)},
-                                   {"", body.Return("inner").Graph()}}),
-                        {.precision = Precision::kAmpFp16})
-                       .program);
+    ExportedProgram exported = InContext("torch.ops.higher_order.wrap_with_autocast",
+                                         {{"", Text("cuda")},
+                                          {"", Argument()},
+                                          {"", Bool(is_enabled)},
+                                          {"", Bool(true)},
+                                          {"", body.Return("inner").Graph()}});
+    exported.is_as_written = true;
+    return CallsOf(Made(exported, {.precision = Precision::kAmpFp16}).program);
   };
   CHECK(calls("timm.layers.norm.LayerNorm", false)
             .starts_with("to(x) to(a.weight) layer_norm(x.cast,a.weight.cast;1) "));

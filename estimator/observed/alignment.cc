@@ -12,8 +12,9 @@ constexpr size_t kMostPairs = 1 << 24;  // 16 MiB of ways
 
 std::vector<std::string> KeysOf(const std::vector<SkeletonStep>& steps) {
   std::vector<std::string> keys;
-  for (const SkeletonStep& step : steps)
-    keys.push_back((step.is_child ? ">" : "") + StarredKey(step));
+  for (const SkeletonStep& step : steps) {  // what is put back of a dropout has a name of its own
+    keys.push_back(IsDropout(step) ? "dropout" : (step.is_child ? ">" : "") + StarredKey(step));
+  }
   return keys;
 }
 

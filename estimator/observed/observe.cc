@@ -304,7 +304,7 @@ bool IsCastCall(const AtenCall& call) {
 bool IsCast(const SkeletonStep& step) { return !step.is_child && step.key == "to"; }
 
 bool MayBeLost(const SkeletonStep& step) {
-  return step.is_idle || IsCast(step) || (!step.is_child && step.key == "dropout");
+  return step.is_idle || IsCast(step) || IsDropout(step);
 }
 
 std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run) {

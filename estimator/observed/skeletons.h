@@ -25,6 +25,11 @@ struct SkeletonStep {
   bool operator==(const SkeletonStep&) const = default;
 };
 
+// The operator, or a child that is it.
+inline bool IsDropout(const SkeletonStep& step) {
+  return (step.is_child ? step.leaf : step.key) == "dropout";
+}
+
 // What a step that files may lack reads, and what reads its result: both as distances in steps.
 struct SkeletonFlow {
   int32_t step = 0;
