@@ -93,7 +93,8 @@ def observe(library, architectures, folder):
                 path = Path(f"{folder}/{name}.{run}.pt2")
                 if path.exists():
                     continue
-                program, given = watch_first(model.train(run.startswith("train")), givens, precision)
+                model.train(run.startswith("train"))
+                program, given = watch_first(model, givens, precision)
                 watched.save(program, str(path), {})
                 givens = [given]
             made += 1
@@ -108,7 +109,8 @@ def observe(library, architectures, folder):
 
 def skeletons(path):
     """Of one program, three lines each."""
-    done = subprocess.run([TOOL, path.suffixes[-2][1:], path], capture_output=True, text=True, check=False)
+    run = path.suffixes[-2][1:]  # NAME.train-amp.pt2
+    done = subprocess.run([TOOL, run, path], capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{path.name}: {done.stderr.strip()[-200:]}", flush=True)
         return []

@@ -303,9 +303,7 @@ bool IsCastCall(const AtenCall& call) {
 
 bool IsCast(const SkeletonStep& step) { return !step.is_child && step.key == "to"; }
 
-bool MayBeLost(const SkeletonStep& step) {
-  return step.is_idle || IsCast(step) || IsDropout(step);
-}
+bool MayBeLost(const SkeletonStep& step) { return step.is_idle || IsCast(step) || IsDropout(step); }
 
 std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run) {
   return Observer(program, run).Observe();

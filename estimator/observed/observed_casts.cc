@@ -110,9 +110,10 @@ class CastPlacer {
   }
 
   static std::span<const SkeletonFlow> FlowsOf(const Skeleton& skeleton, size_t step) {
-    const auto found = std::ranges::equal_range(skeleton.flows, static_cast<int32_t>(step), {},
-                                                &SkeletonFlow::step);
-    return {found.begin(), found.end()};
+    const auto at = static_cast<int32_t>(step);
+    const auto first = std::ranges::lower_bound(skeleton.flows, at, {}, &SkeletonFlow::step);
+    const auto end = std::ranges::upper_bound(skeleton.flows, at, {}, &SkeletonFlow::step);
+    return {first, end};
   }
 
   // The first call of the next step that the file has, or of one between, which the class was not
