@@ -243,14 +243,45 @@ class CastPlacer {
 
 }  // namespace
 
+// By step of a file's forward: whether the class did what stands around it, and in between nothing
+// but what files may lack.
+std::vector<char> AreKnownAround(const ForwardOfRun& forward, const ForwardMatch& match) {
+  const auto end = static_cast<int32_t>(match.skeleton.steps.size());
+  std::vector<int32_t> known(forward.steps.size(), -1);
+  for (int32_t step = 0; step < end; ++step) {
+    const int32_t place = match.alignment.places[Index(step)];
+    if (place >= 0) known[Index(place)] = step;
+  }
+  std::vector<char> made(forward.steps.size());
+  int32_t before = -1;  // the last step that is no cast, in the class's forward
+  bool is_before_known = true;
+  for (size_t step = 0; step < forward.steps.size(); ++step) {
+    if (!IsCast(forward.steps[step])) {
+      is_before_known = known[step] >= 0;
+      before = known[step];
+      continue;
+    }
+    size_t next = step;
+    while (next < forward.steps.size() && IsCast(forward.steps[next])) ++next;
+    const int32_t behind = next == forward.steps.size() ? end : known[next];
+    bool is_known = is_before_known && behind > before;
+    for (int32_t at = before + 1; is_known && at < behind; ++at) {
+      is_known = MayBeLost(match.skeleton.steps[Index(at)]);
+    }
+    made[step] = is_known ? 1 : 0;
+  }
+  return made;
+}
+
 // The calls of casts of floats that are told by what the class did: those that both have, and in
-// a file that does not have each cast as such, all.
+// a file that does not have each cast as such, all where it did the same around them.
 std::vector<int64_t> CastsOf(const Program& program, const ForwardMatches& matches, size_t run) {
   std::vector<int64_t> calls;
   const ForwardMatch* const match = matches.Of(run);
   if (match == nullptr) return calls;
   const ForwardOfRun& forward = matches.forwards()[run];
-  std::vector<char> is_known(forward.steps.size(), matches.is_as_written() ? 0 : 1);
+  std::vector<char> is_known = matches.is_as_written() ? std::vector<char>(forward.steps.size())
+                                                       : AreKnownAround(forward, *match);
   for (size_t step = 0; step < match->skeleton.steps.size(); ++step) {
     const int32_t place = match->alignment.places[step];
     if (place >= 0 && match->skeleton.steps[step].cast_to != 0) is_known[Index(place)] = 1;
