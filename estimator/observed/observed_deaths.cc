@@ -75,12 +75,19 @@ class DeathFinder {
       if (at < 0 && values[i].dies_behind == SkeletonValue::kLeft) left.push_back(kNoName);
       if (at < 0) continue;
       const std::vector<NameId>& names = made[Index(at)];
-      // What a child leaves beyond those goes the way of the last one.
+      const bool is_child = forward.children[Index(at)] >= 0;
+      // Of a child that leaves less, without the keys and values of a cache, the last ones; what
+      // one leaves beyond those goes the way of the last one.
+      const auto count = Index(std::ranges::count(values, values[i].step, &SkeletonValue::step));
+      const size_t missing = is_child && count > names.size() ? count - names.size() : 0;
+      if (Index(values[i].result) < missing) {
+        if (values[i].dies_behind == SkeletonValue::kLeft) left.push_back(kNoName);
+        continue;
+      }
+      const size_t first = Index(values[i].result) - missing;
       const bool is_last = i + 1 == values.size() || values[i + 1].step != values[i].step;
-      const size_t end =
-          is_last && forward.children[Index(at)] >= 0 ? names.size() : Index(values[i].result) + 1;
-      for (size_t result = Index(values[i].result); result < std::min(end, names.size());
-           ++result) {
+      const size_t end = is_last && is_child ? names.size() : first + 1;
+      for (size_t result = first; result < std::min(end, names.size()); ++result) {
         if (values[i].dies_behind == SkeletonValue::kLeft) {
           left.push_back(names[result]);
         } else if (names[result] != kNoName) {
