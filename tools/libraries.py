@@ -219,11 +219,15 @@ def transformers():
 # --- diffusers ----------------------------------------------------------------------------------
 
 
+def sample_size(config):
+    size = setting(config, "sample_size", default=32)
+    return size if isinstance(size, int) else min(size)
+
+
 def latents(config):
     """Of pictures, of videos, of sounds, and as a row of patches."""
     colors = setting(config, "in_channels", "in_dim", "latent_channels", default=4)
-    size = setting(config, "sample_size", default=32)
-    size = size if isinstance(size, int) else min(size)
+    size = sample_size(config)
     return [zeros(BATCH, colors, size, size), zeros(BATCH, colors, 5, 32, 32),
             zeros(BATCH, 5, colors, 32, 32), zeros(BATCH, colors, 1024),
             zeros(BATCH, size * size, colors)]
@@ -237,8 +241,7 @@ def text_width(config):
 def around_latents(config):
     """What forwards take beside latents, by name."""
     channels = setting(config, "conditioning_channels", default=3)
-    size = setting(config, "sample_size", default=32)
-    size = 8 * (size if isinstance(size, int) else min(size))
+    size = 8 * sample_size(config)
     time = zeros(BATCH)
     return {
         "timestep": time, "timestep_ratio": time, "guidance": time, "r": time,

@@ -51,14 +51,13 @@ def watch(model, given, precision):
 
 def watch_first(model, givens, precision=""):
     """The program of the first of `givens` that the model takes, and that one."""
-    failed = ValueError("nobody knows what its forward takes")
+    failed = None
     for given in givens:
         try:
             return watch(model, given, precision), given
         except Exception as error:
-            if given is givens[0]:
-                failed = error
-    raise failed
+            failed = failed or error
+    raise failed or ValueError("nobody knows what its forward takes")
 
 
 def traits(model):

@@ -13,8 +13,8 @@ namespace onnxfit {
 // The model's outputs, being arguments of the loss function, live until that returns; in inference
 // and with `loop.hold_outputs` a name of the loop holds them longer.  Modules of classes that were
 // watched (observed/) make the casts that they were seen to make, and let go as they did.
-// `is_as_written` where the file has each call in place as such.  REQUIRES: a program whose calls
-// are all written (FinishProgram).  O(calls × depth of modules), and as ForwardMatches.
+// `is_as_written` where the file has calls in place and casts as such.  REQUIRES: a program whose
+// calls are all written (FinishProgram).  O(calls × depth of modules), and as ForwardMatches.
 void PlaceDeaths(Program& program, const TrainingSettings& settings, bool is_as_written = false);
 
 }  // namespace onnxfit

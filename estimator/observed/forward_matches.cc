@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+
 namespace onnxfit {
 namespace {
 
@@ -47,6 +48,12 @@ double MostShare(const Skeleton& skeleton, size_t steps) {
   const size_t most = std::min(skeleton.steps.size(), steps);
   const size_t all = std::max(needed, most) + steps;
   return all == 0 ? 1 : 2.0 * static_cast<double>(most) / static_cast<double>(all);
+}
+
+// The run of the file that is the skeleton's step; -1 where there is none.
+int32_t ChildAt(const ForwardMatch& match, const ForwardOfRun& forward, size_t step) {
+  const int32_t place = match.alignment.places[step];
+  return place < 0 ? -1 : forward.children[Index(place)];
 }
 
 }  // namespace
@@ -100,8 +107,7 @@ size_t ForwardMatches::ChildrenThatFit(const ForwardMatch& match,
                                        const ForwardOfRun& forward) const {
   size_t count = 0;
   for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
-    const int32_t place = match.alignment.places[step];
-    const int32_t child = place < 0 ? -1 : forward.children[Index(place)];
+    const int32_t child = ChildAt(match, forward, step);
     if (child < 0) continue;
     const std::vector<uint32_t>& fits = fits_[Index(child)];
     count += std::ranges::find(fits, match.skeleton.steps[step].id) != fits.end() ? 1 : 0;
@@ -184,15 +190,13 @@ const ForwardMatch* ForwardMatches::BestAmong(const std::vector<const ForwardMat
 // watched, nothing is known of them either.
 const ForwardMatch* ForwardMatches::BestOf(const ForwardOfRun& forward, const Expected& expected) {
   const bool is_named = !forward.class_name.empty();
+  if (expected.is_model && !is_named) return BestByChildren(forward, expected);
   if (forward.class_name.starts_with("torch.") && !expected.is_known) return nullptr;
   const std::string_view class_name = is_named ? forward.class_name : expected.class_name;
-  const ForwardMatch* found = nullptr;
-  if (!class_name.empty()) {
-    std::vector<const ForwardMatch*> options;
-    for (const ForwardMatch& option : OptionsOf(forward, class_name)) options.push_back(&option);
-    found = BestAmong(options, forward, expected);
-  }
-  return expected.is_model && !is_named ? BestByChildren(forward, expected) : found;
+  if (class_name.empty()) return nullptr;
+  std::vector<const ForwardMatch*> options;
+  for (const ForwardMatch& option : OptionsOf(forward, class_name)) options.push_back(&option);
+  return BestAmong(options, forward, expected);
 }
 
 // Of all classes, where most children that have children of their own are of those, too.
@@ -229,8 +233,7 @@ size_t ForwardMatches::ChildrenAlike(const ForwardMatch& match, const ForwardOfR
   size_t alike = 0;
   if (!forward.class_name.empty()) return alike;
   for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
-    const int32_t place = match.alignment.places[step];
-    const int32_t child = place < 0 ? -1 : forward.children[Index(place)];
+    const int32_t child = ChildAt(match, forward, step);
     if (child < 0) continue;
     alike += ClassesLike(Index(child)).contains(match.skeleton.steps[step].class_name) ? 1 : 0;
   }

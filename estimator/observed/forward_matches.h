@@ -30,7 +30,7 @@ struct ForwardMatch {
 struct WantedRuns {
   uint8_t taken = kTrainRun | kEvalRun;
   uint8_t preferred = 0;
-  bool is_as_written = false;  // the file does, of each call
+  bool is_as_written = false;  // the file has calls in place and casts as such
 };
 
 // Of a run with these settings: in inference rather than in training, or the other way around.

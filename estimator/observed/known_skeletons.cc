@@ -73,6 +73,20 @@ std::string Deflated(const std::string& text) {
   return bytes;
 }
 
+// Those that are the same in several kinds of runs, once.
+std::vector<Skeleton> Joined(const std::vector<Skeleton>& skeletons) {
+  std::map<std::string, Skeleton> joined;
+  for (const Skeleton& skeleton : skeletons) {
+    Skeleton key = skeleton;
+    key.runs = kAllRuns;
+    const auto [found, is_new] = joined.try_emplace(ToText(key), skeleton);
+    found->second.runs |= skeleton.runs;
+  }
+  std::vector<Skeleton> all;
+  for (auto& [text, skeleton] : joined) all.push_back(std::move(skeleton));
+  return all;
+}
+
 }  // namespace
 
 KnownSkeletons::KnownSkeletons(std::span<const unsigned char> bytes) : bytes_(bytes) {
@@ -139,24 +153,6 @@ std::vector<const Skeleton*> KnownSkeletons::OfChildren(
   }
   return found;
 }
-
-namespace {
-
-// Those that are the same in several kinds of runs, once.
-std::vector<Skeleton> Joined(const std::vector<Skeleton>& skeletons) {
-  std::map<std::string, Skeleton> joined;
-  for (const Skeleton& skeleton : skeletons) {
-    Skeleton key = skeleton;
-    key.runs = kAllRuns;
-    const auto [found, is_new] = joined.try_emplace(ToText(key), skeleton);
-    found->second.runs |= skeleton.runs;
-  }
-  std::vector<Skeleton> all;
-  for (auto& [text, skeleton] : joined) all.push_back(std::move(skeleton));
-  return all;
-}
-
-}  // namespace
 
 std::string PackSkeletons(std::string_view releases, const std::vector<Skeleton>& skeletons) {
   std::map<std::string, std::set<std::string>> texts;  // by Python module

@@ -11,6 +11,7 @@
 #include "estimator/base/index.h"
 #include "estimator/observed/forward_matches.h"
 #include "estimator/program/module_runs.h"
+
 namespace onnxfit {
 namespace {
 
@@ -20,6 +21,13 @@ struct NewCast {
   bool is_last = false;  // of its forward, which the call is no more of
   AtenCall call = {};
 };
+
+// Once call i stands at places[i].
+void MoveRebindings(Program& program, const std::vector<int64_t>& places) {
+  for (Rebinding& rebinding : program.rebindings) {
+    if (rebinding.behind >= 0) rebinding.behind = places[Index(rebinding.behind)];
+  }
+}
 
 class CastPlacer {
  public:
@@ -66,8 +74,6 @@ class CastPlacer {
     return cast_to == 16 ? ComputeType(settings_.precision) : DType::kFloat32;
   }
 
-  // --- Those that the file has not ------------------------------------------------------------
-
   void AddMissing(Around& around) {
     const std::vector<SkeletonStep>& steps = around.match.skeleton.steps;
     for (size_t step = 0; step < steps.size(); ++step) {
@@ -89,7 +95,10 @@ class CastPlacer {
     operand_of_[cast] = operand;
     Rewire(around, step, before, cast);
     const bool is_last = before > around.forward.calls.back();
-    new_.push_back({before, is_last, CallBefore(around, before, operand, cast)});
+    AtenCall call = CallBeside(around, is_last ? before - 1 : before);
+    call.inputs = {operand};
+    call.outputs = {cast};
+    new_.push_back({before, is_last, std::move(call)});
   }
 
   // What it reads: what the step that it was watched to read makes, or of what its caller gave it
@@ -142,10 +151,10 @@ class CastPlacer {
     return child < 0 ? forward.calls[step] : runs_.all()[Index(child)].first;
   }
 
-  AtenCall CallBefore(const Around& around, int64_t before, NameId operand, NameId cast) const {
-    const bool is_last = before > around.forward.calls.back();
-    const AtenCall& beside = program_.calls[Index(is_last ? before - 1 : before)];
-    AtenCall call = {.op = "to", .where = beside.where, .inputs = {operand}, .outputs = {cast}};
+  // A cast in the forward, under what call `at` runs under.
+  AtenCall CallBeside(const Around& around, int64_t at) const {
+    const AtenCall& beside = program_.calls[Index(at)];
+    AtenCall call = {.op = "to", .where = beside.where};
     call.module = around.module;
     call.leaves_autocast = beside.leaves_autocast;
     call.enters_autocast = beside.enters_autocast;
@@ -228,9 +237,7 @@ class CastPlacer {
       if (i < count) calls.push_back(std::move(program_.calls[Index(i)]));
     }
     program_.calls = std::move(calls);
-    for (Rebinding& rebinding : program_.rebindings) {
-      if (rebinding.behind >= 0) rebinding.behind = places[Index(rebinding.behind)];
-    }
+    MoveRebindings(program_, places);
   }
 
   Program& program_;
@@ -240,8 +247,6 @@ class CastPlacer {
   std::vector<NewCast> new_;
   std::map<NameId, NameId> operand_of_;  // by what those make
 };
-
-}  // namespace
 
 // By step of a file's forward: whether the class did what stands around it, and in between nothing
 // but what files may lack.
@@ -322,15 +327,14 @@ void TakeOutCasts(Program& program, const ForwardMatches& matches) {
   }
   program.calls = std::move(calls);
   std::ranges::for_each(program.outputs, rename);
-  for (Rebinding& rebinding : program.rebindings) {
-    if (rebinding.behind >= 0) rebinding.behind = places[Index(rebinding.behind)];
-  }
+  MoveRebindings(program, places);
 }
+
+}  // namespace
 
 void PlaceObservedCasts(Program& program, const TrainingSettings& settings,
                         const KnownSkeletons& known, bool is_as_written) {
-  const bool is_under_autocast = AutocastType(settings.precision) != DType::kUndefined;
-  if (!is_under_autocast && BitsOf(ParameterType(settings.precision)) != 16) return;
+  if (BitsOf(ComputeType(settings.precision)) != 16) return;
   const WantedRuns wanted = RunsLike(settings, is_as_written);
   {
     const ModuleRuns runs(program);
