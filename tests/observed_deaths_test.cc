@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
 #include "estimator/observed/observe.h"
 #include "tests/pt2_helpers.h"
 
@@ -124,6 +125,14 @@ TEST_CASE("a module of a library that was not watched may hold what its children
   constexpr std::string_view kKnown = "lib.Block\nrelu sigmoid \n0.0-1 1.0 \n";
   CHECK(Deaths(Nested("lib.Other", "lib.Block"), kKnown) == "a:b? ");
   CHECK(Deaths(Nested("own.Net", "lib.Block"), kKnown) == "a:b ");
+}
+
+TEST_CASE("a library's class that nobody watched is said") {
+  const Program of_library = Chain("timm.models.newer.Net");
+  REQUIRE(of_library.warnings.size() == 1);
+  CHECK(of_library.warnings[0].code == warning::kUnwatched);
+  CHECK(of_library.warnings[0].text.find("timm.models.newer.Net of a library's") == 0);
+  CHECK(Chain("their.Net").warnings.empty());
 }
 
 TEST_CASE("of blocks that do the same the module around tells which") {

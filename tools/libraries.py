@@ -2,12 +2,23 @@
 its forward may be given, the likeliest first."""
 
 import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
 
 LAYERS = 4  # of each stack where its configuration tells: the first, two in the middle, the last
 WORDS = 32
+PATCHES = 16  # on each side of a picture that is given as patches
+CHOICES = 4
 BATCH = 2
+
+
+class Architecture(NamedTuple):
+    name: str
+    builds: list[Callable]  # of nothing: the model, what its forward may be given; the best first
+    in_16_bits: bool = True  # whether its casts are to be seen
 
 
 def on_no_device(build):
@@ -31,7 +42,7 @@ def timm():
         def build(name=name):
             model = on_no_device(lambda: library.create_model(name, pretrained=False))
             return model, [(zeros(BATCH, *model.default_cfg.get("input_size", (3, 224, 224))),)]
-        yield f"timm.{name}", build
+        yield Architecture(f"timm.{name}", [build])
 
 
 def torchvision():
@@ -49,7 +60,7 @@ def torchvision():
             pictures = [(zeros(BATCH, 3, size, size),) for size in (299, 224)]
             return model, [*pictures, (zeros(BATCH, 3, 16, 224, 224),),
                            (zeros(BATCH, 3, 128, 128),) * 2]
-        yield f"torchvision.{name}", build
+        yield Architecture(f"torchvision.{name}", [build])
 
 
 # --- transformers -------------------------------------------------------------------------------
@@ -92,6 +103,22 @@ def shortened(config, seen=()):
     return config
 
 
+# What some configurations leave to whoever loads weights.
+UNTOLD = {"vocab_size": 1000, "pad_token_id": 0, "decoder_start_token_id": 0,
+          "prediction_length": 24, "context_length": 24, "num_experts_per_tok": 2,
+          "n_routed_experts": 8, "rope_theta": 10000.0, "head_dim": 64}
+
+
+def filled(config, *names):
+    """`config`, and those in it, with a value for each of `names` that is None there."""
+    for one in (config, *filter(is_config, vars(config).values())):
+        rotary = getattr(one, "rope_parameters", None)
+        for holder in (vars(one), rotary if isinstance(rotary, dict) else {}):
+            for name in holder.keys() & set(names):
+                holder[name] = UNTOLD[name] if holder[name] is None else holder[name]
+    return config
+
+
 def setting(config, *names, default=None):
     """The first of `names` that the configuration has, or one in it."""
     for one in (config, *filter(is_config, vars(config).values())):
@@ -109,15 +136,35 @@ def picture_sizes(config):
     return (size, size) if isinstance(size, int) else tuple(size)[-2:]
 
 
+def time_series(config):
+    """Of one value a step, or several."""
+    channels = setting(config, "num_input_channels", "input_size", default=1)
+    lags = setting(config, "lags_sequence", default=[0])
+    past = setting(config, "context_length", default=64) + max(lags)
+    ahead = setting(config, "prediction_length", default=24)
+    features = setting(config, "num_time_features", default=0)
+    channels = (channels,) if isinstance(channels, int) and channels > 1 or not lags[-1] else ()
+    return {"past_values": zeros(BATCH, past, *channels),
+            "past_observed_mask": zeros(BATCH, past, *channels) + 1,
+            "past_time_features": zeros(BATCH, past, features),
+            "future_values": zeros(BATCH, ahead, *channels),
+            "future_time_features": zeros(BATCH, ahead, features)}
+
+
+def patch_values(config):
+    """Of one colour: of a square, in two pictures of a video where the model takes those."""
+    return (setting(config, "temporal_patch_size", default=1)
+            * setting(config, "patch_size", default=14) ** 2)
+
+
 def arguments(config):
     """What forwards take, by name, with sizes from the configuration."""
     high, wide = picture_sizes(config)
     colors = setting(config, "num_channels", "in_channels", default=3)
     frames = setting(config, "num_frames", default=8)
-    bands = setting(config, "num_mel_bins", "feature_size", "n_mels", default=80)
+    bands = setting(config, "num_mel_bins", "feature_size", "n_mels",
+                    "feature_projection_input_dim", "input_feat_per_channel", default=80)
     steps = 2 * setting(config, "max_source_positions", default=256)
-    past = setting(config, "context_length", default=64)
-    series = setting(config, "num_input_channels", "input_size", default=1)
     words = zeros(BATCH, WORDS, dtype=torch.long)
     return {
         "input_ids": words,
@@ -129,11 +176,16 @@ def arguments(config):
         "pixel_values_videos": zeros(BATCH, frames, colors, high, wide),
         "pixel_mask": zeros(BATCH, high, wide, dtype=torch.long),
         "input_features": zeros(BATCH, bands, steps),
+        "input_features_mask": torch.ones(BATCH, steps, dtype=torch.long, device="meta"),
         "input_values": zeros(BATCH, 16000),
-        "past_values": zeros(BATCH, past, series if isinstance(series, int) else 1),
+        **time_series(config),
         "qformer_input_ids": words,
         "query_embeds": zeros(BATCH, WORDS, setting(config, "hidden_size", default=768)),
+        "encoder_hidden_states": zeros(
+            BATCH, WORDS, setting(config, "encoder_hidden_size", "hidden_size", default=768)),
         "is_longer": zeros(BATCH, 1, dtype=torch.bool),
+        "hidden_states": zeros(PATCHES**2, colors * patch_values(config)),
+        "grid_thw": torch.tensor([[1, PATCHES, PATCHES]]),
     }
 
 
@@ -144,7 +196,15 @@ TOGETHER = (("input_ids", "pixel_values"), ("input_ids", "input_features"),
             ("pixel_values_videos",))
 
 
-def givens(model):
+def of_choices(value):
+    is_words = value.dtype == torch.long and value.dim() == 2
+    return value[:, None].repeat(1, CHOICES, 1) if is_words else value
+
+
+MASKS = ("attention_mask", "decoder_attention_mask")
+
+
+def givens(model, masks=()):
     known = arguments(model.config)
     taken = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
@@ -155,15 +215,18 @@ def givens(model):
             tries.append(given)
     needed = [name for name, one in taken.items() if one.default is inspect.Parameter.empty]
     tries.append({name: known[name] for name in {main, *needed} if name in known})
+    tries.append({name: of_choices(value) for name, value in tries[0].items()})
     if main == "pixel_values":
         tries.append({main: known["pixel_values_videos"]})
     if main == "input_values":
+        tries.append({main: known[main][:, None]})
         frames = setting(model.config, "max_length", default=1024)
         tries.append({main: zeros(BATCH, frames, known["input_features"].shape[1])})
     for one in [one for one in tries if "input_features" in one]:
         turned = one["input_features"].transpose(1, 2)
         tries += [{**one, "input_features": turned}, {**one, "input_features": turned[:, None]}]
-    return tries
+    with_masks = {name: known["attention_mask"] for name in masks if name in taken}
+    return [{**one, **with_masks} for one in tries]
 
 
 def model_classes():
@@ -178,42 +241,42 @@ def model_classes():
     return sorted(classes.items(), key=lambda item: (not item[1], item[0]))
 
 
-def config_of(kind, attention, caches, change):
-    config = change(kind.config_class())
+def config_of(kind, attention, caches):
+    config = filled(kind.config_class(), "vocab_size", "pad_token_id", "prediction_length")
     for one in (config, *filter(is_config, vars(config).values())):
         if hasattr(one, "use_cache"):
             one.use_cache = caches
-        if getattr(one, "vocab_size", 0) is None:
-            one.vocab_size = 1000
-        if getattr(one, "prediction_length", 0) is None:
-            one.prediction_length = 24
     config._attn_implementation = attention if kind._supports_sdpa else "eager"
     return config
 
 
-def model_of(kind, attention, caches):
-    """Of few layers; else, where other settings count those, too, of all; else without a kernel
-    that a model in it does not have."""
-    failed = None
-    for way, change in ((attention, shortened), (attention, lambda config: config),
-                        ("eager", shortened)):
-        try:
-            config = config_of(kind, way, caches, change)
-            return on_no_device(lambda: kind(config))
-        except Exception as error:
-            failed = failed or error
-    raise failed
+def builds(class_name, attention, caches, masks):
+    """Of few layers; else without a kernel that a model in it does not have; else with what its
+    configuration leaves open; else, where other settings count its layers, too, of all."""
+    def build(attention, change):
+        import transformers as library
+        kind = getattr(library, class_name)
+        config = change(config_of(kind, attention, caches))
+        model = on_no_device(lambda: kind(config))
+        return model, givens(model, masks)
+
+    return [partial(build, attention, shortened), partial(build, "eager", shortened),
+            partial(build, attention, lambda config: shortened(filled(config, *UNTOLD))),
+            partial(build, attention, lambda config: config)]
+
+
+# How a base model is run: its attention, whether it fills a cache, its masks, whether also in 16
+# bits.  What is around one runs it in the first way.
+WAYS = (("sdpa", False, (), True), ("eager", False, MASKS, True), ("sdpa", True, MASKS, False),
+        ("sdpa", False, MASKS, False), ("sdpa", True, (), False))
 
 
 def transformers():
-    import transformers as library
-    ways = [(attention, caches) for attention in ("sdpa", "eager") for caches in (False, True)]
     for name, is_base in model_classes():
-        for attention, caches in ways if is_base else ways[:1]:
-            def build(name=name, attention=attention, caches=caches):
-                model = model_of(getattr(library, name), attention, caches)
-                return model, givens(model)
-            yield f"transformers.{name}.{attention}{'.cache' if caches else ''}", build
+        for attention, caches, masks, in_16_bits in WAYS if is_base else WAYS[:1]:
+            way = f"{attention}{'.cache' if caches else ''}{'.mask' if masks else ''}"
+            yield Architecture(f"transformers.{name}.{way}",
+                               builds(name, attention, caches, masks), in_16_bits)
 
 
 # --- diffusers ----------------------------------------------------------------------------------
@@ -280,7 +343,7 @@ def diffusers():
             except Exception:  # other settings count its layers, too
                 model = on_no_device(kind)
             return model, list(diffusion_givens(model))
-        yield f"diffusers.{name}", build
+        yield Architecture(f"diffusers.{name}", [build])
 
 
 ALL = {"torchvision": torchvision, "timm": timm, "transformers": transformers,

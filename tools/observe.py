@@ -60,8 +60,8 @@ def watch_first(model, givens, precision=""):
     raise failed or ValueError("nobody knows what its forward takes")
 
 
-def traits(model):
-    """What tells models apart but for their sizes: classes, names of children, flags."""
+def traits(model, given):
+    """What tells models apart but for their sizes: classes, names of children, flags, what is given."""
     def text_of(value):
         return str(value)[:60].split(" at 0x")[0]
 
@@ -74,34 +74,69 @@ def traits(model):
                   for name, value in group.items() if value is None]
         return type(module), tuple(sorted(children)), tuple(flags), tuple(absent)
 
-    return frozenset(map(of, model.modules()))
+    settings = [(name, text_of(value)) for name, value in vars(config_of(model)).items()
+                if isinstance(value, (bool, str))]
+    return frozenset(map(of, model.modules())), tuple(sorted(settings)), tuple(given)
+
+
+def config_of(model):
+    config = getattr(model, "config", None)
+    return config if hasattr(config, "__dict__") else argparse.Namespace()
+
+
+def watch_runs(model, givens, paths):
+    """Writes the programs of those runs that `paths` names, as far as they run; raises what the
+    first that does not raises.  A mode that does not run is not tried in 16 bits."""
+    from onnxfit import watched
+    failed, failing = None, set()
+    for run, path in paths.items():
+        mode = run.split("-")[0]
+        if mode in failing:
+            continue
+        model.train(mode == "train")
+        try:
+            program, given = watch_first(model, givens, RUNS[run])
+        except Exception as error:
+            failed = failed or error
+            failing.add(mode)
+            continue
+        watched.save(program, str(path), {})
+        givens = [given]
+    if failed is not None:
+        raise failed
+
+
+def watch_architecture(one, folder, seen):
+    """Whether it differs from those of `seen`, with files of its runs in `folder` then.  Builds that
+    follow are for the runs that are missing."""
+    failed = None
+    for build in one.builds:
+        paths = {run: Path(f"{folder}/{one.name}.{run}.pt2") for run, precision in RUNS.items()
+                 if one.in_16_bits or not precision}
+        paths = {run: path for run, path in paths.items() if not path.exists()}
+        try:
+            model, givens = build() if paths else (None, None)
+            found = traits(model, givens[0]) if paths else None
+            if found in seen or not paths:
+                return False
+            watch_runs(model, givens, paths)
+            seen.add(found)
+            return True
+        except Exception as error:
+            failed = failed or error
+    raise failed
 
 
 def observe(library, architectures, folder):
     """Writes programs to `folder`, NAME.train.pt2 and so on, but those that are there."""
-    from onnxfit import watched
     seen, failed, made = set(), 0, 0
-    for name, build in architectures:
+    for one in architectures:
         try:
-            model, givens = build()
-            found = traits(model)
-            if found in seen:
-                continue
-            seen.add(found)
-            for run, precision in RUNS.items():
-                path = Path(f"{folder}/{name}.{run}.pt2")
-                if path.exists():
-                    continue
-                model.train(run.startswith("train"))
-                program, given = watch_first(model, givens, precision)
-                watched.save(program, str(path), {})
-                givens = [given]
-            made += 1
+            made += watch_architecture(one, folder, seen)
         except Exception as error:
             failed += 1
             reason = (str(error).splitlines() or [""])[0][:120]
-            print(f"{name}: {type(error).__name__}: {reason}", flush=True)
-        model = givens = program = None
+            print(f"{one.name}: {type(error).__name__}: {reason}", flush=True)
         gc.collect()
     print(f"{library}: {made} architectures that differ, {failed} not watched", flush=True)
 
@@ -180,7 +215,7 @@ def main():
         folder = args.keep or Path(scratch)
         folder.mkdir(exist_ok=True)
         for library in args.libraries or libraries.ALL:
-            some = ((name, build) for name, build in libraries.ALL[library]() if args.pick in name)
+            some = (one for one in libraries.ALL[library]() if args.pick in one.name)
             observe(library, some, folder)
         pack(folder)
     return 0

@@ -91,6 +91,12 @@ constexpr WarningText kTexts[] = {
      "file does not have. Each such size is taken as the most that it can be, whatever the data "
      "are: the answer is too much by what they leave out.",
      "--dim NAME=N with the names that the warning gives."},
+    {warning::kUnwatched, "modules of a library that were not watched",
+     "What modules of timm, torchvision and transformers make and let go of, and which casts they "
+     "make, was watched, class by class, at the releases that the warning names. Of a class that "
+     "is newer, or that was not run then, source lines and habits say when its local variables "
+     "end, as of people's own networks: in inference that may be some percent off.",
+     "onnxfit.estimate(model, inputs) in Python, which watches the model that is installed."},
     {warning::kUnsizedTensors, "parameters without sizes",
      "The file names parameters that no node reads, and says no sizes of theirs: torch.export's "
      "ONNX keeps names of what a forward with these inputs does not use. They would be on the "

@@ -23,6 +23,7 @@ inline constexpr char kRefusedType[] = "OF118";      // a call that PyTorch has 
 inline constexpr char kWholeLayers[] = "OF119";      // of tensor parallelism's, on each rank
 inline constexpr char kBareParameters[] = "OF120";   // inputs that are taken for parameters
 inline constexpr char kMostOfData[] = "OF121";       // sizes that data decide, at their most
+inline constexpr char kUnwatched[] = "OF122";        // classes of libraries that nobody watched
 inline constexpr char kNotTrainable[] = "OF108";     // parameters that no gradient reaches
 
 // 2xx: what runs it.

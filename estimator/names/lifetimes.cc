@@ -125,6 +125,9 @@ class Lifetimes {
       if ((until && lives_.DiesAt(value) > *until) || IsStored(value)) continue;
       lives_.Observe(value, *known.behind[name]);
     }
+    if (!known.unwatched.empty()) {
+      program_.warnings.push_back(WarnOfUnwatched(known, SkeletonsOfLibraries().releases()));
+    }
   }
 
   bool IsStored(NameId value) const {

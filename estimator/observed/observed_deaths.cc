@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/warnings.h"
 
 namespace onnxfit {
 namespace {
@@ -50,7 +52,9 @@ class DeathFinder {
   std::vector<NameId> FollowRun(int32_t run, Around around) {
     const ForwardOfRun& forward = matches_.forwards()[Index(run)];
     const ForwardMatch* const match = matches_.Of(Index(run));
-    around.has_unknown |= match == nullptr && matches_.IsOfLibrary(forward.class_name);
+    const bool is_unwatched = match == nullptr && matches_.IsOfLibrary(forward.class_name);
+    if (is_unwatched) deaths_.unwatched.insert(std::string(forward.class_name));
+    around.has_unknown |= is_unwatched;
     const bool is_outermost = around.has_unknown && match != nullptr && !around.last;
     if (is_outermost) around.last = runs_.all()[Index(run)].last;
     std::vector<std::vector<NameId>> made(forward.steps.size());
@@ -149,6 +153,15 @@ class DeathFinder {
 KnownDeaths FindKnownDeaths(const Program& program, const ModuleRuns& runs,
                             const ForwardMatches& matches) {
   return DeathFinder(program, runs, matches).Find();
+}
+
+Warning WarnOfUnwatched(const KnownDeaths& known, const std::string& releases) {
+  const size_t count = known.unwatched.size();
+  const std::string classes = count == 1 ? "" : " and " + std::to_string(count - 1) + " more";
+  return {warning::kUnwatched,
+          *known.unwatched.begin() + classes +
+              " of a library's classes: nobody watched their forwards (known are those of " +
+              releases + "), so that source lines and habits say when what they bind ends"};
 }
 
 }  // namespace onnxfit

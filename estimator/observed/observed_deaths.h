@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/observed/forward_matches.h"
 #include "estimator/program/module_runs.h"
 #include "estimator/program/program.h"
@@ -17,6 +20,7 @@ struct KnownDeaths {
   // By NameId: the last call of the outermost module around it that is known, where one around that
   // is of a library and was not watched, which may hold it for longer; nullopt of all others.
   std::vector<std::optional<int64_t>> is_known_until;
+  std::set<std::string> unwatched;  // classes of libraries of which that was not known
   size_t known = 0;  // forwards that one was known for
   size_t all = 0;
 };
@@ -24,5 +28,8 @@ struct KnownDeaths {
 // O(calls × depth).
 KnownDeaths FindKnownDeaths(const Program& program, const ModuleRuns& runs,
                             const ForwardMatches& matches);
+
+// Of known.unwatched, which must not be empty; `releases` as KnownSkeletons has them.
+Warning WarnOfUnwatched(const KnownDeaths& known, const std::string& releases);
 
 }  // namespace onnxfit

@@ -334,9 +334,9 @@ def check(model: torch.nn.Module, inputs: object, example: Inputs) -> None:
                            f"{error}") from error
 
 
-def on_device_of(model: torch.nn.Module, inputs: Inputs) -> Inputs:
+def on_device_of(model: torch.nn.Module, inputs: Inputs, keeps_integers: bool = False) -> Inputs:
     """Where the parameters are: a model on the meta device takes inputs there, and one that is
-    not takes none from there."""
+    not takes none from there.  Integers may stay where they have elements, which code asks for."""
     import torch
     devices = {parameter.device for parameter in model.parameters()}
     if len(devices) != 1:
@@ -346,6 +346,8 @@ def on_device_of(model: torch.nn.Module, inputs: Inputs) -> Inputs:
     def moved(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_meta and device.type != "meta":
             return torch.zeros_like(tensor, device=device)
+        if keeps_integers and device.type == "meta" and not tensor.is_floating_point():
+            return tensor
         return tensor.to(device)
 
     are_zeros = device.type != "meta" and any(tensor.is_meta for tensor in inputs.tensors())

@@ -213,7 +213,7 @@ def _with_loss(model: torch.nn.Module, given: Inputs, asked: Asked,
                                       in zip(asked.frees, asked.sizes)])
     if labels is not None:
         name = losses.label_name(model, given.kwargs)
-        given = on_device_of(model, given.with_labels(name, labels, axes))
+        given = on_device_of(model, given.with_labels(name, labels, axes), keeps_integers=True)
     losses.say(loss, labels)
     with losses.behind(model, loss, name):
         return _program(model, given, asked._replace(frees=[
@@ -229,7 +229,7 @@ def program(model: torch.nn.Module, inputs: object, *, precision: str = "",
     it."""
     given = Inputs.of(inputs, model, batch_dim)
     check(model, inputs, given.apart())
-    given = on_device_of(model, given)
+    given = on_device_of(model, given, keeps_integers=True)
     frees = given.frees(_BATCH) if shapes is None else given.named(shapes, model)
     return watch(model, given, frees, precision=precision, mode=mode, batch=batch, loss=loss)
 

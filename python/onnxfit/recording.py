@@ -192,6 +192,15 @@ class _Values:
             if isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor):
                 self.give(fake, real, known[1])
 
+    def follow_integers(self, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any],
+                        out: object) -> None:
+        """The same within an operator that PyTorch makes of others, such as repeat_interleave: the
+        sizes in there follow from integers.  What it makes itself is computed as a whole."""
+        import torch
+        of_integers = isinstance(out, torch.Tensor) and str(out.dtype).startswith("torch.int")
+        if of_integers and not func._schema.is_mutable:
+            self.follow(func, args, kwargs, out)
+
     def computed(self, func: Any, args: Tuple[Any, ...],
                  kwargs: Dict[str, Any]) -> Optional[Tuple[Any, str]]:
         """What `func` makes of values, and by what they are known; None where they are not."""
@@ -404,6 +413,8 @@ class Recording:
         if self._depth == 0:
             self.calls += 1
             self._values.follow(func, args, kwargs, out)
+        else:
+            self._values.follow_integers(func, args, kwargs, out)
         return out
 
     def keep_answers(self) -> None:

@@ -280,6 +280,18 @@ class Branches(unittest.TestCase):
             some = onnxfit.estimate(Net(chosen).to("meta"), ids)
         self.assertEqual(some.settings.batch, 4)
 
+    def test_sizes_within_operators_made_of_others(self):
+        def repeated(layer, x, grid):
+            rows = torch.repeat_interleave(grid[:, 2], grid[:, 1] * grid[:, 2])
+            return layer(x) + rows.float().mean()
+        for device in ("cpu", "meta"):  # the grid has values on both
+            model = Net(repeated).to(device)
+            program = recorded(model, IDS.to(device), torch.tensor([[1, 3, 5]])).program
+            tensors = program.json["graph_module"]["graph"]["tensor_values"]
+            made = [value["sizes"][0]["as_int"] for name, value in tensors.items()
+                    if "repeat_interleave" in name]
+            self.assertEqual(made, [15, 15], device)
+
     def test_distinct_values(self):
         answer, said = answered(self, distinct, COUNTS)
         plain, _ = answered(self, lambda layer, x, counts: layer(x), COUNTS)
