@@ -77,11 +77,19 @@ TEST_CASE("what is cast twice is read once") {
 }
 
 TEST_CASE("a cast that only other code read is read by what the file has") {
-  constexpr std::string_view kKnown =
-      "lib.Block\nrelu to=32 clone sigmoid tanh \n"
-      "0.0-1 1.0-2 2.0-3 3.0-4 4.0 1<-1.0 1>1.0 \n";
-  CHECK(Calls(Chain(), Precision::kBf16, kKnown) ==
-        "a=relu(x) a.cast=to32(a) b=sigmoid(a.cast) c=tanh(b) c");
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.In("block", "lib.Block");
+  const char* read = "x";
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    builder.Make("torch.ops.aten.relu.default", name, {{"self", Ref(read)}}, {8});
+    read = name;
+  }
+  const Program program = Made(builder.Return("e"), {.mode = Mode::kEval}).program;
+  CHECK(Calls(program, Precision::kBf16,
+              "lib.Block\nrelu to=32 clone relu relu relu relu \n"
+              "0.0-1 1.0-2 2.0-3 3.0-4 4.0-5 5.0-6 6.0 1<-1.0 1>1.0 \n") ==
+        "a=relu(x) a.cast=to32(a) b=relu(a.cast) c=relu(b) d=relu(c) e=relu(d) e");
 }
 
 TEST_CASE("casts of a file whose class was watched are as they were seen") {
@@ -94,8 +102,30 @@ TEST_CASE("casts of a file whose class was watched are as they were seen") {
   const Program program = Made(builder.Return("c"), {.mode = Mode::kEval}).program;
   CHECK(Calls(program, Precision::kBf16, "lib.Block\nrelu tanh \n0.0-1 1.0 \n") ==
         "a=relu(x) c=tanh(a) c");
+  CHECK(Calls(program, Precision::kBf16,
+              "lib.Block\nrelu to=32 tanh \n0.0-1 1.0-2 2.0 1<-1.0 1>1.0 \n") ==
+        "a=relu(x) t=to32(a) c=tanh(t) c");
+  CHECK(Calls(program, Precision::kBf16,
+              "lib.Block\nrelu to=16 tanh \n0.0-1 1.0-2 2.0 1<-1.0 1>1.0 \n") ==
+        "a=relu(x) a.cast=to16(a) c=tanh(a.cast) c");
   CHECK(Calls(program, Precision::kBf16, "lib.Other\nrelu tanh \n0.0-1 1.0 \n") ==
         "a=relu(x) t=to32(a) c=tanh(t) c");
+}
+
+TEST_CASE("casts stay where a step that was seen beside one is of another release") {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.In("block", "lib.Block");
+  for (const char* name : {"a", "b", "d", "e"}) {
+    builder.Make("torch.ops.aten.relu.default", name, {{"self", Ref("x")}}, {8});
+  }
+  builder.Make("torch.ops.aten.to.dtype", "t", {{"self", Ref("e")}, {"dtype", Number(7)}}, {8});
+  const Program program = Made(builder.Return("t"), {.mode = Mode::kEval}).program;
+  // There a sigmoid is cast to 16 bits, which the file does not have.
+  CHECK(Calls(program, Precision::kBf16,
+              "lib.Block\nrelu relu relu relu sigmoid to=16 \n"
+              "0.0-1 1.0-2 2.0-3 3.0-4 4.0-5 5.0 5<-1.0 \n") ==
+        "a=relu(x) b=relu(x) d=relu(x) e=relu(x) t=to32(e) t");
 }
 
 }  // namespace

@@ -59,8 +59,18 @@ TEST_CASE("what the file does not call does not count") {
 }
 
 TEST_CASE("behind a step of other code nothing is known to die") {
-  constexpr std::string_view kKnown = "lib.Block\nrelu sigmoid exp tanh \n0.0-2 1.0-3 2.0-3 3.0 \n";
-  CHECK(Deaths(Chain("lib.Block"), kKnown) == "b:c ");
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.In("block", "lib.Block");
+  const char* read = "x";
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    builder.Make("torch.ops.aten.relu.default", name, {{"self", Ref(read)}}, {8});
+    read = name;
+  }
+  const Program program = Made(builder.Return("f"), {.mode = Mode::kEval}).program;
+  CHECK(Deaths(program,
+               "lib.Block\nrelu relu exp relu relu relu relu \n"
+               "0.0-2 1.0-3 2.0-3 3.0-4 4.0-5 5.0-6 6.0 \n") == "b:c c:d d:e e:f ");
 }
 
 TEST_CASE("a step that did nothing may be missing") {

@@ -189,7 +189,7 @@ def arguments(config):
     }
 
 
-# What models of several kinds take, beside their main input alone.
+# What models of several kinds take, rather than their main input alone.
 TOGETHER = (("input_ids", "pixel_values"), ("input_ids", "input_features"),
             ("input_ids", "bbox", "pixel_values"), ("input_ids", "bbox"),
             ("input_ids", "input_values"), ("input_ids", "input_features", "is_longer"),
@@ -209,7 +209,8 @@ def givens(model, masks=()):
     taken = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
     tries = []
-    for names in ((main,), (main, "decoder_input_ids"), *TOGETHER, tuple(known)):
+    together = [names for names in TOGETHER if all(name in taken for name in names)]
+    for names in (*together, (main,), (main, "decoder_input_ids"), *TOGETHER, tuple(known)):
         given = {name: known[name] for name in names if name in known and name in taken}
         if given and all(given.keys() != other.keys() for other in tries):
             tries.append(given)

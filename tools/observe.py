@@ -18,6 +18,7 @@ import argparse
 import gc
 import importlib.metadata
 import logging
+import os
 import struct
 import subprocess
 import sys
@@ -208,6 +209,7 @@ def main():
         return pack(args.kept)
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # some configurations ask for files, and wait
     import libraries
     import torch
     torch.set_num_threads(1)

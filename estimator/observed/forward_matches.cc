@@ -9,11 +9,11 @@
 namespace onnxfit {
 namespace {
 
-// What part of two forwards has to be the same: below, most steps are of other code.
-constexpr double kLeastShare = 0.5;
-// The same in files that name no classes, which also move calls to other modules: a batch norm that
-// was folded into a convolution is put back beside that.
-constexpr double kLeastShareWithoutClasses = 0.9;
+// What part of two forwards has to be the same: below, steps are of other code.  Of transformers
+// 4.38 and 5.17, forwards of one name that share less let go of other values.  Files without
+// classes also move calls to other modules: a batch norm that was folded into a convolution is put
+// back beside that.
+constexpr double kLeastShare = 0.9;
 
 size_t LeftBy(const Skeleton& skeleton) {
   return Index(
@@ -41,12 +41,22 @@ size_t LostBy(const ForwardMatch& match) {
   return lost;
 }
 
+// Casts that the file has and the class was not watched to make, which may be put back too often.
+size_t ExtraCasts(const ForwardMatch& match, const std::vector<SkeletonStep>& file) {
+  auto extra = Index(std::ranges::count_if(file, IsCast));
+  for (const int32_t place : match.alignment.places) {
+    extra -= place >= 0 && IsCast(file[Index(place)]) ? 1 : 0;
+  }
+  return extra;
+}
+
 // The most that the share can be.
-double MostShare(const Skeleton& skeleton, size_t steps) {
+double MostShare(const Skeleton& skeleton, const std::vector<SkeletonStep>& file) {
   const auto needed =
       skeleton.steps.size() - Index(std::ranges::count_if(skeleton.steps, MayBeLost));
-  const size_t most = std::min(skeleton.steps.size(), steps);
-  const size_t all = std::max(needed, most) + steps;
+  const size_t most = std::min(skeleton.steps.size(), file.size());
+  const auto casts = Index(std::ranges::count_if(file, IsCast));
+  const size_t all = std::max(needed, most) + std::max(file.size() - casts, most);
   return all == 0 ? 1 : 2.0 * static_cast<double>(most) / static_cast<double>(all);
 }
 
@@ -147,17 +157,16 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   if (!is_new) return best;
   const std::vector<const Skeleton*> candidates =
       class_name.empty() ? known_.OfChildren(forward.steps) : known_.OfClass(class_name);
-  const double least = forward.class_name.empty() ? kLeastShareWithoutClasses : kLeastShare;
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
   for (const Skeleton* const candidate : candidates) {
     if ((candidate->runs & wanted_.taken) == 0) continue;
     ForwardMatch match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
-    const double bound = MostShare(match.skeleton, forward.steps.size());
-    if (bound < (best.empty() ? least : best[0].share)) continue;
+    const double bound = MostShare(match.skeleton, forward.steps);
+    if (bound < (best.empty() ? kLeastShare : best[0].share)) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
-    match.share =
-        match.alignment.Share(match.skeleton.steps.size() - LostBy(match), forward.steps.size());
-    if (match.share < least) continue;
+    match.share = match.alignment.Share(match.skeleton.steps.size() - LostBy(match),
+                                        forward.steps.size() - ExtraCasts(match, forward.steps));
+    if (match.share < kLeastShare) continue;
     match.id = IdOf(*candidate);
     const auto common = [](const ForwardMatch& it) {
       return std::pair(it.share, it.alignment.alike);

@@ -29,6 +29,18 @@ void MoveRebindings(Program& program, const std::vector<int64_t>& places) {
   }
 }
 
+DType TypeOf(uint8_t cast_to, const TrainingSettings& settings) {
+  if (cast_to == 64) return DType::kFloat64;
+  return cast_to == 16 ? ComputeType(settings.precision) : DType::kFloat32;
+}
+
+std::span<const SkeletonFlow> FlowsOf(const Skeleton& skeleton, size_t step) {
+  const auto at = static_cast<int32_t>(step);
+  const auto first = std::ranges::lower_bound(skeleton.flows, at, {}, &SkeletonFlow::step);
+  const auto end = std::ranges::upper_bound(skeleton.flows, at, {}, &SkeletonFlow::step);
+  return {first, end};
+}
+
 class CastPlacer {
  public:
   CastPlacer(Program& program, const TrainingSettings& settings, const ModuleRuns& runs,
@@ -69,11 +81,6 @@ class CastPlacer {
     return LeftOf(around);
   }
 
-  DType TypeOf(uint8_t cast_to) const {
-    if (cast_to == 64) return DType::kFloat64;
-    return cast_to == 16 ? ComputeType(settings_.precision) : DType::kFloat32;
-  }
-
   void AddMissing(Around& around) {
     const std::vector<SkeletonStep>& steps = around.match.skeleton.steps;
     for (size_t step = 0; step < steps.size(); ++step) {
@@ -90,7 +97,8 @@ class CastPlacer {
     const auto cast = static_cast<NameId>(program_.values.size());
     program_.values.push_back(program_.values[Index(operand)]);
     program_.values.back().name += ".cast";
-    program_.values.back().type.dtype = TypeOf(around.match.skeleton.steps[step].cast_to);
+    program_.values.back().type.dtype =
+        TypeOf(around.match.skeleton.steps[step].cast_to, settings_);
     around.made_of[step] = {cast};
     operand_of_[cast] = operand;
     Rewire(around, step, before, cast);
@@ -116,13 +124,6 @@ class CastPlacer {
       if (is_there && (*names)[Index(flow.result)] != kNoName) return (*names)[Index(flow.result)];
     }
     return kNoName;
-  }
-
-  static std::span<const SkeletonFlow> FlowsOf(const Skeleton& skeleton, size_t step) {
-    const auto at = static_cast<int32_t>(step);
-    const auto first = std::ranges::lower_bound(skeleton.flows, at, {}, &SkeletonFlow::step);
-    const auto end = std::ranges::upper_bound(skeleton.flows, at, {}, &SkeletonFlow::step);
-    return {first, end};
   }
 
   // The first call of the next step that the file has, or of one between, which the class was not
@@ -278,18 +279,49 @@ std::vector<char> AreKnownAround(const ForwardOfRun& forward, const ForwardMatch
   return made;
 }
 
+// Whether the file has a step that the cast was watched to read from, or to be read by: without one
+// nobody could tell where it goes.
+bool IsBesideKnown(const ForwardOfRun& forward, const ForwardMatch& match, size_t step) {
+  return std::ranges::any_of(FlowsOf(match.skeleton, step), [&](const SkeletonFlow& flow) {
+    const int32_t place = match.alignment.places[Index(flow.step + flow.other)];
+    return place >= 0 && (flow.other < 0 || forward.children[Index(place)] < 0);
+  });
+}
+
+// Whether the file has all casts that were seen, to those types; what follows a type that another
+// value has is taken to be right.
+bool HasAll(const Program& program, const TrainingSettings& settings, const ForwardOfRun& forward,
+            const ForwardMatch& match) {
+  for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
+    const SkeletonStep& seen = match.skeleton.steps[step];
+    if (seen.cast_to == 0 || seen.is_idle) continue;
+    const int32_t place = match.alignment.places[step];
+    if (place < 0) return false;
+    const AtenCall& call = program.calls[Index(forward.calls[Index(place)])];
+    const DType made = program.values[Index(call.outputs[0])].type.dtype;
+    const bool is_right = made == TypeOf(seen.cast_to, settings) || call.op == "type_as";
+    if (!is_right) return false;
+  }
+  return true;
+}
+
 // The calls of casts of floats that are told by what the class did: those that both have, and in
-// a file that does not have each cast as such, all where it did the same around them.
-std::vector<int64_t> CastsOf(const Program& program, const ForwardMatches& matches, size_t run) {
+// a file that does not have each cast as such, all where it did the same around them.  A file that
+// names classes and is right keeps those that were seen, with their lines.
+std::vector<int64_t> CastsOf(const Program& program, const TrainingSettings& settings,
+                             const ForwardMatches& matches, size_t run) {
   std::vector<int64_t> calls;
   const ForwardMatch* const match = matches.Of(run);
   if (match == nullptr) return calls;
   const ForwardOfRun& forward = matches.forwards()[run];
+  const bool has_all = !forward.class_name.empty() && HasAll(program, settings, forward, *match);
   std::vector<char> is_known = matches.is_as_written() ? std::vector<char>(forward.steps.size())
                                                        : AreKnownAround(forward, *match);
   for (size_t step = 0; step < match->skeleton.steps.size(); ++step) {
     const int32_t place = match->alignment.places[step];
-    if (place >= 0 && match->skeleton.steps[step].cast_to != 0) is_known[Index(place)] = 1;
+    if (place < 0 || match->skeleton.steps[step].cast_to == 0) continue;
+    if (!IsBesideKnown(forward, *match, step)) return {};  // of another release: all stay
+    is_known[Index(place)] = has_all ? 0 : 1;
   }
   const auto is_float = [&](NameId name) {
     return name != kNoName && IsFloat(program.values[Index(name)].type.dtype);
@@ -303,11 +335,12 @@ std::vector<int64_t> CastsOf(const Program& program, const ForwardMatches& match
 }
 
 // Takes the casts out of forwards that are known: what reads them reads their operands.
-void TakeOutCasts(Program& program, const ForwardMatches& matches) {
+void TakeOutCasts(Program& program, const TrainingSettings& settings,
+                  const ForwardMatches& matches) {
   std::map<NameId, NameId> same;
   std::vector<char> is_out(program.calls.size());
   for (size_t run = 0; run < matches.forwards().size(); ++run) {
-    for (const int64_t at : CastsOf(program, matches, run)) {
+    for (const int64_t at : CastsOf(program, settings, matches, run)) {
       is_out[Index(at)] = 1;
       same[program.calls[Index(at)].outputs[0]] = program.calls[Index(at)].inputs[0];
     }
@@ -338,7 +371,7 @@ void PlaceObservedCasts(Program& program, const TrainingSettings& settings,
   const WantedRuns wanted = RunsLike(settings, is_as_written);
   {
     const ModuleRuns runs(program);
-    TakeOutCasts(program, ForwardMatches(program, runs, known, wanted));
+    TakeOutCasts(program, settings, ForwardMatches(program, runs, known, wanted));
   }
   const ModuleRuns runs(program);
   const ForwardMatches matches(program, runs, known, wanted);

@@ -21,7 +21,7 @@ struct KnownDeaths {
   // is of a library and was not watched, which may hold it for longer; nullopt of all others.
   std::vector<std::optional<int64_t>> is_known_until;
   std::set<std::string> unwatched;  // classes of libraries of which that was not known
-  size_t known = 0;  // forwards that one was known for
+  size_t known = 0;                 // forwards that one was known for
   size_t all = 0;
 };
 
