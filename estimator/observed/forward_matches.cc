@@ -164,8 +164,9 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
     const double bound = MostShare(match.skeleton, forward.steps);
     if (bound < (best.empty() ? kLeastShare : best[0].share)) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
+    const size_t extra = forward.class_name.empty() ? 0 : ExtraCasts(match, forward.steps);
     match.share = match.alignment.Share(match.skeleton.steps.size() - LostBy(match),
-                                        forward.steps.size() - ExtraCasts(match, forward.steps));
+                                        forward.steps.size() - extra);
     if (match.share < kLeastShare) continue;
     match.id = IdOf(*candidate);
     const auto common = [](const ForwardMatch& it) {
