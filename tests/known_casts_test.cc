@@ -27,38 +27,6 @@ std::string Told(const Graph& graph) {
   return text;
 }
 
-constexpr char kAttention[] = R"(n (float[2, 4, 4] q, float[2, 4, 4] k) => (float[2, 4, 4] y) {
-    s = MatMul (q, k) w = Softmax (s) m = MatMul (w, k) y = Neg (m)
-  })";
-
-// What is cast on the way through `line` of the file: "to.inline q before s; ".
-std::string Casts(const std::string& file, const std::string& line) {
-  const std::string calls[] = {
-      FxText("s", "matmul.default", "%q, %k"), FxText("w", "softmax.int", "%s, -1"),
-      FxText("m", "matmul.default", "%w, %k"), FxText("y", "linear.default", "%m, %k")};
-  const std::string trace = fmt::format("File \"{}\", line 7, in forward\n  {}\n", file, line);
-  Graph graph = ParseGraph(kAttention);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Say(graph, static_cast<NodeId>(i), calls[i]);
-    graph.nodes[i].metadata.emplace_back("pkg.torch.onnx.stack_trace", trace);
-  }
-  return Told(graph);
-}
-
-TEST_CASE("what a library casts in lines that the file does not show is cast") {
-  const std::string line = "attn_output, attn_weights = self._attn(query, key, value, mask)";
-  CHECK(Casts("transformers/models/gptj/modeling_gptj.py", line) ==
-        "to.inline q before s; to.inline k before s; type_as.inline w k before m; ");
-  CHECK(Casts("mine/modeling_gptj.py", line).empty());
-  CHECK(Casts("transformers/models/gptj/modeling_gptj.py", "x = attend(x)").empty());
-}
-
-TEST_CASE("weights go to the type of the values where the library casts them so") {
-  CHECK(Casts("transformers/models/gpt_neox_japanese/modeling_gpt_neox_japanese.py",
-              "attn_output, attn_weights = self._attn(query, key, value, attention_mask)") ==
-        "type_as.inline q k before s; type_as.inline w k before m; ");
-}
-
 TEST_CASE("linear attention in fp32 casts its states, and its result back") {
   Graph graph = ParseGraph(R"(n (float[2, 4] x) => (float[2, 4] y) {
       q = Transpose <perm = [1, 0]> (x) v = Neg (q) s = Abs (v) d = Div (s, s)
@@ -131,15 +99,6 @@ TEST_CASE("rows of a table go to the type of what they are multiplied with") {
   };
   CHECK(casts("[\"/m/Cast\"] c = Cast <to = 1> (g)") == "type_as c x before y; ");
   CHECK(casts("[\"/m/Neg\"] c = Neg (g)").empty());
-}
-
-TEST_CASE("a cast at the end of a line is of what the line's call makes") {
-  CHECK(Casts("transformers/models/mamba/modeling_mamba.py",
-              "logits = self.lm_head(x.to(self.lm_head.weight.dtype)).float()") ==
-        "to.inline y behind y; ");
-  CHECK(Casts("transformers/models/nemotron_h/modeling_nemotron_h.py",
-              "logits = self.lm_head(hidden_states[:, slice_indices, :]).float()") ==
-        "to.inline y behind y; ");
 }
 
 // Of "with torch.autocast(enabled=False): y = attend(q.float(), k.float()).to(dtype)".

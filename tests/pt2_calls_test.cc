@@ -759,28 +759,6 @@ TEST_CASE("autocast's weights are cast to the type of what they are multiplied w
   CHECK(calls("y = self._attn(q, v)", Precision::kFp32) == with("to(w)"));
 }
 
-// "return q_embed.to(q_type), k_embed.to(k_type)" of a helper, as a row of CastRows has it.
-TEST_CASE("a helper casts back to the type of what its line reads first") {
-  const auto calls = [](const char* file, Precision precision) {
-    ExportedBuilder builder;
-    builder.Input("q", {6})
-        .Input("cos", {6})
-        .At(file, 3, "query_states, key_states = apply_rotary_pos_emb(query_states, key_states)");
-    builder.Make("torch.ops.aten.mul.Tensor", "m", {{"self", Ref("q")}, {"other", Ref("cos")}},
-                 {6});
-    builder.Make("torch.ops.aten.add.Tensor", "s", {{"self", Ref("m")}, {"other", Ref("m")}}, {6});
-    builder.Make("torch.ops.aten.to.dtype", "t", {{"self", Ref("s")}, {"dtype", Text("float32")}},
-                 {6});
-    builder.Make("torch.ops.aten.sin.default", "y", {{"self", Ref("t")}}, {6});
-    const TrainingSettings settings = {.precision = precision, .mode = Mode::kEval};
-    return CallsOf(Made(builder.Return("y"), settings).program);
-  };
-  const char* olmo = "transformers/models/olmo/modeling_olmo.py";
-  CHECK(calls(olmo, Precision::kAmpBf16) == "mul(q,cos) add(m,m) type_as(s,q) sin(t)");
-  CHECK(calls(olmo, Precision::kFp32) == "mul(q,cos) add(m,m) to(s) sin(t)");
-  CHECK(calls("net.py", Precision::kAmpBf16) == "mul(q,cos) add(m,m) to(s) sin(t)");
-}
-
 // "dropout(probs[..., :-1]).to(value_states.dtype)" of GPT-OSS.
 TEST_CASE("weights that have lost their sinks are cast to the type of the values") {
   ExportedBuilder builder;

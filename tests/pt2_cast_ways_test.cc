@@ -270,40 +270,6 @@ TEST_CASE("casts that a library is known for go where its row says") {
   CHECK(ways("return self.process(hidden_states)") == "a: other of argument\nb: other of local\n");
 }
 
-TEST_CASE("a cast goes back to the type of what its line has cast to another width") {
-  const auto first = [](const char* line) {
-    ExportedBuilder builder;
-    builder.Input("x", {8}).At("transformers/models/nemotron_h/modeling_nemotron_h.py", 9, line);
-    Cast(builder, "x", "wide");
-    builder.Make("torch.ops.aten.conv1d.default", "c", {{"input", Ref("wide")}}, {8});
-    builder.Make("torch.ops.aten.silu.default", "s", {{"self", Ref("c")}}, {8});
-    Cast(builder, "s", "back");
-    const ExportedProgram program = builder.Return("back");
-    const std::vector<Call>& calls = program.graph.calls;
-    const Call* found = FirstOfCastLine(calls, calls.back());
-    return found == nullptr ? "" : std::string(found->results[0].text);
-  };
-  CHECK(first("h = causal_conv1d_fn(") == "wide");
-  CHECK(first("h = conv(").empty());
-}
-
-TEST_CASE("operands in a list are an einsum's, in their order") {
-  const auto ways = [](const char* first, const char* second) {
-    ExportedBuilder builder;
-    builder.Input("q", {8}).Input("p", {8});
-    builder.At("transformers/models/wav2vec2_bert/modeling_wav2vec2_bert.py", 9,
-               "s = self._apply_relative_key_position_encoding(q, p)");
-    Cast(builder, "p", "a");
-    builder.Make("torch.ops.aten.einsum.default", "s",
-                 {{"equation", Text("ij,ij->ij")}, {"operands", List({Ref(first), Ref(second)})}},
-                 {8});
-    Cast(builder, "s", "b");
-    return WaysIn(builder.Return("b"));
-  };
-  CHECK(ways("q", "a") == "a: back\n");  // the type of what it is multiplied with
-  CHECK(ways("a", "q").empty());
-}
-
 TEST_CASE("a line that spells float32 and a cast behind it casts back what it makes") {
   const auto ways = [](const char* line) {
     ExportedBuilder builder;
