@@ -138,11 +138,13 @@ TEST_CASE("a module of a library that was not watched may hold what its children
 }
 
 TEST_CASE("a library's class that nobody watched is said") {
-  const Program of_library = Chain("timm.models.newer.Net");
-  REQUIRE(of_library.warnings.size() == 1);
-  CHECK(of_library.warnings[0].code == warning::kUnwatched);
-  CHECK(of_library.warnings[0].text.find("timm.models.newer.Net of a library's") == 0);
-  CHECK(Chain("their.Net").warnings.empty());
+  const std::vector<Warning> told =
+      Nested("timm.models.newer.Net", "timm.models.newer.Block").warnings;
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].code == warning::kUnwatched);
+  CHECK(told[0].text.starts_with("timm.models.newer.Block of a library's"));
+  CHECK(Nested("timm.models.newer.Net", "their.Block").warnings.empty());
+  CHECK(Nested("their.Net", "timm.models.newer.Block").warnings.empty());  // the outermost
 }
 
 TEST_CASE("of blocks that do the same the module around tells which") {

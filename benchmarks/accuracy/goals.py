@@ -97,7 +97,7 @@ ALL = {*PEAKS, *OF_MODEL, "optimizer_state", "after_forward", "after_backward", 
 PARTS = [("median", median), ("95th percentile", percentile_95), ("worst", worst)]
 IN_PARTS = {"exact": [(0, None), None, (8, 12.48)],
             "allocated": [(0.1, None), (1, None), (8, 12.48)],
-            "reserved": [(0.3, None), (4, None), (8, 35.62)]}
+            "reserved": [(0.3, None), (4, None), (8, 43.75)]}
 
 # Of the runs in expected.csv.
 RUNS = [
@@ -107,7 +107,7 @@ RUNS = [
     Goal("runs with buffers off, given what is lost", given, runs_off({"buffers"}), 0, 24),
     *[Goal(f"training runs with a step's {figure} peak off, given what is lost",
            lambda row: given(row) and trains(row), runs_off({figure}), 0, now)
-      for figure, now in zip(PEAKS, (92, 104, 44))],
+      for figure, now in zip(PEAKS, (92, 106, 40))],
     *[Goal(f"inference runs with a step's {figure} peak off, given what is lost",
            lambda row: given(row) and not trains(row), runs_off({figure}), 0, now)
       for figure, now in zip(PEAKS, (51, 51, 13))],
@@ -115,11 +115,11 @@ RUNS = [
       for figure, parts in IN_PARTS.items()
       for (name, measure), part in zip(PARTS, parts) if part],
     Goal("training runs of .pt2 with a figure off, no flag", from_pt2("train", 0), runs_off(ALL),
-         0, 23),
+         0, 26),
     Goal("inference runs of .pt2 with a figure off, no flag", from_pt2("eval", 0), runs_off(ALL),
          0, 2),
     Goal("training runs of .pt2 with a figure off, labels said", from_pt2("train", 1),
-         runs_off(ALL), 0, 1),
+         runs_off(ALL), 0, 4),
 ]
 # Of the files in max_batch.csv.
 CARDS = [

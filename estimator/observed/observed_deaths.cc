@@ -44,6 +44,7 @@ class DeathFinder {
  private:
   // What is around a run.
   struct Around {
+    bool is_inside = false;            // of a library's module
     bool has_unknown = false;          // a library's module that was not watched
     std::optional<int64_t> last = {};  // call of the outermost that is known in that
   };
@@ -52,8 +53,11 @@ class DeathFinder {
   std::vector<NameId> FollowRun(int32_t run, Around around) {
     const ForwardOfRun& forward = matches_.forwards()[Index(run)];
     const ForwardMatch* const match = matches_.Of(Index(run));
-    const bool is_unwatched = match == nullptr && matches_.IsOfLibrary(forward.class_name);
-    if (is_unwatched) deaths_.unwatched.insert(std::string(forward.class_name));
+    const bool is_of_library = matches_.IsOfLibrary(forward.class_name);
+    const bool is_unwatched = match == nullptr && is_of_library;
+    // The outermost one, such as a head, makes little itself.
+    if (is_unwatched && around.is_inside) deaths_.unwatched.insert(std::string(forward.class_name));
+    around.is_inside |= is_of_library;
     around.has_unknown |= is_unwatched;
     const bool is_outermost = around.has_unknown && match != nullptr && !around.last;
     if (is_outermost) around.last = runs_.all()[Index(run)].last;

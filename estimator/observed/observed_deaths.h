@@ -20,7 +20,7 @@ struct KnownDeaths {
   // By NameId: the last call of the outermost module around it that is known, where one around that
   // is of a library and was not watched, which may hold it for longer; nullopt of all others.
   std::vector<std::optional<int64_t>> is_known_until;
-  std::set<std::string> unwatched;  // classes of libraries of which that was not known
+  std::set<std::string> unwatched;  // classes inside of a library's, of which that was not known
   size_t known = 0;                 // forwards that one was known for
   size_t all = 0;
 };
