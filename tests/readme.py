@@ -24,7 +24,8 @@ A table is what a script of the repository prints:
     <!-- end -->
 
 Python is typed at a prompt.  What needs PyTorch is run by the Python that runs this file where
-there is --with-torch, else with tests/torch_stand_in.py in its place:
+there is --with-torch, else with tests/torch_stand_in.py in its place; "run with torch itself" is
+run there alone:
 
     <!-- run -->                    or    <!-- run with torch -->
     ```python
@@ -49,7 +50,7 @@ BLOCK = re.compile(r"<!-- run( with torch)? -->\n```text\n\$ (onnxfit\b.*)\n(?:.
 
 TABLE = re.compile(r"(?<=<!-- run )python3 (.*) -->\n(?:.*\n)*?<!-- end -->$", re.MULTILINE)
 
-PYTHON = re.compile(r"<!-- run( with torch)? -->\n```python\n((?:>>> |\.\.\. ).*\n(?:.*\n)*?)```$",
+PYTHON = re.compile(r"<!-- run( with torch(?: itself)?)? -->\n```python\n((?:>>> |\.\.\. ).*\n(?:.*\n)*?)```$",
                     re.MULTILINE)
 
 # Types each statement, then lets it print.
@@ -104,7 +105,7 @@ def run_python(binary, block, stands_in=False):
     return output_of(words, ONNXFIT_BINARY=binary, PYTHONPATH=str(ROOT / "python"))
 
 
-def renewed(text, run, run_table=run_script, type_in=None):
+def renewed(text, run, run_table=run_script, type_in=None, has_torch=True):
     """`text` with the output of every block that is run, and how many there are.  `run` and `type_in`
     are told whether a block is of torch; what `run` has no output for stays as it is."""
     def block(found):
@@ -117,6 +118,8 @@ def renewed(text, run, run_table=run_script, type_in=None):
         return f"python3 {found[1]} -->\n{run_table(found[1])}<!-- end -->"
 
     def prompt(found):
+        if (found[1] or "").endswith("itself") and not has_torch:
+            return found[0]
         shown = type_in(found[2], bool(found[1])).rstrip()
         return f"<!-- run{found[1] or ''} -->\n```python\n{shown}\n```"
     text, blocks = BLOCK.subn(block, text)
@@ -167,6 +170,8 @@ def self_test():
     shown = text.replace("old\n", "").replace(">>> x\n", ">>> x\n(1, 2)\n")
     assert renewed(text, None, None, lambda block, _: run_python("", block)) == (shown, 1)
     torch = text.replace("run", "run with torch")
+    alone = text.replace("run", "run with torch itself")
+    assert renewed(alone, None, None, lambda _, of_torch: "", has_torch=False)[0] == alone
     assert renewed(torch, None, None, lambda _, of_torch: f"of torch: {of_torch}")[0] == (
         "<!-- run with torch -->\n```python\nof torch: True\n```\n")
     assert "+(1, 2)" in difference("README.md", text, shown)
@@ -196,7 +201,8 @@ def main():
         new, count = renewed(old, lambda command, of_torch: run_binary(binary, command)
                              if args.with_torch or not of_torch else None,
                              type_in=lambda block, of_torch: run_python(
-                                 binary, block, of_torch and not args.with_torch))
+                                 binary, block, of_torch and not args.with_torch),
+                             has_torch=args.with_torch)
         blocks += count
         if new == old:
             continue
