@@ -70,6 +70,10 @@ def is_config(value):
     return hasattr(value, "to_dict")
 
 
+def with_inner(config):
+    return config, *filter(is_config, vars(config).values())
+
+
 def is_depth(name):
     return any(word in name for word in ("layers", "depth", "blocks"))
 
@@ -111,7 +115,7 @@ UNTOLD = {"vocab_size": 1000, "pad_token_id": 0, "decoder_start_token_id": 0,
 
 def filled(config, *names):
     """`config`, and those in it, with a value for each of `names` that is None there."""
-    for one in (config, *filter(is_config, vars(config).values())):
+    for one in with_inner(config):
         rotary = getattr(one, "rope_parameters", None)
         for holder in (vars(one), rotary if isinstance(rotary, dict) else {}):
             for name in holder.keys() & set(names):
@@ -121,7 +125,7 @@ def filled(config, *names):
 
 def setting(config, *names, default=None):
     """The first of `names` that the configuration has, or one in it."""
-    for one in (config, *filter(is_config, vars(config).values())):
+    for one in with_inner(config):
         for name in names:
             value = getattr(one, name, None)
             if value is not None:
@@ -176,7 +180,7 @@ def arguments(config):
         "pixel_values_videos": zeros(BATCH, frames, colors, high, wide),
         "pixel_mask": zeros(BATCH, high, wide, dtype=torch.long),
         "input_features": zeros(BATCH, bands, steps),
-        "input_features_mask": torch.ones(BATCH, steps, dtype=torch.long, device="meta"),
+        "input_features_mask": zeros(BATCH, steps, dtype=torch.long) + 1,
         "input_values": zeros(BATCH, 16000),
         **time_series(config),
         "qformer_input_ids": words,
@@ -244,7 +248,7 @@ def model_classes():
 
 def config_of(kind, attention, caches):
     config = filled(kind.config_class(), "vocab_size", "pad_token_id", "prediction_length")
-    for one in (config, *filter(is_config, vars(config).values())):
+    for one in with_inner(config):
         if hasattr(one, "use_cache"):
             one.use_cache = caches
     config._attn_implementation = attention if kind._supports_sdpa else "eager"

@@ -62,7 +62,7 @@ def watch_first(model, givens, precision=""):
 
 
 def traits(model, given):
-    """What tells models apart but for their sizes: classes, names of children, flags, what is given."""
+    """What tells models apart but for their sizes: classes, names of children, flags, inputs."""
     def text_of(value):
         return str(value)[:60].split(" at 0x")[0]
 
@@ -75,14 +75,10 @@ def traits(model, given):
                   for name, value in group.items() if value is None]
         return type(module), tuple(sorted(children)), tuple(flags), tuple(absent)
 
-    settings = [(name, text_of(value)) for name, value in vars(config_of(model)).items()
+    config = getattr(getattr(model, "config", None), "__dict__", {})
+    settings = [(name, text_of(value)) for name, value in config.items()
                 if isinstance(value, (bool, str))]
     return frozenset(map(of, model.modules())), tuple(sorted(settings)), tuple(given)
-
-
-def config_of(model):
-    config = getattr(model, "config", None)
-    return config if hasattr(config, "__dict__") else argparse.Namespace()
 
 
 def watch_runs(model, givens, paths):
@@ -107,18 +103,25 @@ def watch_runs(model, givens, paths):
         raise failed
 
 
+def missing(one, folder):
+    """Where the programs of its runs go, by run, but of those that are there."""
+    paths = {run: Path(f"{folder}/{one.name}.{run}.pt2") for run, precision in RUNS.items()
+             if one.in_16_bits or not precision}
+    return {run: path for run, path in paths.items() if not path.exists()}
+
+
 def watch_architecture(one, folder, seen):
-    """Whether it differs from those of `seen`, with files of its runs in `folder` then.  Builds that
-    follow are for the runs that are missing."""
+    """Whether it differs from those of `seen`; its runs have files in `folder` then.  What follows
+    the first build is for runs that are missing."""
     failed = None
     for build in one.builds:
-        paths = {run: Path(f"{folder}/{one.name}.{run}.pt2") for run, precision in RUNS.items()
-                 if one.in_16_bits or not precision}
-        paths = {run: path for run, path in paths.items() if not path.exists()}
+        paths = missing(one, folder)
+        if not paths:
+            return False
         try:
-            model, givens = build() if paths else (None, None)
-            found = traits(model, givens[0]) if paths else None
-            if found in seen or not paths:
+            model, givens = build()
+            found = traits(model, givens[0])
+            if found in seen:
                 return False
             watch_runs(model, givens, paths)
             seen.add(found)
