@@ -49,7 +49,9 @@ class Engine {
     for (const TensorId gradient : first) machine_.Release(gradient);
   }
 
-  std::vector<TensorId> RunFrom(const std::vector<std::pair<Edge, TensorId>>& outputs) {
+  std::vector<TensorId> RunFrom(const std::vector<std::pair<Edge, TensorId>>& outputs,
+                                bool keeps_graph) {
+    keeps_graph_ = keeps_graph;
     for (const auto& [edge, gradient] : outputs) CountDependencies(edge.node);
     for (const auto& [edge, gradient] : outputs) {
       machine_.Retain(gradient);
@@ -174,6 +176,7 @@ class Engine {
     if (call >= 0) {
       machine_.EnterOperator(calls_.OperatorLabel(call));
       hooks_.unpack(id);
+      if (calls_.call(call).function == FunctionPart::kNode) return hooks_.function(id, incoming);
     }
     if (call == GradNode::kArrival) return PassOn(id, incoming);
     if (call == GradNode::kReturn) hooks_.enter(machine_.node(id).parameter);
@@ -320,8 +323,8 @@ void RunBackward(CallTable& calls, const BackwardRoots& roots, ParameterGradient
 std::vector<TensorId> RunNestedBackward(CallTable& calls,
                                         const std::vector<std::pair<Edge, TensorId>>& outputs,
                                         size_t arguments, ParameterGradients& gradients,
-                                        const BackwardHooks& hooks) {
-  return Engine(calls, gradients, hooks, arguments).RunFrom(outputs);
+                                        const BackwardHooks& hooks, bool keeps_graph) {
+  return Engine(calls, gradients, hooks, arguments).RunFrom(outputs, keeps_graph);
 }
 
 }  // namespace onnxfit

@@ -42,6 +42,9 @@ struct BackwardHooks {
   std::function<void(GradNodeId)> unpack;
   // In place of formulas: the gradients of the arguments of a node that runs its span again.
   std::function<std::vector<TensorId>(GradNodeId, const std::vector<TensorId>& incoming)> rerun;
+  // The same of a torch.autograd.Function of the model's own.
+  std::function<std::vector<TensorId>(GradNodeId, const std::vector<TensorId>& incoming)> function =
+      {};
   // Before the first node runs of those that made what a module returned; when the gradients of all
   // that it was given are there.
   std::function<void(int32_t module)> enter = {};
@@ -67,13 +70,13 @@ struct BackwardRoots {
 void RunBackward(CallTable& calls, const BackwardRoots& roots, ParameterGradients& gradients,
                  const BackwardHooks& hooks);
 
-// torch.autograd.backward(outputs, gradients) inside of another backward, which holds the gradients
+// torch.autograd.backward(outputs, gradients, keeps_graph) inside of another backward, which holds the gradients
 // that come in: those of the arguments of the checkpoint, by their number, kNoTensor where none
 // came, one reference each.
 std::vector<TensorId> RunNestedBackward(CallTable& calls,
                                         const std::vector<std::pair<Edge, TensorId>>& outputs,
                                         size_t arguments, ParameterGradients& gradients,
-                                        const BackwardHooks& hooks);
+                                        const BackwardHooks& hooks, bool keeps_graph = false);
 
 // The formulas of one node (backward.cc): the gradients of the inputs of `node`, one reference
 // each, kNoTensor where none is wanted, allocated in PyTorch's order, then validated as the engine

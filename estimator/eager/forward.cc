@@ -22,6 +22,7 @@ Forward::Forward(CallTable& calls, const TrainingSettings& settings)
       overwrote_(calls.program().calls.size()),
       has_run_(calls.program().calls.size()) {
   for (const NameId name : calls.program().cached_casts) is_cached_[Index(name)] = true;
+  FindFunctions();
 }
 
 void Forward::Bind(NameId name, TensorId tensor) {
@@ -64,6 +65,7 @@ void Forward::Run(size_t first, size_t last, bool grad) {
 }
 
 void Forward::RunHooked(int32_t index, bool grad) {
+  if (IsOfOtherBackward(index)) return Run(index, grad);
   if (hooks_.before) hooks_.before(index, /*again=*/false);
   Run(index, grad);
   if (hooks_.after) hooks_.after(index, /*again=*/false);
@@ -71,7 +73,8 @@ void Forward::RunHooked(int32_t index, bool grad) {
 
 void Forward::Run(int32_t index, bool grad) {
   const AtenCall& call = calls_.call(index);
-  if (call.action >= 0 || HasRun(index)) {
+  if (call.action >= 0 || IsOfOtherBackward(index) || RunPart(call, index, grad) ||
+      HasRun(index)) {
     for (const NameId name : call.dies) Unbind(name);
     return;
   }

@@ -79,6 +79,12 @@ class Forward {
   std::vector<TensorId> Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
                               ParameterGradients& gradients, const BackwardHooks& hooks);
 
+  // Backward of a torch.autograd.Function of the model's own: binds the gradients that have come and
+  // what the node saved, and runs the calls that were watched.  The gradients of its arguments, one
+  // reference each.  In own_functions.cc.
+  std::vector<TensorId> RunFunction(GradNodeId node, const std::vector<TensorId>& incoming,
+                                    ParameterGradients& gradients, const BackwardHooks& hooks);
+
   // By call: whether it wrote over its input when it ran last.
   const std::vector<bool>& overwrote() const { return overwrote_; }
   // From now on only the calls of `plan` write over their input, where they may.
@@ -139,6 +145,17 @@ class Forward {
   TensorId Overwrite(int32_t index, Frame& frame);
   void Record(int32_t index, const Frame& frame);
   void KeepHistory(int32_t index, const Frame& frame);
+  void FindFunctions();
+  bool IsOfOtherBackward(int32_t index) const;
+  bool RunPart(const AtenCall& call, int32_t index, bool grad);
+  void RecordFunction(int32_t index);
+  void MakeLeafOf(NameId name);
+  void RunNested(const AtenCall& call);
+  std::vector<TensorId> TakeReturned(int32_t index, const GradNode& node);
+  void UnbindMade(int32_t first, int32_t last);
+  void BindArrival(int32_t arrival, const std::vector<TensorId>& incoming,
+                   const std::vector<TensorId>& saved);
+  TensorId GradientAs(NameId argument, TensorId gradient);
   Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next) const;
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
@@ -186,6 +203,15 @@ class Forward {
   std::vector<bool> overwrote_;                // by call
   std::vector<bool> has_run_;                  // by call: of those that are made once
   std::vector<bool> in_place_plan_;            // by call; empty: all of them
+  std::vector<int32_t> function_around_;  // by call: the node of whose backward it is, or -1; may
+                                          // be empty
+  // Whose backward runs.
+  struct RunningFunction {
+    int32_t node = -1;   // the call
+    int32_t leaves = 0;  // that it has made
+    ParameterGradients* gradients = nullptr;
+    const BackwardHooks* hooks = nullptr;
+  } function_;
   std::vector<CallSpan> spans_;                // under a checkpoint
   std::vector<SpanValues> values_;             // by span
   std::map<NameId, TensorId> argument_casts_;  // of a span that runs again

@@ -224,14 +224,20 @@ void Machine::DropNode(GradNodeId id) {
 }
 
 void Machine::Sweep() {
-  while (!dead_tensors_.empty() || !dead_nodes_.empty()) {
-    if (dead_tensors_.empty()) {
+  while (!dead_tensors_.empty() || !dead_nodes_.empty() || !dead_storages_.empty()) {
+    if (!dead_tensors_.empty()) {
+      SweepTensor();
+    } else if (!dead_nodes_.empty()) {
       SweepNode();
     } else {
-      SweepTensor();
+      Free(storages_[Index(dead_storages_.back())]);
+      dead_storages_.pop_back();
     }
   }
 }
+
+// A tensor lets go of its history, then of its storage (TensorImpl::release_resources of
+// c10/core/TensorImpl.cpp, pytorch v2.11.0).
 
 void Machine::SweepTensor() {
   const TensorId id = dead_tensors_.back();
@@ -239,7 +245,10 @@ void Machine::SweepTensor() {
   const Tensor tensor = std::exchange(At(id), {});
   unused_tensors_.push_back(id);
   Storage& storage = storages_[Index(tensor.storage)];
-  if (--storage.references == 0) Free(storage);
+  const bool ends_history =
+      tensor.grad_fn.node != kNoGradNode && node(tensor.grad_fn.node).references == 1;
+  if (--storage.references == 0)
+    ends_history ? dead_storages_.push_back(tensor.storage) : Free(storage);
   if (tensor.grad_fn.node != kNoGradNode) DropNode(tensor.grad_fn.node);
   if (tensor.indices != kNoTensor) DropTensor(tensor.indices);
 }

@@ -182,6 +182,7 @@ class Machine {
   StreamId stream_ = kMainStream;
   std::vector<TensorId> dead_tensors_;  // work lists of Sweep
   std::vector<GradNodeId> dead_nodes_;
+  std::vector<StorageId> dead_storages_;
   int64_t next_sequence_ = 0;
 };
 

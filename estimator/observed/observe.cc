@@ -55,12 +55,14 @@ struct ObservedEnds {
 
   explicit ObservedEnds(const Program& program)
       : returned(program.outputs.begin(), program.outputs.end()) {
+    int64_t behind = 0;  // a function's backward, which no file shows, is behind its forward
     for (size_t i = 0; i < program.calls.size(); ++i) {
       const AtenCall& call = program.calls[i];
+      if (call.function == FunctionPart::kNone) behind = static_cast<int64_t>(i);
       if (WritesOverFirst(call)) overwritten[call.inputs[0]] = static_cast<int64_t>(i);
       for (const NameId name : program.calls[i].dies) {
         const bool is_seen = program.keepers[Index(name)].by == NameKeeper::By::kObserved;
-        if (is_seen) calls[name] = static_cast<int64_t>(i);
+        if (is_seen) calls[name] = behind;
       }
     }
     for (auto call = program.calls.rbegin(); call != program.calls.rend(); ++call) {
@@ -218,7 +220,8 @@ class ForwardReader {
 
   std::vector<ForwardOfRun> Read() {
     for (size_t i = 0; i < program_.calls.size(); ++i) {
-      if (program_.calls[i].is_autocasts) continue;
+      if (program_.calls[i].is_autocasts || program_.calls[i].function != FunctionPart::kNone)
+        continue;
       const auto at = static_cast<int64_t>(i);
       const int32_t inner = runs_.RunOf(at);
       AddRuns(inner, at);

@@ -110,7 +110,22 @@ Program Dispatcher::Run() && {
   return std::move(program_);
 }
 
+// Casts that torch.autocast keeps in a forward are gone when a function's backward runs, and what
+// it keeps there no forward sees.
+void Dispatcher::FollowFunction(const AtenCall& call) {
+  if (call.function == FunctionPart::kNode) {
+    const bool is_wanted = std::ranges::any_of(ArgumentsOfFunction(call), [this](NameId name) {
+      return name != kNoName && needs_grad_[Index(name)];
+    });
+    for (const NameId name : ResultsOfFunction(call))
+      if (name != kNoName) needs_grad_[Index(name)] = is_wanted;
+  }
+  if (call.function == FunctionPart::kArrival || call.function == FunctionPart::kReturn)
+    std::swap(cached_casts_, casts_outside_);
+}
+
 void Dispatcher::Dispatch(AtenCall call) {
+  if (call.function != FunctionPart::kNone) FollowFunction(call);
   if (!cached_casts_.empty() && !IsInAutocast(call)) DropCachedCasts();
   const std::vector<NameId> last_reads = std::exchange(call.last_reads, {});
   const std::vector<NameId> dies = std::exchange(call.dies, {});
@@ -237,6 +252,7 @@ AtenCall Dispatcher::PartOfRunning(std::string_view op, std::vector<NameId> inpu
           .enters_autocast = running_->enters_autocast,
           .behind_autocast = running_->behind_autocast,
           .leaves_autograd = running_->leaves_autograd,
+          .function = running_->function,
           .is_distributed = running_->is_distributed,
           .checkpoint = running_->checkpoint,
           .made_once = running_->made_once,

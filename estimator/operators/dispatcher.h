@@ -89,6 +89,7 @@ class Dispatcher {
   // What torch.autocast casts to around `call`; kUndefined: nothing.
   DType AutocastTypeOf(const AtenCall& call) const;
   bool IsInAutocast(const AtenCall& call) const;
+  void FollowFunction(const AtenCall& call);
   void DropCachedCasts();
   void LayChannelsLast();
   void CastArguments(AtenCall& call, const OpRule& rule);
@@ -114,6 +115,7 @@ class Dispatcher {
   std::vector<NameId> locals_;                       // of the running call
   std::vector<NameId> casts_;                        // that autocast made for the running call
   std::unordered_map<NameId, NameId> cached_casts_;  // of leaves
+  std::unordered_map<NameId, NameId> casts_outside_;  // of a function's backward that is written
   std::set<NameId> flat_;                            // parameters that KeepFlat was given
   std::vector<bool> is_leaf_;      // by NameId: trained, or received: autocast keeps its cast
   std::vector<bool> needs_grad_;   // by NameId

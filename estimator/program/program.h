@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,21 @@ struct HeldValue {
   size_t level = 0;
 };
 
+// A torch.autograd.Function of the model's own, whose backward was watched.  Its forward runs under
+// torch.no_grad(), and right behind it stand:
+enum class FunctionPart : uint8_t {
+  kNone,
+  kNode,      // what its node is: the call's inputs are arguments, results, then what it saves;
+              // its ints say how many are which, the rest is kept in attributes of its context
+  kArrival,   // of its backward, what that is given: gradients of results, then what was saved
+  kBackward,  // a call of its backward
+  kLeaf,      // the same: from here on the call's input asks for gradients
+  kNested,    // the same, torch.autograd.backward: inputs are such leaves, roots, then gradients of
+              // roots, kNoName for ones; ints say how many are which, then whether it keeps the
+              // graph; outputs are the gradients of leaves
+  kReturn,    // what that returns: gradients of arguments, which are the call's inputs
+};
+
 struct AtenCall {
   std::string_view op;              // ATen's name, "convolution": a row of the operator table
   std::string where;                // the node, as messages and reports name it
@@ -46,6 +62,7 @@ struct AtenCall {
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) inside the model
   bool behind_autocast = false;               // runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // runs under torch.no_grad()
+  FunctionPart function = FunctionPart::kNone;
   bool is_distributed = false;                // of DTensors: gradients add up to a new one
   bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
   bool asks_for_gradients = false;            // result.requires_grad_(True) follows it
@@ -62,6 +79,15 @@ struct AtenCall {
   int32_t action = -1;             // in Program::actions: what happens instead of an operator
   std::vector<NameId> drops = {};  // parameters whose gradients are dropped with `dies`
 };
+
+// Of a call that is FunctionPart::kNode.
+inline std::span<const NameId> ArgumentsOfFunction(const AtenCall& node) {
+  return std::span(node.inputs).first(static_cast<size_t>(node.ints[0]));
+}
+inline std::span<const NameId> ResultsOfFunction(const AtenCall& node) {
+  return std::span(node.inputs)
+      .subspan(static_cast<size_t>(node.ints[0]), static_cast<size_t>(node.ints[1]));
+}
 
 // What a watched step does between its calls, at the place of a call that runs no operator.
 struct StepAction {

@@ -80,6 +80,7 @@ void CallWriter::WriteForward() {
   AddOptimizers();
   AddInputs();
   WriteCalls(exported_.graph);
+  CheckFunctions();
   KeepUnreadMasks();
   AddOutputs();
   ForgetCheckpoints();
@@ -180,6 +181,7 @@ void CallWriter::WriteCall(const Call& call) {
   place_.writes_over_first = call.watched != nullptr && *place_.written_in_place;
   call.watched == nullptr ? NoteCheckpoint(call) : EnterAsWatched(*call.watched);
   NoteMoved(call);
+  if (call.watched != nullptr && call.watched->is_in_backward && !HasFunctions()) return;
   if (IsAction(call.target)) return WriteAction(call);
   if (HasBodies(call)) return WriteBodies(call);
   if (!MakesTensor(call)) return;

@@ -258,6 +258,10 @@ class CallWriter : public ProgramWriter {
   bool LeavesCheckpoint(const Call& call) const;
   void NoteCheckpoint(const Call& call);
   void WriteAction(const Call& call);
+  // Whether functions with a backward of their own are nodes: compilers trace through them.
+  bool HasFunctions() const { return trains() && settings().compile == Compiling::kNone; }
+  bool WriteFunctionPart(const Call& call);
+  void CheckFunctions() const;
   void AddOptimizers();
   std::vector<NameId> KnownNames(const std::vector<std::string_view>& texts) const;
   void EnterAsWatched(const WatchedCall& watched);

@@ -86,6 +86,8 @@ struct WatchedCall {
   bool is_reentrant = false;   // that one: use_reentrant=True
   bool is_nested = false;      // it ran inside another
   bool returns_first = false;  // its first operand itself: nothing was to be done
+  bool is_in_function = false;  // in the forward of a torch.autograd.Function of the module's own
+  bool is_in_backward = false;  // in its backward
 };
 
 struct Call {

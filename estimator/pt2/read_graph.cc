@@ -245,6 +245,8 @@ std::shared_ptr<const WatchedCall> ReadWatched(const Json* metadata) {
     watched.checkpoint = Whole(*checkpoint);
   watched.is_reentrant = OptionalMemberOf(*json, "reentrant") != nullptr;
   watched.returns_first = OptionalMemberOf(*json, "same") != nullptr;
+  watched.is_in_function = OptionalMemberOf(*json, "function") != nullptr;
+  watched.is_in_backward = OptionalMemberOf(*json, "in_backward") != nullptr;
   watched.is_nested = OptionalMemberOf(*json, "nested") != nullptr;
   watched.asks_for_gradients = OptionalMemberOf(*json, "asks_for_gradients") != nullptr;
   return std::make_shared<const WatchedCall>(std::move(watched));

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "estimator/base/error.h"
+#include "estimator/base/index.h"
 #include "estimator/base/quote.h"
 #include "estimator/pt2/call_writer.h"
 
@@ -33,6 +36,18 @@ constexpr ActionRow kActionRows[] = {
     {"set_data", StepAction::Kind::kSetData},
 };
 
+struct FunctionRow {
+  std::string_view name;
+  FunctionPart part;
+};
+constexpr FunctionRow kFunctionRows[] = {
+    {"function", FunctionPart::kNode},
+    {"function_arrival", FunctionPart::kArrival},
+    {"function_leaf", FunctionPart::kLeaf},
+    {"function_nested", FunctionPart::kNested},
+    {"function_return", FunctionPart::kReturn},
+};
+
 [[noreturn]] void Refuse(std::string_view what, std::string_view found) {
   throw Error({.where = "watched step",
                .text = fmt::format("expected {} that is known, found {}", what, Quote(found)),
@@ -44,6 +59,28 @@ StepAction::Kind KindOf(std::string_view target) {
   const auto* const row = std::ranges::find(kActionRows, name, &ActionRow::name);
   if (row == std::end(kActionRows)) Refuse("an action", name);
   return row->kind;
+}
+
+// Whether what arrives in backward is what the node has: gradients of its results, what it saves.
+bool AreOfOne(const AtenCall& node, const AtenCall& arrival) {
+  if (node.ints.size() != 4) return false;
+  const auto here = std::span(node.inputs).subspan(Index(node.ints[0]));
+  const auto is_same = [](NameId a, NameId b) { return (a == kNoName) == (b == kNoName); };
+  return std::ranges::equal(here.subspan(Index(node.ints[1])),
+                            std::span(arrival.outputs).last(std::min(arrival.outputs.size(), Index(node.ints[2] + node.ints[3]))),
+                            is_same) &&
+         arrival.outputs.size() == here.size();
+}
+
+// Whether a leaf and a nested backward have what they take.
+bool IsWhole(const AtenCall& call) {
+  const auto is_there = [](NameId name) { return name != kNoName; };
+  if (call.function == FunctionPart::kLeaf) return call.inputs.size() == 1;
+  if (call.function != FunctionPart::kNested) return true;
+  if (call.ints.size() != 4 || call.ints[1] != call.ints[2]) return false;
+  return std::ranges::all_of(std::span(call.inputs).first(Index(call.ints[0] + call.ints[1])),
+                             is_there) &&
+         std::ssize(call.outputs) == call.ints[0] && std::ranges::all_of(call.outputs, is_there);
 }
 
 template <typename Enum, size_t kSize>
@@ -84,7 +121,58 @@ std::vector<NameId> CallWriter::KnownNames(const std::vector<std::string_view>& 
   return names;
 }
 
+// Whether it is one: a torch.autograd.Function's, of python/onnxfit/own_functions.py.
+bool CallWriter::WriteFunctionPart(const Call& call) {
+  const auto* const row =
+      std::ranges::find(kFunctionRows, call.target.substr(kActions.size()), &FunctionRow::name);
+  if (row == std::end(kFunctionRows)) return false;
+  AtenCall part = {.op = "action",
+                   .where = std::string(call.name),
+                   .outputs = Results(call),
+                   .module = place_.module,
+                   .leaves_autocast = true,
+                   .function = row->part,
+                   .checkpoint = place_.checkpoint,
+                   .frames = place_.frames};
+  for (const auto& [_, list] : call.arguments) {
+    if (list.kind != Argument::Kind::kList) continue;
+    part.ints.push_back(std::ssize(list.items));
+    for (const Argument& item : list.items)
+      part.inputs.push_back(item.kind == Argument::Kind::kTensor ? TensorOf(item) : kNoName);
+  }
+  if (row->part == FunctionPart::kNested) part.ints.push_back(IntAt(call, "keeps_graph", 0));
+  if (row->part == FunctionPart::kNode && part.ints.size() == 4) {
+    const auto results = ResultsOfFunction(part);
+    tracked_.insert(results.begin(), results.end());
+  }
+  if (HasFunctions()) program_.calls.push_back(std::move(part));
+  return true;
+}
+
+// Throws Error unless each function's parts are there, and go together.
+void CallWriter::CheckFunctions() const {
+  std::vector<const AtenCall*> open;
+  const AtenCall* node = nullptr;
+  for (const AtenCall& call : program_.calls) {
+    const bool is_arrival = call.function == FunctionPart::kArrival;
+    const bool is_return = call.function == FunctionPart::kReturn;
+    if (is_arrival != (node != nullptr) || (is_arrival && !AreOfOne(*node, call)))
+      Refuse("a function's backward", call.where);
+    const bool is_within = is_return || call.function == FunctionPart::kLeaf ||
+                           call.function == FunctionPart::kNested;
+    if ((is_within && open.empty()) || !IsWhole(call)) Refuse("a function's backward", call.where);
+    if (is_arrival) open.push_back(std::exchange(node, nullptr));
+    if (call.function == FunctionPart::kNode) node = &call;
+    if (!is_return) continue;
+    if (std::ssize(call.inputs) != open.back()->ints[0])
+      Refuse("a function's backward", call.where);
+    open.pop_back();
+  }
+  if (node != nullptr || !open.empty()) Refuse("a function's backward", "none");
+}
+
 void CallWriter::WriteAction(const Call& call) {
+  if (WriteFunctionPart(call)) return;
   StepAction action = {.kind = KindOf(call.target),
                        .parameters = KnownNames(TextsAt(call, "parameters")),
                        .keeps_graph = IntAt(call, "keeps_graph", 0) != 0,

@@ -396,6 +396,10 @@ class Training {
           [this](GradNodeId node, const std::vector<TensorId>& incoming) {
             return forward_.Rerun(node, incoming, gradients_, hooks_);
           },
+      .function =
+          [this](GradNodeId node, const std::vector<TensorId>& incoming) {
+            return forward_.RunFunction(node, incoming, gradients_, hooks_);
+          },
       .enter =
           [this](int32_t module) {
             zero_ ? zero_->BeforeBackward(module) : fsdp_->BeforeBackward(module);

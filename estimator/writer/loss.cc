@@ -108,6 +108,7 @@ bool StopsGradients(const Program& program, const AtenCall& call) {
 }
 
 bool GoesBackward(const Program& program, const AtenCall& call) {
+  if (call.function == FunctionPart::kNested) return true;
   return call.action >= 0 &&
          program.actions[Index(call.action)].kind == StepAction::Kind::kBackward;
 }
@@ -124,13 +125,17 @@ std::vector<bool> ReachedByGradients(const Program& program) {
       if (root != kNoName) reached[Index(root)] = true;
     }
   }
+  const auto is_reached = [&](NameId name) {
+    return HoldsFloats(program, name) && reached[Index(name)];
+  };
   for (size_t i = program.calls.size(); i-- > 0;) {
     const AtenCall& call = program.calls[i];
     if (StopsGradients(program, call)) continue;
-    const bool leads = std::any_of(call.outputs.begin(), call.outputs.end(), [&](NameId output) {
-      return HoldsFloats(program, output) && reached[Index(output)];
-    });
-    for (const NameId input : call.inputs) {
+    const bool is_function = call.function == FunctionPart::kNode;
+    const std::span<const NameId> results = is_function ? ResultsOfFunction(call) : call.outputs;
+    const std::span<const NameId> operands = is_function ? ArgumentsOfFunction(call) : call.inputs;
+    const bool leads = std::ranges::any_of(results, is_reached);
+    for (const NameId input : operands) {
       if (leads && HoldsFloats(program, input)) reached[Index(input)] = true;
     }
   }

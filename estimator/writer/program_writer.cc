@@ -93,6 +93,7 @@ void ProgramWriter::Emit(const CallPlace& place, std::string_view op, std::vecto
                             .enters_autocast = place.enters_autocast,
                             .behind_autocast = place.behind_autocast,
                             .leaves_autograd = place.leaves_autograd,
+                            .function = place.function,
                             .checkpoint = place.checkpoint,
                             .made_once = place.is_made_once,
                             .frames = place.frames});

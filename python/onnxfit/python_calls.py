@@ -8,6 +8,7 @@ import importlib
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, List
 
+from onnxfit import own_functions
 from onnxfit.errors import OnnxfitError
 
 if TYPE_CHECKING:
@@ -91,24 +92,6 @@ def _detach_data(stack: ExitStack) -> None:
     put(stack, FakeTensor, "data", property(lambda self: self.detach(), plain.__set__))
 
 
-def _run_functions(stack: ExitStack) -> None:
-    """The forward of a torch.autograd.Function as if it had none: its calls go backward as
-    autograd's do."""
-    import torch
-    from torch.autograd.function import FunctionCtx
-
-    def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        context: Any = FunctionCtx()
-        context.needs_input_grad = tuple(bool(getattr(arg, "requires_grad", False)) for arg in args)
-        if cls.setup_context is torch.autograd.Function.setup_context:
-            return cls.forward(context, *args, **kwargs)
-        made = cls.forward(*args, **kwargs)
-        cls.setup_context(context, args, made)
-        return made
-
-    put(stack, torch.autograd.Function, "apply", classmethod(applied))
-
-
 def _run_scripts(stack: ExitStack) -> None:
     """Functions of torch.jit.script's as the Python that they were: the interpreter asks no mode."""
     import torch
@@ -162,7 +145,7 @@ def told(recorder: Recorder) -> Iterator[None]:
         _mark_checkpoints(stack, recorder)
         _note_asked_gradients(stack, recorder)
         _detach_data(stack)
-        _run_functions(stack)
+        stack.enter_context(own_functions.told(recorder))
         _run_scripts(stack)
         _run_control_flow(stack)
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 if TYPE_CHECKING:
     import torch
@@ -133,3 +133,23 @@ def tensor(value: torch.Tensor, size: Callable[[Any], Json]) -> Json:
 
 def whole(size: int) -> Json:
     return {"as_int": size}
+
+
+def like(tensor: torch.Tensor) -> torch.Tensor:
+    """A plain tensor of the same type, on meta."""
+    import torch
+    from torch.utils._mode_utils import no_dispatch
+    with no_dispatch():
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
+def names_in(argument: Json) -> Iterator[str]:
+    """Of tensors, anywhere in an argument of a call."""
+    if isinstance(argument, dict):
+        if isinstance(argument.get("name"), str):
+            yield argument["name"]
+        for value in argument.values():
+            yield from names_in(value)
+    elif isinstance(argument, list):
+        for value in argument:
+            yield from names_in(value)

@@ -31,18 +31,6 @@ def refusal(what: str) -> OnnxfitError:
                         f"{what}" + (f" ({place})" if place else ""), _RUN)
 
 
-def _names_in(argument: Json) -> Iterator[str]:
-    """Of tensors, anywhere in an argument of a call."""
-    if isinstance(argument, dict):
-        if isinstance(argument.get("name"), str):
-            yield argument["name"]
-        for value in argument.values():
-            yield from _names_in(value)
-    elif isinstance(argument, list):
-        for value in argument:
-            yield from _names_in(value)
-
-
 def _tensors(values: Any) -> List[torch.Tensor]:
     import torch
     return [values] if isinstance(values, torch.Tensor) else list(values)
@@ -67,16 +55,7 @@ class StepRecorder(watching.Recorder):
         import torch
         self._parameters = {name: tensor for tensor, name in self._given.values()
                             if isinstance(tensor, torch.nn.Parameter)}
-        self._act("begin")
-
-    def _act(self, kind: str, **inputs: Json) -> Json:
-        metadata = {"stack_trace": self._lines.here(2), "onnxfit": self._state(),
-                    "nn_module_stack": self.modules.stack[-1]}
-        node: Json = {"target": f"onnxfit.{kind}", "name": self._fresh_name(kind),
-                      "inputs": [{"name": name, "arg": value} for name, value in inputs.items()],
-                      "outputs": [], "metadata": metadata}
-        self.nodes.append(node)
-        return node
+        self.act("begin")
 
     def _state(self) -> Dict[str, Any]:
         state = super()._state()
@@ -133,8 +112,9 @@ class StepRecorder(watching.Recorder):
 
     def _index(self) -> None:
         for node in self.nodes[self._indexed:]:
-            for result in node["outputs"]:
-                for name in _names_in(result):
+            is_function = node["target"] == "onnxfit.function"
+            for result in [node["inputs"][1]["arg"]] if is_function else node["outputs"]:
+                for name in schema_json.names_in(result):
                     self._makers[name] = node
         self._indexed = len(self.nodes)
 
@@ -150,8 +130,9 @@ class StepRecorder(watching.Recorder):
             seen.add(name)
             node = self._makers.get(name)
             if node is not None and follows(node):
-                for each in node["inputs"]:
-                    open_names.extend(_names_in(each["arg"]))
+                is_function = node["target"] == "onnxfit.function"
+                for each in node["inputs"][:1] if is_function else node["inputs"]:
+                    open_names.extend(schema_json.names_in(each["arg"]))
         return seen
 
     def _follows_from_weights(self, name: str) -> bool:
@@ -182,7 +163,7 @@ class StepRecorder(watching.Recorder):
             else list(grad_tensors))
         names = [self.name_of(root) for root in roots]
         reached = self._reached(names)
-        node = self._act(
+        node = self.act(
             "backward", roots={"as_tensors": [{"name": name} for name in names]},
             gradients={"as_optional_tensors": [
                 {"as_none": True} if each is None else {"as_tensor": {"name": self.name_of(each)}}
@@ -199,7 +180,7 @@ class StepRecorder(watching.Recorder):
                 raise refusal(f"a gradient that the step sets itself, of {parameter[2:]}")
             return False
         name = self._fresh_name(f"{parameter}.grad")
-        gradient = self._put(_like(tensor))
+        gradient = self._put(schema_json.like(tensor))
         self._parameter_of[name] = parameter
         self._names.add(gradient, name)
         self.tensors[name] = schema_json.tensor(gradient, schema_json.whole)
@@ -225,7 +206,7 @@ class StepRecorder(watching.Recorder):
     def finish(self) -> None:
         """Names gradients alone that calls read: a backward pass makes them all the same."""
         read = {name for node in self.nodes for each in node["inputs"]
-                for name in _names_in(each["arg"])}
+                for name in schema_json.names_in(each["arg"])}
         for node in self.nodes:
             if node["target"] != "onnxfit.backward":
                 continue
@@ -245,7 +226,7 @@ class StepRecorder(watching.Recorder):
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
-        self._act("step", optimizer={"as_int": number})
+        self.act("step", optimizer={"as_int": number})
         return result
 
     def norm(self, grads: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False,
@@ -257,7 +238,7 @@ class StepRecorder(watching.Recorder):
         parameters = [self._parameter_of.get(name or "") for name in firsts]
         if None in parameters or not parameters:
             raise refusal("the norm of tensors that are no gradients of parameters")
-        node = self._act("norm", parameters={"as_strings": parameters})
+        node = self.act("norm", parameters={"as_strings": parameters})
         made = self._put(torch.empty((), dtype=_tensors(grads)[0].dtype))
         name = node["name"]
         self.tensors[name] = schema_json.tensor(made, schema_json.whole)
@@ -267,7 +248,7 @@ class StepRecorder(watching.Recorder):
 
     def clip(self, parameters: Any, max_norm: float, total_norm: torch.Tensor,
              foreach: Optional[bool] = None) -> None:
-        self._act("clip", roots={"as_tensors": [{"name": self.name_of(total_norm)}]})
+        self.act("clip", roots={"as_tensors": [{"name": self.name_of(total_norm)}]})
 
     def asks(self, tensor: torch.Tensor, requires_grad: bool) -> None:
         given = self._given.get(id(tensor))
@@ -278,11 +259,11 @@ class StepRecorder(watching.Recorder):
         kind = "ask_gradients" if requires_grad else "ask_none"
         last = self.nodes[-1]
         if last["target"] != f"onnxfit.{kind}":
-            last = self._act(kind, parameters={"as_strings": []})
+            last = self.act(kind, parameters={"as_strings": []})
         last["inputs"][0]["arg"]["as_strings"].append(given[1])
 
     def end_autocast(self) -> None:
-        self._act("autocast_end")["metadata"]["onnxfit"].pop("autocast", None)
+        self.act("autocast_end")["metadata"]["onnxfit"].pop("autocast", None)
 
     # --- What is told of all that ---------------------------------------------------------------
 
@@ -305,7 +286,7 @@ class StepRecorder(watching.Recorder):
         def set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
             if tensor.shape != value.shape or tensor.dtype != value.dtype:
                 raise refusal("data of another shape or type, x.data = y")
-            self._act("set_data", roots={"as_tensors": [{"name": self.name_of(tensor)},
+            self.act("set_data", roots={"as_tensors": [{"name": self.name_of(tensor)},
                                                         {"name": self.name_of(value)}]})
 
         with super().told(), ExitStack() as stack:
@@ -333,11 +314,3 @@ class StepRecorder(watching.Recorder):
 def _half() -> int:
     import torch
     return schema_json.number(torch.float16)
-
-
-def _like(tensor: torch.Tensor) -> torch.Tensor:
-    """A plain tensor of the same type, on meta."""
-    import torch
-    from torch.utils._mode_utils import no_dispatch
-    with no_dispatch():
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")

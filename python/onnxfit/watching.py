@@ -197,6 +197,7 @@ class Recorder:
         self.modules = _Modules(model)
         self._checkpoint: Dict[str, Any] = {}  # the innermost that runs, as nodes say it
         self._checkpoints = 0
+        self._function = ""  # "function", "in_backward" of one with a backward of its own
         self._lines = _Lines(getattr(step_in(model), "codes", ()))
         self._names = _Names(self._let_go)
         self._counts: Dict[str, int] = {}
@@ -320,11 +321,45 @@ class Recorder:
             else:
                 self._names.add(tensor, name)
 
+    def act(self, kind: str, **inputs: Json) -> Json:
+        """A node of no operator."""
+        metadata = {"stack_trace": self._lines.here(2), "onnxfit": self._state(),
+                    "nn_module_stack": self.modules.stack[-1]}
+        node: Json = {"target": f"onnxfit.{kind}", "name": self._fresh_name(kind),
+                      "inputs": [{"name": name, "arg": value} for name, value in inputs.items()],
+                      "outputs": [], "metadata": metadata}
+        self.nodes.append(node)
+        return node
+
+    def made_like(self, tensor: torch.Tensor, kind: str) -> Tuple[torch.Tensor, str]:
+        """Another of its type, which has a name from now on."""
+        made, name = self._put(schema_json.like(tensor)), self._fresh_name(kind)
+        self._names.add(made, name)
+        self.tensors[name] = schema_json.tensor(made, schema_json.whole)
+        return made, name
+
+    @contextmanager
+    def in_function(self, part: str) -> Iterator[None]:
+        """Within, calls are of a function with a backward of its own: "function", of its forward, or
+        "in_backward"."""
+        outer, self._function = self._function, self._function or part
+        try:
+            yield
+        finally:
+            self._function = outer
+
+    def forget(self, at: int) -> None:
+        """The calls from `at` on are none."""
+        del self.nodes[at:]
+
     def _state(self) -> Dict[str, Any]:
         """What is around a call, where the loop has it otherwise."""
         import torch
         state: Dict[str, Any] = dict(self._checkpoint)
-        if self.loop.has_grad and not torch.is_grad_enabled() and not state.get("reentrant"):
+        if self._function and self.loop.has_grad:
+            state[self._function] = True
+        is_without = self.loop.has_grad and not torch.is_grad_enabled()
+        if is_without and not state.get("reentrant") and not state.get("function"):
             state["no_grad"] = True
         kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
         if kind is not self.loop.autocast:
@@ -424,7 +459,9 @@ def _is_norm_of_channels(func: Any, args: Any) -> bool:
 def is_followed(node: Json) -> bool:
     """Whether autograd may pass a call."""
     operator = node["target"].split(".")[-2]
-    return not node["metadata"]["onnxfit"].get("no_grad") and operator not in _NOT_TRACKED
+    state = node["metadata"]["onnxfit"]
+    is_without = state.get("no_grad") or state.get("function")
+    return operator == "onnxfit" or (not is_without and operator not in _NOT_TRACKED)
 
 
 def _shaped(func: Any, args: Any, kwargs: Any) -> Any:
