@@ -12,6 +12,7 @@ import weakref
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Sequence, Tuple
 
+from onnxfit import recording
 from onnxfit.errors import OnnxfitError, note
 from onnxfit.schema_json import Json
 
@@ -124,13 +125,11 @@ class _Backward:
 
     def _reached(self, roots: Sequence[torch.Tensor]) -> List[torch.Tensor]:
         """Leaves to which calls lead back from `roots`."""
-        from onnxfit import schema_json, watching
+        from onnxfit import watching
         seen = set(map(self._recorder.name_of, roots))
         for node in reversed(self._recorder.nodes[self._first:]):
-            made = {name for result in node["outputs"] for name in schema_json.names_in(result)}
-            if made & seen and watching.is_followed(node):
-                seen.update(name for each in node["inputs"]
-                            for name in schema_json.names_in(each["arg"]))
+            if not seen.isdisjoint(watching.results_of(node)) and watching.is_followed(node):
+                seen.update(watching.operands_of(node))
         leaves = [leaf for each in self._leaves for leaf in (each(),) if leaf is not None]
         return [leaf for leaf in leaves if self._recorder.name_of(leaf) in seen]
 
@@ -179,6 +178,12 @@ class _Backward:
         recorder.act("function_return", gradients=self._names(returned))
 
 
+def _asks_for_values(error: BaseException) -> bool:
+    from torch._subclasses import fake_tensor
+    return isinstance(error, (fake_tensor.DataDependentOutputException,
+                              fake_tensor.DynamicOutputShapeException))
+
+
 def _plain(nodes: Sequence[Json]) -> None:
     """Calls of a forward go backward as autograd's do."""
     for node in nodes:
@@ -211,9 +216,11 @@ def _run(recorder: Recorder, cls: Any, args: Sequence[Any], kwargs: Any) -> Any:
         with torch.no_grad():
             backward.note(args, results)
             backward.watch(len(args))
-    except OnnxfitError:
+    except (OnnxfitError, recording.Unending):
         raise
     except Exception as error:
+        if _asks_for_values(error):  # which recording.py answers in a run that follows
+            raise
         recorder.forget(at)
         _plain(recorder.nodes[first:])
         reason = str(error).partition("\n")[0]

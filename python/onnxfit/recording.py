@@ -82,7 +82,7 @@ class _Known(NamedTuple):
     by: str
 
 
-class _Unending(Exception):
+class Unending(Exception):
     """A loop that what was answered does not end, or that it makes long."""
 
 
@@ -302,7 +302,7 @@ class Recording:
             self._asked[answer.line] += 1
             calls = self.calls - self._first_asked.setdefault(answer.line, self.calls)
             if self._asked[answer.line] > _MOST_QUESTIONS or calls > _MOST_CALLS:
-                raise _Unending(f"{answer.place}: a loop without end")
+                raise Unending(f"{answer.place}: a loop without end")
         return value
 
     def _number(self, tensor: torch.Tensor) -> Number:
@@ -404,7 +404,7 @@ class Recording:
             if made is not None:
                 return made
         if self.calls > self._most_calls and name != "detach":  # from where C++ lets none through
-            raise _Unending("more calls than another run's answers make")
+            raise Unending("more calls than another run's answers make")
         self._depth += 1
         try:
             out = run(mode, func, types, args, kwargs)

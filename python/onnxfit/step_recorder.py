@@ -112,10 +112,8 @@ class StepRecorder(watching.Recorder):
 
     def _index(self) -> None:
         for node in self.nodes[self._indexed:]:
-            is_function = node["target"] == "onnxfit.function"
-            for result in [node["inputs"][1]["arg"]] if is_function else node["outputs"]:
-                for name in schema_json.names_in(result):
-                    self._makers[name] = node
+            for name in watching.results_of(node):
+                self._makers[name] = node
         self._indexed = len(self.nodes)
 
     def _leads_from(self, roots: List[str], follows: Callable[[Json], bool]) -> Set[str]:
@@ -130,9 +128,7 @@ class StepRecorder(watching.Recorder):
             seen.add(name)
             node = self._makers.get(name)
             if node is not None and follows(node):
-                is_function = node["target"] == "onnxfit.function"
-                for each in node["inputs"][:1] if is_function else node["inputs"]:
-                    open_names.extend(schema_json.names_in(each["arg"]))
+                open_names.extend(watching.operands_of(node))
         return seen
 
     def _follows_from_weights(self, name: str) -> bool:

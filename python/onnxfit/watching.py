@@ -456,6 +456,22 @@ def _is_norm_of_channels(func: Any, args: Any) -> bool:
         each is None or each.shape == args[0].shape[1:2] for each in args[1:5])
 
 
+def _is_function(node: Json) -> bool:
+    return bool(node["target"] == "onnxfit.function")
+
+
+def results_of(node: Json) -> Iterator[str]:
+    """Names that autograd has a node for behind it: of a function those that its forward has made."""
+    for result in [node["inputs"][1]["arg"]] if _is_function(node) else node["outputs"]:
+        yield from schema_json.names_in(result)
+
+
+def operands_of(node: Json) -> Iterator[str]:
+    """Names to which that node may pass gradients on."""
+    for each in node["inputs"][:1] if _is_function(node) else node["inputs"]:
+        yield from schema_json.names_in(each["arg"])
+
+
 def is_followed(node: Json) -> bool:
     """Whether autograd may pass a call."""
     operator = node["target"].split(".")[-2]
