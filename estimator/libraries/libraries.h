@@ -520,11 +520,10 @@ std::span<const ScanCast> ScanCasts();
 // Casts that do nothing in an fp32 model, of which an export of it has lost the lines, too
 // (libraries/casts.cc): those around a call that is made on the way through a line.
 struct CastRow {
-  enum class Of : uint8_t { kOperands, kFirst, kSecond, kParameters, kResult };
+  enum class Of : uint8_t { kFirst, kParameters, kResult };
   enum class To : uint8_t {
     kFloat,  // fp32
     kRead,   // the type of what the line's first call in the table reads
-    kOther,  // the type of the call's other operand of the first two
   };
   std::string_view file;  // part of its path
   std::string_view line;  // part of its text

@@ -27,7 +27,7 @@ std::string_view OperatorName(std::string_view target) {
 }
 
 // Casts that no row tells.
-constexpr CastRow kToFloat = {"", "", "", CastRow::Of::kOperands, CastRow::To::kFloat, -1, {}};
+constexpr CastRow kToFloat = {"", "", "", CastRow::Of::kFirst, CastRow::To::kFloat, -1, {}};
 constexpr CastRow kBack = {"", "", "", CastRow::Of::kResult, CastRow::To::kRead, -1, {}};
 
 class KnownCastFinder {
@@ -73,7 +73,7 @@ class KnownCastFinder {
       if (!is_cast || maker == kNoNode || IsGeneratedBy(maker)) continue;
       if (run.read == kNoValue) run.read = operands[i];
       run.calls.try_emplace("to", 1);
-      AddBefore(kToFloat, group, operands, i, run);
+      AddBefore(kToFloat, group, operands[i], run);
     }
     const auto is_outside = [&](NodeId reader) { return !IsGeneratedBy(reader); };
     const ValueId made = bound_.At(last).outputs[0];
@@ -146,19 +146,13 @@ class KnownCastFinder {
     if (tells_read && run.read == kNoValue) run.read = operands[0];
     if (row.of == CastRow::Of::kResult) return AddBehind(row, group, run);
     for (size_t i = 0; i < operands.size(); ++i) {
-      const bool is_it = row.of == CastRow::Of::kOperands ||
-                         (row.of == CastRow::Of::kFirst && i == 0) ||
-                         (row.of == CastRow::Of::kSecond && i == 1) ||
-                         (row.of == CastRow::Of::kParameters && bound_.IsStored(operands[i], 1));
-      if (is_it) AddBefore(row, group, operands, i, run);
+      const bool is_it = row.of == CastRow::Of::kFirst ? i == 0 : bound_.IsStored(operands[i], 1);
+      if (is_it) AddBefore(row, group, operands[i], run);
     }
   }
 
   // What is cast is cast once in a module, whoever reads it there.
-  void AddBefore(const CastRow& row, const FxGroup& group, const std::vector<ValueId>& operands,
-                 size_t at, const LineRun& run) {
-    const ValueId value = operands[at];
-    if (row.to == CastRow::To::kOther && operands.size() < 2) return;
+  void AddBefore(const CastRow& row, const FxGroup& group, ValueId value, const LineRun& run) {
     std::string& name = names_[{value, run.module}];
     if (name.empty()) name = NameOf(bound_.At(group.nodes.back()).outputs[0], value);
     for (const NodeId node : group.nodes) {
@@ -167,7 +161,7 @@ class KnownCastFinder {
       calls_.push_back({.before = node, .input = value, .name = name, .op = "to.inline"});
       if (row.to == CastRow::To::kFloat) continue;
       calls_.back().op = "type_as.inline";
-      calls_.back().like = row.to == CastRow::To::kOther ? operands[at == 0 ? 1 : 0] : run.read;
+      calls_.back().like = run.read;
     }
   }
 

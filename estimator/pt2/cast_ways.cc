@@ -73,14 +73,6 @@ bool IsInRows(const Call& call, bool is_result) {
   });
 }
 
-// Whether a row says that the call's first operand is a cast to the other width.
-bool ReadsOtherWidth(const Call& call) {
-  return std::ranges::any_of(CastRows(), [&](const CastRow& row) {
-    return row.of == CastRow::Of::kFirst && row.to == CastRow::To::kOther &&
-           NameOf(call) == row.op && IsAround(row, call);
-  });
-}
-
 // Whether `call` runs in the module of `cast`, or in one that the line of `cast` calls.
 bool IsInsideLine(const Call& call, const Call& cast) {
   const size_t depth = cast.modules.size();
@@ -326,10 +318,7 @@ const Call* FirstOfCastLine(const std::vector<Call>& calls, const Call& cast) {
     --call;
     if (call->arguments.empty() || call->results.empty()) continue;
     if (call->results[0].text == cast.arguments[0].second.text) goes_back = IsInRows(*call, true);
-    const bool is_operand =
-        first != nullptr && call->results[0].text == first->arguments[0].second.text;
-    const bool is_its_cast = is_operand && IsAmong(call->target, kCasts) && ReadsOtherWidth(*first);
-    if (is_its_cast || IsInRows(*call, false)) first = call;
+    if (IsInRows(*call, false)) first = call;
   }
   return goes_back ? first : nullptr;
 }

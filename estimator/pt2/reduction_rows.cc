@@ -36,12 +36,13 @@ void WriteNorm(CallWriter& writer, const Call& call, std::string_view op) {
                                  : "norm.power");
 }
 
-// Of all elements, or the root of the sum of squares: norms of matrices by another order are
-// unknown calls.
+// Of all elements, the root of the sum of squares, or that of rows, x.norm (ord, dim=-1): norms of
+// matrices by another order are unknown calls.
 // Source: linalg_norm and linalg_matrix_norm of aten/src/ATen/native/LinearAlgebra.cpp, pytorch
 // v2.11.0.
 void WriteMatrixNorm(CallWriter& writer, const Call& call, std::string_view op) {
   const bool is_named = call.target.find("str") != std::string_view::npos;
+  if (!is_named && writer.IntsAt(call, "dim").size() == 1) return WriteNorm(writer, call, op);
   const bool is_plain =
       is_named ? writer.TextAt(call, "ord") == "fro" : FindArgument(call, "ord") == nullptr;
   is_plain ? WriteUnary(writer, call, op) : writer.WriteUnknown(call);
