@@ -59,6 +59,7 @@ TEST_CASE("calls of ATen are rows of the operator table") {
        {{"tensors", List({Ref("x"), Ref("x")})}, {"dim", Number(-1)}},
        {8, 6, 12},
        "cat(x,x)"},
+      {"diff.default", {{"self", Ref("x")}, {"n", Number(0)}}, {8, 6, 6}, "clone(x)"},
       {"prod.dim_int", {{"self", Ref("x")}, {"dim", Number(-1)}}, {8, 6}, "prod(x;3)"},
       {"linalg_vector_norm.default",
        {{"self", Ref("x")}, {"ord", Real(6)}},
@@ -445,6 +446,15 @@ TEST_CASE("calls of ATen are rows of the operator table") {
 
 // ints as RecurrentInts makes them: gates, input, hidden and projected numbers, layers, directions,
 // whether there are biases, the batch comes first and something drops out, then of packed steps.
+TEST_CASE("what writes into a tensor that it is given makes none") {
+  ExportedBuilder builder;
+  builder.Parameter("p_w", "w", {8, 8}).Input("x", {8}).FixedInput("z", {8, 8});
+  builder.MakeFixed("torch.ops.aten.div.out", "y",
+                    {{"self", Ref("p_w")}, {"other", Ref("p_w")}, {"out", Ref("z")}}, {8, 8});
+  builder.MakeFixed("torch.ops.aten.relu.default", "r", {{"self", Ref("y")}}, {8, 8});
+  CHECK(CallsOf(Made(builder.Return("r"), {.mode = Mode::kEval}).program) == "relu(z)");
+}
+
 TEST_CASE("a recurrent module is one call") {
   const auto call = [](const char* target, std::vector<std::pair<std::string_view, Argument>> more,
                        const Dims& x) {

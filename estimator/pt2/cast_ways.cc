@@ -211,9 +211,7 @@ class CastWayFinder {
   bool IsBefore(const CastRow& row, const Call& cast) const {
     const auto found = first_readers_.find(cast.results[0].text);
     if (found == first_readers_.end() || !IsOf(row, *found->second.first)) return false;
-    const size_t at = found->second.second;
-    return row.of == CastRow::Of::kOperands || (row.of == CastRow::Of::kFirst && at == 0) ||
-           (row.of == CastRow::Of::kSecond && at == 1);
+    return row.of == CastRow::Of::kFirst && found->second.second == 0;
   }
 
   // Of a helper, whose next line may go on with what it was given, and keep both: T5's norm.

@@ -146,6 +146,13 @@ void WriteWhere(CallWriter& writer, const Call& call, std::string_view op) {
   if (mask != nullptr && AreAllTrue(*mask)) writer.NoteNoMask(result);
 }
 
+// torch.div (x, y, out=z): the kernel writes into z, whatever types it reads.  A watched run has it,
+// torch.nn.utils.parametrizations.spectral_norm calls it.
+void WriteInto(CallWriter& writer, const Call& call, std::string_view) {
+  const NameId out = writer.TensorAt(call, "out");
+  out == kNoName ? writer.WriteUnknown(call) : writer.ReturnSame(call, out);
+}
+
 constexpr char kAddScalar[] = "add.Scalar";
 constexpr char kMulScalar[] = "mul.Scalar";
 constexpr char kPowScalar[] = "pow.Tensor_Scalar";
@@ -158,6 +165,10 @@ constexpr CallRow kElementwiseRows[] = {
     {"subtract.Tensor", "sub", WriteBinary<kAddScalar>},
     {"add.Tensor", "add", WriteBinary<kAddScalar>},
     {"sub.Tensor", "sub", WriteBinary<kAddScalar>},
+    {"add.out", "", WriteInto},
+    {"sub.out", "", WriteInto},
+    {"mul.out", "", WriteInto},
+    {"div.out", "", WriteInto},
     {"true_divide.Tensor", "div", WriteBinary<kMulScalar>},
     {"rsub.Scalar", "neg", WriteUnary},
     {"rsub.Tensor", "sub", WriteReversed},

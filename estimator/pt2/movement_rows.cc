@@ -146,8 +146,8 @@ void WriteCat(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, std::move(tensors), {writer.Result(call)});
 }
 
-// What `diff` is taken of: `self` between what is put before and behind it.
-NameId WithEnds(CallWriter& writer, const Call& call, NameId self) {
+// What `count` differences are taken of: `self` between what is put before and behind it.
+NameId WithEnds(CallWriter& writer, const Call& call, NameId self, int64_t count) {
   std::vector<NameId> parts;
   TensorType whole = writer.TypeOfResult(call);
   whole.dtype = writer.program().values[Index(self)].type.dtype;
@@ -156,26 +156,37 @@ NameId WithEnds(CallWriter& writer, const Call& call, NameId self) {
     if (part != kNoName) parts.push_back(part);
   const int64_t axis = writer.AxisAt(call, "dim", self, -1);
   if (parts.size() == 1 || axis < 0 || axis >= std::ssize(whole.dims)) return self;
-  ++whole.dims[Index(axis)];
+  whole.dims[Index(axis)] += count;
   const NameId made = writer.NewName(std::string(call.name) + ".cat", whole);
   writer.Emit("cat", std::move(parts), {made});
   return made;
 }
 
-// x[1:] - x[:-1]; of bools, which differ.
+// x[1:] - x[:-1], so often; of bools, which differ.  None is a copy, of `self` alone.
 // Source: diff and diff_helper of aten/src/ATen/native/ReduceOps.cpp, pytorch v2.11.0.
 void WriteDiff(CallWriter& writer, const Call& call, std::string_view) {
   NameId self = writer.TensorAt(call, "self");
   if (self == kNoName) return writer.WriteUnknown(call);
-  self = WithEnds(writer, call, self);
+  const int64_t axis = writer.AxisAt(call, "dim", self, -1);
+  const Dims& dims = writer.DimsOf(self);
+  if (axis < 0 || axis >= std::ssize(dims)) return writer.WriteUnknown(call);
+  const int64_t count = std::clamp<int64_t>(writer.IntAt(call, "n", 1), 0, dims[Index(axis)]);
+  if (count == 0) return writer.Emit("clone", {self}, {writer.Result(call)});
+  self = WithEnds(writer, call, self, count);
   TensorType part = writer.TypeOfResult(call);
   part.dtype = writer.program().values[Index(self)].type.dtype;
-  std::vector<NameId> parts;
-  for (const char* name : {".after", ".before"}) {
-    parts.push_back(writer.NewName(std::string(call.name) + name, part));
-    writer.Emit("slice", {self}, {parts.back()});
+  if (axis >= std::ssize(part.dims)) return writer.WriteUnknown(call);
+  for (int64_t left = count; left-- > 0;) {
+    TensorType type = part;
+    type.dims[Index(axis)] += left;
+    std::vector<NameId> parts;
+    for (const char* name : {".after", ".before"}) {
+      parts.push_back(writer.NewName(std::string(call.name) + name, type));
+      writer.Emit("slice", {self}, {parts.back()});
+    }
+    self = left == 0 ? writer.Result(call) : writer.NewName(std::string(call.name) + ".less", type);
+    writer.Emit(IsFloat(part.dtype) ? "sub" : "logical_xor", std::move(parts), {self});
   }
-  writer.Emit(IsFloat(part.dtype) ? "sub" : "logical_xor", std::move(parts), {writer.Result(call)});
 }
 
 // Rows of a table by indices, which are known where they are positions.
