@@ -91,7 +91,8 @@ FunctionBuilder Sine() {
 
 // What is summed up for the loss is that of every such network.
 std::string Backward(const std::string& played) {
-  return played.substr(played.find("\nbackward"), played.find("\noptimizer") - played.find("\nbackward"));
+  return played.substr(played.find("\nbackward"),
+                       played.find("\noptimizer") - played.find("\nbackward"));
 }
 
 TEST_CASE("a function keeps what it saves, and its backward runs as it did") {
@@ -125,10 +126,11 @@ TEST_CASE("a leaf inside of a backward gets its gradient") {
   sine.Node({Ref("y")}, {}, {"g", "y2"});
   sine.Part("onnxfit.function_leaf", {{"leaves", List({Ref("y2")})}});
   sine.Unary("torch.ops.aten.sin.default", "again", "y2", {.is_in_backward = true});
-  sine.Part("onnxfit.function_nested", {{"leaves", List({Ref("y2")})},
-                                        {"roots", List({Ref("again")})},
-                                        {"gradients", List({Ref("g")})},
-                                        {"keeps_graph", Bool(false)}},
+  sine.Part("onnxfit.function_nested",
+            {{"leaves", List({Ref("y2")})},
+             {"roots", List({Ref("again")})},
+             {"gradients", List({Ref("g")})},
+             {"keeps_graph", Bool(false)}},
             {"d"});
   sine.Watch({.dies = {"again"}, .is_in_backward = true}).Return("d");
   CHECK(Backward(sine.Played()) ==
@@ -157,10 +159,11 @@ TEST_CASE("parts that do not go together are refused") {
   CHECK_THROWS_AS(short_of.Finished(), Error);
   FunctionBuilder alone = Sine();
   alone.Return("y");
-  CHECK_THROWS_WITH_AS(alone.Finished(),
-                       "watched step: expected a function's backward that is known, found "
-                       "'onnxfit.function_return' (try: the package and the command of one version)",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      alone.Finished(),
+      "watched step: expected a function's backward that is known, found "
+      "'onnxfit.function_return' (try: the package and the command of one version)",
+      Error);
 }
 
 }  // namespace

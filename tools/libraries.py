@@ -94,8 +94,18 @@ def part_of(depth, name, value):
     return max(1, value * LAYERS // depth) if is_part and depth > LAYERS else None
 
 
+def names_layers(config):
+    """Whether a setting says layers by their numbers, beyond the first few: of some, it reads all."""
+    return any("indices" in name or "indexes" in name
+               for one in with_inner(config) for name, value in vars(one).items()
+               if isinstance(value, (list, tuple)) and value
+               and all(type(each) is int for each in value) and max(value) >= LAYERS)
+
+
 def shortened(config, seen=()):
     """`config`, and those in it, with LAYERS layers in each stack."""
+    if names_layers(config):
+        return config
     depth = getattr(config, "num_hidden_layers", None)
     depth = depth if type(depth) is int else 0
     for name, value in list(vars(config).items()):

@@ -195,7 +195,6 @@ class Engine {
     return incoming;
   }
 
-  // One that asks for no zeros (set_materialize_grads(False)).
   // Indices and values are joined (add_out_sparse_cuda of native/sparse/cuda/
   // SparseCUDATensorMath.cu); with a dense gradient the sum is dense, and new.
   void AddSparse(TensorId& held, TensorId gradient, LabelId label) {
@@ -215,6 +214,7 @@ class Engine {
     machine_.Release(gradient);
   }
 
+  // One that asks for no zeros (set_materialize_grads(False)).
   std::vector<TensorId> PassAsTheyAre(const std::vector<TensorId>& incoming) {
     for (const TensorId gradient : incoming) {
       if (gradient != kNoTensor) machine_.Retain(gradient);

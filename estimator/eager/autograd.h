@@ -70,9 +70,9 @@ struct BackwardRoots {
 void RunBackward(CallTable& calls, const BackwardRoots& roots, ParameterGradients& gradients,
                  const BackwardHooks& hooks);
 
-// torch.autograd.backward(outputs, gradients, keeps_graph) inside of another backward, which holds the gradients
-// that come in: those of the arguments of the checkpoint, by their number, kNoTensor where none
-// came, one reference each.
+// torch.autograd.backward(outputs, gradients, keeps_graph) inside of another backward, which holds
+// the gradients that come in: those of the arguments of the checkpoint, by their number, kNoTensor
+// where none came, one reference each.
 std::vector<TensorId> RunNestedBackward(CallTable& calls,
                                         const std::vector<std::pair<Edge, TensorId>>& outputs,
                                         size_t arguments, ParameterGradients& gradients,
@@ -84,5 +84,8 @@ std::vector<TensorId> RunNestedBackward(CallTable& calls,
 // gradients of its outputs, kNoTensor where none arrived, or once a formula has let go of it.
 // REQUIRES: `node` is no leaf.
 std::vector<TensorId> Gradients(CallTable& calls, GradNodeId node, std::vector<TensorId>& incoming);
+
+// The same of gradients that a node's inputs got otherwise, one reference each: validated.
+std::vector<TensorId> Validated(CallTable& calls, GradNodeId node, std::vector<TensorId> gradients);
 
 }  // namespace onnxfit

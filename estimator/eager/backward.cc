@@ -32,9 +32,12 @@ class Formulas : public Kernel {
       for (size_t i = 0; i < gradients_.size(); ++i) MakeIfWanted(i);
     }
     DropScratch();
-    machine_.ReleaseUnpacked(id_);
-    for (size_t i = 0; i < gradients_.size(); ++i) Validate(i);
-    return std::move(gradients_);
+    return Finish();
+  }
+
+  std::vector<TensorId> Finish(std::vector<TensorId> gradients) {
+    gradients_ = std::move(gradients);
+    return Finish();
   }
 
   // --- for functions in rows ---
@@ -347,6 +350,12 @@ class Formulas : public Kernel {
     return kept;
   }
 
+  std::vector<TensorId> Finish() {
+    machine_.ReleaseUnpacked(id_);
+    for (size_t i = 0; i < gradients_.size(); ++i) Validate(i);
+    return std::move(gradients_);
+  }
+
   void Validate(size_t input) {
     TensorId& gradient = gradients_[input];
     if (gradient == kNoTensor || machine_.tensor(gradient).indices != kNoTensor) return;
@@ -390,6 +399,12 @@ std::vector<TensorId> Gradients(CallTable& calls, GradNodeId node,
     return GradientOfMultiple(calls, node);
   }
   return Formulas(calls, node, incoming).Run();
+}
+
+std::vector<TensorId> Validated(CallTable& calls, GradNodeId node,
+                                std::vector<TensorId> gradients) {
+  std::vector<TensorId> incoming(Index(std::max(calls.machine().node(node).outputs, 1)), kNoTensor);
+  return Formulas(calls, node, incoming).Finish(std::move(gradients));
 }
 
 }  // namespace onnxfit

@@ -73,8 +73,7 @@ void Forward::RunHooked(int32_t index, bool grad) {
 
 void Forward::Run(int32_t index, bool grad) {
   const AtenCall& call = calls_.call(index);
-  if (call.action >= 0 || IsOfOtherBackward(index) || RunPart(call, index, grad) ||
-      HasRun(index)) {
+  if (call.action >= 0 || IsOfOtherBackward(index) || RunPart(call, index, grad) || HasRun(index)) {
     for (const NameId name : call.dies) Unbind(name);
     return;
   }
@@ -318,7 +317,7 @@ GradNodeId Forward::Pack(int32_t index, GradNode node, const std::vector<Saved>&
     activation.saved += kept.size();
     activation.last_saving = index;
     activation.saves_inputs_alone =
-        !calls_.rule(index).saves_behind &&
+        !calls_.rule(index).saves_behind && calls_.call(index).function == FunctionPart::kNone &&
         std::ranges::all_of(kept, [](const Saved& saved) { return kInputs.Has(saved.slot); });
     return activation.nodes[index] = machine_.NewNode(std::move(node));
   }

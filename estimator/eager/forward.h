@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -79,9 +80,9 @@ class Forward {
   std::vector<TensorId> Rerun(GradNodeId node, const std::vector<TensorId>& incoming,
                               ParameterGradients& gradients, const BackwardHooks& hooks);
 
-  // Backward of a torch.autograd.Function of the model's own: binds the gradients that have come and
-  // what the node saved, and runs the calls that were watched.  The gradients of its arguments, one
-  // reference each.  In own_functions.cc.
+  // Backward of a torch.autograd.Function of the model's own: binds the gradients that have come
+  // and what the node saved, and runs the calls that were watched.  The gradients of its arguments,
+  // one reference each.  In own_functions.cc.
   std::vector<TensorId> RunFunction(GradNodeId node, const std::vector<TensorId>& incoming,
                                     ParameterGradients& gradients, const BackwardHooks& hooks);
 
@@ -151,11 +152,11 @@ class Forward {
   void RecordFunction(int32_t index);
   void MakeLeafOf(NameId name);
   void RunNested(const AtenCall& call);
-  std::vector<TensorId> TakeReturned(int32_t index, const GradNode& node);
+  std::vector<TensorId> TakeReturned(int32_t index, GradNodeId id);
   void UnbindMade(int32_t first, int32_t last);
-  void BindArrival(int32_t arrival, const std::vector<TensorId>& incoming,
-                   const std::vector<TensorId>& saved);
-  TensorId GradientAs(NameId argument, TensorId gradient);
+  std::set<NameId> DroppedIn(int32_t arrival) const;
+  void BindGradients(int32_t arrival, const std::vector<TensorId>& incoming);
+  void BindSaved(int32_t arrival, GradNodeId id);
   Slots SavedSlots(const OpRule& rule, const std::vector<Edge>& next) const;
   std::vector<Edge> NextEdges(int32_t index, const Frame& frame) const;
   std::vector<Saved> Save(int32_t index, const std::vector<Edge>& next, const Frame& frame);
@@ -196,13 +197,13 @@ class Forward {
   Machine& machine_;
   InPlaceUse in_place_;
   CallHooks hooks_;
-  std::vector<TensorId> names_;                // by name: what it holds, one reference
-  std::vector<bool> is_cached_;                // by name: a cast that autocast keeps
-  std::vector<bool> is_buffer_;                // by name; both empty before PlaceModel
-  std::vector<int32_t> parameter_of_;          // by name: its index where it is trained
-  std::vector<bool> overwrote_;                // by call
-  std::vector<bool> has_run_;                  // by call: of those that are made once
-  std::vector<bool> in_place_plan_;            // by call; empty: all of them
+  std::vector<TensorId> names_;           // by name: what it holds, one reference
+  std::vector<bool> is_cached_;           // by name: a cast that autocast keeps
+  std::vector<bool> is_buffer_;           // by name; both empty before PlaceModel
+  std::vector<int32_t> parameter_of_;     // by name: its index where it is trained
+  std::vector<bool> overwrote_;           // by call
+  std::vector<bool> has_run_;             // by call: of those that are made once
+  std::vector<bool> in_place_plan_;       // by call; empty: all of them
   std::vector<int32_t> function_around_;  // by call: the node of whose backward it is, or -1; may
                                           // be empty
   // Whose backward runs.

@@ -178,6 +178,14 @@ void Machine::HoldBy(GradNodeId node, TensorId tensor) {
   NodeAt(node).arguments.push_back(tensor);
 }
 
+void Machine::LetGoOfKept(GradNodeId node, TensorId tensor) {
+  std::vector<TensorId>& kept = NodeAt(node).kept;
+  const auto found = std::ranges::find(kept, tensor);
+  if (found == kept.end()) return;
+  kept.erase(found);
+  Release(tensor);
+}
+
 void Machine::Store(GradNodeId dict, const std::vector<TensorId>& tensors) {
   for (const TensorId tensor : tensors) Retain(tensor);
   for (const TensorId tensor : std::exchange(NodeAt(dict).kept, tensors)) Release(tensor);

@@ -127,6 +127,8 @@ class Machine {
   void ReleaseSaved(GradNodeId node);
   // What `node` holds from now on until it dies or has run, `saved` aside.
   void HoldBy(GradNodeId node, TensorId tensor);
+  // No longer, what it keeps for as long as it lives.
+  void LetGoOfKept(GradNodeId node, TensorId tensor);
   // What an item of a dict keeps from now on.
   void Store(GradNodeId dict, const std::vector<TensorId>& tensors);
   void RetainNode(GradNodeId node);

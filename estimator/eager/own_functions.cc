@@ -1,6 +1,7 @@
 // A torch.autograd.Function of the model's own: a node, and a backward whose calls were watched.
 // Source: torch/csrc/autograd/python_function.cpp (pytorch v2.11.0).
 #include <algorithm>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -48,7 +49,10 @@ void Forward::RecordFunction(int32_t index) {
   const auto rest = std::span(call.inputs).subspan(arguments.size() + results.size());
   for (size_t i = 0; i < rest.size(); ++i) {
     if (rest[i] == kNoName) continue;
-    const TensorId tensor = machine_.Detach(Lookup(rest[i]));
+    const TensorId found = Lookup(rest[i]);
+    const TensorId tensor = found == kNoTensor  // of a file that is not whole
+                                ? machine_.New({DType::kFloat32, {0}}, calls_.NameLabel(rest[i]))
+                                : machine_.Detach(found);
     i < Index(call.ints[2]) ? saved.push_back({tensor, In(0)}) : node.kept.push_back(tensor);
   }
   const GradNodeId made = Pack(index, std::move(node), saved);
@@ -59,34 +63,49 @@ void Forward::RecordFunction(int32_t index) {
   }
 }
 
-// Zeros stand for gradients that have not come (PyNode::apply materializes them).
-void Forward::BindArrival(int32_t arrival, const std::vector<TensorId>& incoming,
-                          const std::vector<TensorId>& saved) {
-  const std::vector<NameId>& names = calls_.call(arrival).outputs;
-  auto next_saved = saved.begin();
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == kNoName) continue;
-    if (i >= incoming.size()) {
-      Bind(names[i], machine_.Detach(*next_saved++));
-    } else if (incoming[i] == kNoTensor) {
-      Bind(names[i], machine_.New(calls_.TypeOf(names[i]), calls_.GradientLabel(names[i])));
-    } else {
-      machine_.Retain(incoming[i]);
-      Bind(names[i], incoming[i]);
+// Names that Python was seen to let go of in the backward that begins at `arrival`, before it
+// returns.
+std::set<NameId> Forward::DroppedIn(int32_t arrival) const {
+  const std::vector<NameKeeper>& keepers = calls_.program().keepers;
+  std::set<NameId> dropped;
+  for (int32_t i = arrival;
+       calls_.call(i).function != FunctionPart::kReturn || IsOfOtherBackward(i); ++i) {
+    for (const NameId name : calls_.call(i).dies) {
+      const bool is_seen = keepers[Index(name)].by == NameKeeper::By::kObserved;
+      if (is_seen) dropped.insert(name);
     }
+  }
+  return dropped;
+}
+
+// Zeros stand for gradients that have not come (PyNode::apply materializes them).
+void Forward::BindGradients(int32_t arrival, const std::vector<TensorId>& incoming) {
+  const std::vector<NameId>& names = calls_.call(arrival).outputs;
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    if (names[i] == kNoName) continue;
+    if (incoming[i] != kNoTensor) machine_.Retain(incoming[i]);
+    Bind(names[i], incoming[i] != kNoTensor
+                       ? incoming[i]
+                       : machine_.New(calls_.TypeOf(names[i]), calls_.GradientLabel(names[i])));
   }
 }
 
-// As the engine takes it (validate_outputs of engine.cpp): summed up to the argument's shape, cast
-// to its type.
-TensorId Forward::GradientAs(NameId argument, TensorId gradient) {
-  machine_.Retain(gradient);
-  const TensorType& wanted = calls_.TypeOf(argument);
-  const TensorType& made = machine_.tensor(gradient);
-  if (made.dims == wanted.dims && made.dtype == wanted.dtype) return gradient;
-  const TensorId taken = machine_.New({wanted.dtype, wanted.dims}, calls_.GradientLabel(argument));
-  machine_.Release(gradient);
-  return taken;
+// An attribute of the context that backward drops goes then.
+void Forward::BindSaved(int32_t arrival, GradNodeId id) {
+  const auto names =
+      std::span(calls_.call(arrival).outputs).subspan(Index(machine_.node(id).outputs));
+  std::vector<TensorId> tensors = machine_.node(id).saved;
+  const size_t saved = tensors.size();
+  const std::vector<TensorId>& kept = machine_.node(id).kept;
+  tensors.insert(tensors.end(), kept.begin(), kept.end());
+  const std::set<NameId> dropped = DroppedIn(arrival);
+  size_t next = 0;
+  for (const NameId name : names) {
+    if (name == kNoName || next == tensors.size()) continue;
+    Bind(name, machine_.Detach(tensors[next]));
+    if (next >= saved && dropped.contains(name)) machine_.LetGoOfKept(id, tensors[next]);
+    ++next;
+  }
 }
 
 // x.requires_grad_() of what has no history.
@@ -110,6 +129,8 @@ void Forward::RunNested(const AtenCall& call) {
   for (size_t i = 0; i < roots; ++i) {
     const TensorId root = Lookup(names[i]);
     const NameId given = names[roots + i];
+    const bool is_gone = given != kNoName && Lookup(given) == kNoTensor;
+    if (root == kNoTensor || is_gone) continue;
     if (given == kNoName) {
       const StridedType& type = machine_.tensor(root);
       ones.push_back(machine_.New({type.dtype, type.dims}, calls_.GradientLabel(names[i])));
@@ -118,16 +139,29 @@ void Forward::RunNested(const AtenCall& call) {
     if (edge.node != kNoGradNode)
       outputs.emplace_back(edge, given == kNoName ? ones.back() : Lookup(given));
   }
-  std::vector<TensorId> made =
-      RunNestedBackward(calls_, outputs, Index(function_.leaves), *function_.gradients,
-                        *function_.hooks, call.ints[3] != 0);
-  for (size_t i = 0; i < leaves && i < call.outputs.size(); ++i) {
-    const GradNodeId leaf = machine_.tensor(Lookup(call.inputs[i])).grad_fn.node;
-    const int32_t number = leaf == kNoGradNode ? -1 : machine_.node(leaf).parameter;
-    if (number < 0 || Index(number) >= made.size()) continue;
-    const TensorId gradient = std::exchange(made[Index(number)], kNoTensor);
-    if (gradient != kNoTensor) Bind(call.outputs[i], gradient);
+  // torch.autograd.grad returns those of parameters, too, and adds them to none.
+  ParameterGradients own(calls_.program().parameters.size());
+  const bool returns_all = call.ints[4] != 0;
+  std::vector<TensorId> made = RunNestedBackward(calls_, outputs, Index(function_.leaves),
+                                                 returns_all ? own : *function_.gradients,
+                                                 *function_.hooks, call.ints[3] != 0);
+  for (size_t i = 0; i < leaves; ++i) {
+    const TensorId tensor = Lookup(call.inputs[i]);
+    const GradNodeId leaf =
+        tensor == kNoTensor ? kNoGradNode : machine_.tensor(tensor).grad_fn.node;
+    if (leaf == kNoGradNode) continue;
+    const GradNode& node = machine_.node(leaf);
+    if (node.parameter < 0) continue;
+    const auto number = Index(node.parameter);
+    if (node.call == GradNode::kLeaf && returns_all && own.Has(number)) {
+      machine_.Retain(own.at(number));
+      Bind(call.outputs[i], own.at(number));
+    } else if (node.call == GradNode::kArgument && number < made.size() &&
+               made[number] != kNoTensor) {
+      Bind(call.outputs[i], std::exchange(made[number], kNoTensor));
+    }
   }
+  own.Clear(machine_);
   for (const std::vector<TensorId>& rest : {ones, made}) {
     for (const TensorId tensor : rest) {
       if (tensor != kNoTensor) machine_.Release(tensor);
@@ -157,17 +191,17 @@ bool Forward::RunPart(const AtenCall& call, int32_t index, bool grad) {
   return false;
 }
 
-// What the backward of `node` returns in call `index`, as far as anybody wants it.
-std::vector<TensorId> Forward::TakeReturned(int32_t index, const GradNode& node) {
+// What the backward of `id` returns in call `index`, as far as anybody wants it.
+std::vector<TensorId> Forward::TakeReturned(int32_t index, GradNodeId id) {
   const std::vector<NameId>& names = calls_.call(index).inputs;
-  const std::vector<Edge> next = node.next;
-  const auto arguments = ArgumentsOfFunction(calls_.call(node.call));
   std::vector<TensorId> gradients(names.size(), kNoTensor);
   for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == kNoName || next[i].node == kNoGradNode) continue;
-    gradients[i] = GradientAs(arguments[i], Lookup(names[i]));
+    const bool is_wanted = machine_.node(id).next[i].node != kNoGradNode;
+    if (names[i] == kNoName || !is_wanted || Lookup(names[i]) == kNoTensor) continue;
+    gradients[i] = Lookup(names[i]);
+    machine_.Retain(gradients[i]);
   }
-  return gradients;
+  return Validated(calls_, id, std::move(gradients));
 }
 
 // The frame of a backward is gone.
@@ -186,14 +220,12 @@ std::vector<TensorId> Forward::RunFunction(GradNodeId id, const std::vector<Tens
   const RunningFunction outer =
       std::exchange(function_, {.node = node, .gradients = &gradients, .hooks = &hooks});
   const bool was_in_backward = std::exchange(is_in_backward_, true);
-  std::vector<TensorId> saved = machine_.node(id).saved;
-  const std::vector<TensorId>& kept = machine_.node(id).kept;
-  saved.insert(saved.end(), kept.begin(), kept.end());
-  BindArrival(node + 1, incoming, saved);
+  BindGradients(node + 1, incoming);
+  BindSaved(node + 1, id);
   int32_t last = node + 2;
   for (; calls_.call(last).function != FunctionPart::kReturn || IsOfOtherBackward(last); ++last)
     Run(last, /*grad=*/true);
-  std::vector<TensorId> made = TakeReturned(last, machine_.node(id));
+  std::vector<TensorId> made = TakeReturned(last, id);
   UnbindMade(node + 1, last);
   is_in_backward_ = was_in_backward;
   function_ = outer;

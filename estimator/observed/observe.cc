@@ -202,6 +202,13 @@ class Observer {
 
 namespace {
 
+// x[:, 0, :] is a selection, and in exports a slice of all before it and behind it.
+bool SlicesAll(const Program& program, const AtenCall& call) {
+  if (call.op != "slice" || !HasFirst(call)) return false;
+  return program.values[Index(call.inputs[0])].type.dims ==
+         program.values[Index(call.outputs[0])].type.dims;
+}
+
 class ForwardReader {
  public:
   ForwardReader(const Program& program, const ModuleRuns& runs)
@@ -220,8 +227,9 @@ class ForwardReader {
 
   std::vector<ForwardOfRun> Read() {
     for (size_t i = 0; i < program_.calls.size(); ++i) {
-      if (program_.calls[i].is_autocasts || program_.calls[i].function != FunctionPart::kNone)
-        continue;
+      const AtenCall& call = program_.calls[i];
+      const bool is_part = call.function != FunctionPart::kNone;
+      if (call.is_autocasts || is_part || SlicesAll(program_, call)) continue;
       const auto at = static_cast<int64_t>(i);
       const int32_t inner = runs_.RunOf(at);
       AddRuns(inner, at);

@@ -112,11 +112,11 @@ class Dispatcher {
   Program program_;
   const TrainingSettings& settings_;
   const AtenCall* running_ = nullptr;
-  std::vector<NameId> locals_;                       // of the running call
-  std::vector<NameId> casts_;                        // that autocast made for the running call
-  std::unordered_map<NameId, NameId> cached_casts_;  // of leaves
+  std::vector<NameId> locals_;                        // of the running call
+  std::vector<NameId> casts_;                         // that autocast made for the running call
+  std::unordered_map<NameId, NameId> cached_casts_;   // of leaves
   std::unordered_map<NameId, NameId> casts_outside_;  // of a function's backward that is written
-  std::set<NameId> flat_;                            // parameters that KeepFlat was given
+  std::set<NameId> flat_;                             // parameters that KeepFlat was given
   std::vector<bool> is_leaf_;      // by NameId: trained, or received: autocast keeps its cast
   std::vector<bool> needs_grad_;   // by NameId
   std::vector<bool> is_own_;       // by NameId: a parameter, its kept cast, or a view of one

@@ -44,7 +44,7 @@ enum class FunctionPart : uint8_t {
   kLeaf,      // the same: from here on the call's input asks for gradients
   kNested,    // the same, torch.autograd.backward: inputs are such leaves, roots, then gradients of
               // roots, kNoName for ones; ints say how many are which, then whether it keeps the
-              // graph; outputs are the gradients of leaves
+              // graph, and whether it is torch.autograd.grad; outputs are the gradients of leaves
   kReturn,    // what that returns: gradients of arguments, which are the call's inputs
 };
 
@@ -63,9 +63,9 @@ struct AtenCall {
   bool behind_autocast = false;               // runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // runs under torch.no_grad()
   FunctionPart function = FunctionPart::kNone;
-  bool is_distributed = false;                // of DTensors: gradients add up to a new one
-  bool is_autocasts = false;                  // a cast that torch.autocast makes of an argument
-  bool asks_for_gradients = false;            // result.requires_grad_(True) follows it
+  bool is_distributed = false;      // of DTensors: gradients add up to a new one
+  bool is_autocasts = false;        // a cast that torch.autocast makes of an argument
+  bool asks_for_gradients = false;  // result.requires_grad_(True) follows it
   NameId typed_like = kNoName;  // of a cast: whose type a variable holds that it names; not read
   int32_t checkpoint =
       -1;  // under which of the model's own torch.utils.checkpoint it runs; -1: none

@@ -262,6 +262,9 @@ class CallWriter : public ProgramWriter {
   bool HasFunctions() const { return trains() && settings().compile == Compiling::kNone; }
   bool WriteFunctionPart(const Call& call);
   void CheckFunctions() const;
+  void SayCompiledFunctions();
+  void HoldOuterNames(const Call& call);
+  void ReturnOuterNames();
   void AddOptimizers();
   std::vector<NameId> KnownNames(const std::vector<std::string_view>& texts) const;
   void EnterAsWatched(const WatchedCall& watched);
@@ -288,6 +291,8 @@ class CallWriter : public ProgramWriter {
   ModuleTensors tensors_of_module_;
   std::vector<const Graph*> graphs_;  // that are written, the innermost last
   std::map<std::string_view, NameId> names_;
+  std::vector<std::map<std::string_view, NameId>>
+      outer_names_;                     // by function whose backward is read
   std::set<std::string_view> moved_;    // that the file has on the CPU, and model.to(device) moves
   std::set<std::string_view> numbers_;  // that statements write into tensors: none on the device
   std::map<std::string_view, std::string_view> first_names_;  // of tied parameters

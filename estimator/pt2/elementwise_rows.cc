@@ -146,8 +146,8 @@ void WriteWhere(CallWriter& writer, const Call& call, std::string_view op) {
   if (mask != nullptr && AreAllTrue(*mask)) writer.NoteNoMask(result);
 }
 
-// torch.div (x, y, out=z): the kernel writes into z, whatever types it reads.  A watched run has it,
-// torch.nn.utils.parametrizations.spectral_norm calls it.
+// torch.div (x, y, out=z): the kernel writes into z, whatever types it reads.  A watched run has
+// it, torch.nn.utils.parametrizations.spectral_norm calls it.
 void WriteInto(CallWriter& writer, const Call& call, std::string_view) {
   const NameId out = writer.TensorAt(call, "out");
   out == kNoName ? writer.WriteUnknown(call) : writer.ReturnSame(call, out);

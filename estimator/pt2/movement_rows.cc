@@ -113,10 +113,13 @@ void WriteUnbind(CallWriter& writer, const Call& call, std::string_view op) {
   writer.Emit(op, {self}, writer.Results(call), {writer.AxisAt(call, "dim", self, 0)});
 }
 
-// A copy that keeps the order of dimensions is a clone, one that is asked to be dense another.
+// ints: 1 of a copy that is asked to be dense; else it keeps the order of dimensions.
 void WriteClone(CallWriter& writer, const Call& call, std::string_view op) {
   const bool is_dense = writer.TextAt(call, "memory_format") == "contiguous_format";
-  WriteUnary(writer, call, is_dense ? "contiguous" : op);
+  const NameId self = writer.TensorAt(call, "self");
+  if (self == kNoName) return writer.WriteUnknown(call);
+  writer.Emit(op, {self}, {writer.Result(call)},
+              is_dense ? std::vector<int64_t>{1} : std::vector<int64_t>());
 }
 
 // Of views with one dimension more.

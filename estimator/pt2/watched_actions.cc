@@ -41,10 +41,8 @@ struct FunctionRow {
   FunctionPart part;
 };
 constexpr FunctionRow kFunctionRows[] = {
-    {"function", FunctionPart::kNode},
-    {"function_arrival", FunctionPart::kArrival},
-    {"function_leaf", FunctionPart::kLeaf},
-    {"function_nested", FunctionPart::kNested},
+    {"function", FunctionPart::kNode},          {"function_arrival", FunctionPart::kArrival},
+    {"function_leaf", FunctionPart::kLeaf},     {"function_nested", FunctionPart::kNested},
     {"function_return", FunctionPart::kReturn},
 };
 
@@ -66,9 +64,11 @@ bool AreOfOne(const AtenCall& node, const AtenCall& arrival) {
   if (node.ints.size() != 4) return false;
   const auto here = std::span(node.inputs).subspan(Index(node.ints[0]));
   const auto is_same = [](NameId a, NameId b) { return (a == kNoName) == (b == kNoName); };
-  return std::ranges::equal(here.subspan(Index(node.ints[1])),
-                            std::span(arrival.outputs).last(std::min(arrival.outputs.size(), Index(node.ints[2] + node.ints[3]))),
-                            is_same) &&
+  return std::ranges::equal(
+             here.subspan(Index(node.ints[1])),
+             std::span(arrival.outputs)
+                 .last(std::min(arrival.outputs.size(), Index(node.ints[2] + node.ints[3]))),
+             is_same) &&
          arrival.outputs.size() == here.size();
 }
 
@@ -77,7 +77,7 @@ bool IsWhole(const AtenCall& call) {
   const auto is_there = [](NameId name) { return name != kNoName; };
   if (call.function == FunctionPart::kLeaf) return call.inputs.size() == 1;
   if (call.function != FunctionPart::kNested) return true;
-  if (call.ints.size() != 4 || call.ints[1] != call.ints[2]) return false;
+  if (call.ints.size() != 5 || call.ints[1] != call.ints[2]) return false;
   return std::ranges::all_of(std::span(call.inputs).first(Index(call.ints[0] + call.ints[1])),
                              is_there) &&
          std::ssize(call.outputs) == call.ints[0] && std::ranges::all_of(call.outputs, is_there);
@@ -121,6 +121,29 @@ std::vector<NameId> CallWriter::KnownNames(const std::vector<std::string_view>& 
   return names;
 }
 
+// Names that a function's backward binds anew mean what they did once it has returned.
+void CallWriter::HoldOuterNames(const Call& call) {
+  auto& outer = outer_names_.emplace_back();
+  for (const Argument& result : call.results) {
+    if (const auto found = names_.find(result.text); found != names_.end()) outer.insert(*found);
+  }
+}
+
+void CallWriter::ReturnOuterNames() {
+  if (outer_names_.empty()) return;
+  for (const auto& [text, name] : outer_names_.back()) names_[text] = name;
+  outer_names_.pop_back();
+}
+
+// Once.
+void CallWriter::SayCompiledFunctions() {
+  const std::string said =
+      "functions with a backward of their own go backward as the operators of their forward do: "
+      "the compiler's is not known";
+  if (std::ranges::find(program_.assumptions, said) == program_.assumptions.end())
+    program_.assumptions.push_back(said);
+}
+
 // Whether it is one: a torch.autograd.Function's, of python/onnxfit/own_functions.py.
 bool CallWriter::WriteFunctionPart(const Call& call) {
   const auto* const row =
@@ -128,7 +151,6 @@ bool CallWriter::WriteFunctionPart(const Call& call) {
   if (row == std::end(kFunctionRows)) return false;
   AtenCall part = {.op = "action",
                    .where = std::string(call.name),
-                   .outputs = Results(call),
                    .module = place_.module,
                    .leaves_autocast = true,
                    .function = row->part,
@@ -140,12 +162,20 @@ bool CallWriter::WriteFunctionPart(const Call& call) {
     for (const Argument& item : list.items)
       part.inputs.push_back(item.kind == Argument::Kind::kTensor ? TensorOf(item) : kNoName);
   }
-  if (row->part == FunctionPart::kNested) part.ints.push_back(IntAt(call, "keeps_graph", 0));
+  if (row->part == FunctionPart::kNested) {
+    part.ints.push_back(IntAt(call, "keeps_graph", 0));
+    part.ints.push_back(IntAt(call, "returns_all", 0));
+  }
+  // What something else than autograd holds until then goes on under its name.
+  if (row->part == FunctionPart::kArrival) HoldOuterNames(call);
+  if (row->part == FunctionPart::kReturn) ReturnOuterNames();
   if (row->part == FunctionPart::kNode && part.ints.size() == 4) {
     const auto results = ResultsOfFunction(part);
     tracked_.insert(results.begin(), results.end());
   }
+  part.outputs = Results(call);
   if (HasFunctions()) program_.calls.push_back(std::move(part));
+  if (trains() && !HasFunctions() && row->part == FunctionPart::kNode) SayCompiledFunctions();
   return true;
 }
 
@@ -158,8 +188,8 @@ void CallWriter::CheckFunctions() const {
     const bool is_return = call.function == FunctionPart::kReturn;
     if (is_arrival != (node != nullptr) || (is_arrival && !AreOfOne(*node, call)))
       Refuse("a function's backward", call.where);
-    const bool is_within = is_return || call.function == FunctionPart::kLeaf ||
-                           call.function == FunctionPart::kNested;
+    const bool is_within =
+        is_return || call.function == FunctionPart::kLeaf || call.function == FunctionPart::kNested;
     if ((is_within && open.empty()) || !IsWhole(call)) Refuse("a function's backward", call.where);
     if (is_arrival) open.push_back(std::exchange(node, nullptr));
     if (call.function == FunctionPart::kNode) node = &call;

@@ -294,3 +294,14 @@ class Card:
                 attributes.clear()
                 attributes.update({name: restored(value, kept[name])
                                    for name, value in whole.items()})
+
+
+def like(tensor: torch.Tensor) -> torch.Tensor:
+    """A fake tensor of the same type, where `tensor` is: no parameter, and without values."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.utils._mode_utils import no_dispatch
+    import torch
+    assert isinstance(tensor, FakeTensor)
+    with no_dispatch():
+        shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    return FakeTensor(tensor.fake_mode, shape, tensor.device)

@@ -135,14 +135,6 @@ def whole(size: int) -> Json:
     return {"as_int": size}
 
 
-def like(tensor: torch.Tensor) -> torch.Tensor:
-    """A plain tensor of the same type, on meta."""
-    import torch
-    from torch.utils._mode_utils import no_dispatch
-    with no_dispatch():
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-
-
 def names_in(argument: Json) -> Iterator[str]:
     """Of tensors, anywhere in an argument of a call."""
     if isinstance(argument, dict):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from onnxfit import python_calls, recording, schema_json, watching
+from onnxfit import fake_card, python_calls, recording, schema_json, watching
 from onnxfit.errors import OnnxfitError, note
 from onnxfit.schema_json import Json
 
@@ -176,7 +176,7 @@ class StepRecorder(watching.Recorder):
                 raise refusal(f"a gradient that the step sets itself, of {parameter[2:]}")
             return False
         name = self._fresh_name(f"{parameter}.grad")
-        gradient = self._put(schema_json.like(tensor))
+        gradient = fake_card.like(tensor)
         self._parameter_of[name] = parameter
         self._names.add(gradient, name)
         self.tensors[name] = schema_json.tensor(gradient, schema_json.whole)

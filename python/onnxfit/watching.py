@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import (TYPE_CHECKING, Any, Callable, Collection, ContextManager, Dict, Iterator, List,
                     NamedTuple, Optional, Sequence, Tuple)
 
-from onnxfit import inputs, python_calls, schema_json
+from onnxfit import fake_card, inputs, python_calls, schema_json
 
 from onnxfit.schema_json import Json
 
@@ -333,7 +333,7 @@ class Recorder:
 
     def made_like(self, tensor: torch.Tensor, kind: str) -> Tuple[torch.Tensor, str]:
         """Another of its type, which has a name from now on."""
-        made, name = self._put(schema_json.like(tensor)), self._fresh_name(kind)
+        made, name = fake_card.like(tensor), self._fresh_name(kind)
         self._names.add(made, name)
         self.tensors[name] = schema_json.tensor(made, schema_json.whole)
         return made, name
@@ -348,9 +348,18 @@ class Recorder:
         finally:
             self._function = outer
 
+    def is_in_reentrant(self) -> bool:
+        """Whether a checkpoint runs that asks for gradients when it runs again."""
+        return bool(self._checkpoint.get("reentrant"))
+
     def forget(self, at: int) -> None:
-        """The calls from `at` on are none."""
+        """The calls from `at` on are none; what died behind them died behind the one before."""
+        dead = [name for node in self.nodes[at:]
+                for name in node["metadata"]["onnxfit"].get("dies", [])]
         del self.nodes[at:]
+        made = {name for node in self.nodes for result in node["outputs"]
+                for name in schema_json.names_in(result)}
+        self._let_go([name for name in dead if name in made])
 
     def _state(self) -> Dict[str, Any]:
         """What is around a call, where the loop has it otherwise."""
