@@ -180,18 +180,17 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
 }
 
 // The one whose children do what the file's do, then that which the module around was watched to
-// run, or one of a run like this, or that was watched as a model where nothing is known of that;
-// then the one that leaves as many values as are expected, or in which they live longest.
+// run, or that was watched as a model where nothing is known of that; then the one that leaves as
+// many values as are expected, or in which they live longest.
 const ForwardMatch* ForwardMatches::BestAmong(const std::vector<const ForwardMatch*>& options,
                                               const ForwardOfRun& forward,
                                               const Expected& expected) const {
   const auto worth = [&](const ForwardMatch* it) {
-    return std::tuple(ChildrenThatFit(*it, forward), it->id == expected.id,
-                      (it->skeleton.runs & wanted_.preferred) != 0,
-                      !expected.is_known && (it->skeleton.runs & kAsModel) != 0,
-                      InPlaceAlike(*it, forward), ChildrenAlike(*it, forward),
-                      expected.left == 0 || LeftBy(it->skeleton) == expected.left,
-                      LifeIn(it->skeleton));
+    const bool leaves_so = expected.left == 0 || LeftBy(it->skeleton) == expected.left;
+    return std::tuple(
+        ChildrenThatFit(*it, forward), (it->skeleton.runs & wanted_.preferred) != 0,
+        it->id == expected.id, !expected.is_known && (it->skeleton.runs & kAsModel) != 0,
+        InPlaceAlike(*it, forward), ChildrenAlike(*it, forward), leaves_so, LifeIn(it->skeleton));
   };
   const auto best = std::ranges::max_element(options, {}, worth);
   return best == options.end() ? nullptr : *best;
