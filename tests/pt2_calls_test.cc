@@ -298,7 +298,7 @@ TEST_CASE("calls of ATen are rows of the operator table") {
       {"clone.default",
        {{"self", Ref("x")}, {"memory_format", Text("contiguous_format")}},
        {8, 6, 6},
-       "contiguous(x)"},
+       "clone(x;1)"},
       {"detach.default", {{"self", Ref("x")}}, {8, 6, 6}, ""},
       {"movedim.int",
        {{"self", Ref("x")}, {"source", Numbers({1})}, {"destination", Numbers({-1})}},
