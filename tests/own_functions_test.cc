@@ -69,7 +69,7 @@ class FunctionBuilder {
     return *this;
   }
 
-  Program Finished(TrainingSettings settings = {}) {
+  Program Finished(const TrainingSettings& settings = {}) {
     ExportedProgram program = builder_.Return("z");
     program.watching = Watching{.precision = "fp32"};
     return Made(program, settings).program;

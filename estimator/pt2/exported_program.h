@@ -82,10 +82,10 @@ struct WatchedCall {
   bool leaves_autograd = false;               // it ran under torch.no_grad()
   bool leaves_autocast = false;               // under torch.autocast(enabled=False)
   DType enters_autocast = DType::kUndefined;  // of torch.autocast(dtype=…) of the module's own
-  int64_t checkpoint = -1;     // under which of the module's torch.utils.checkpoint; -1: none
-  bool is_reentrant = false;   // that one: use_reentrant=True
-  bool is_nested = false;      // it ran inside another
-  bool returns_first = false;  // its first operand itself: nothing was to be done
+  int64_t checkpoint = -1;      // under which of the module's torch.utils.checkpoint; -1: none
+  bool is_reentrant = false;    // that one: use_reentrant=True
+  bool is_nested = false;       // it ran inside another
+  bool returns_first = false;   // its first operand itself: nothing was to be done
   bool is_in_function = false;  // in the forward of a torch.autograd.Function of the module's own
   bool is_in_backward = false;  // in its backward
 };

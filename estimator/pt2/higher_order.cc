@@ -296,8 +296,7 @@ void CallWriter::NoteCheckpoint(const Call& call) {
 
 void CallWriter::EnterAsWatched(const WatchedCall& watched) {
   place_.is_made_once = watched.is_made_once;
-  place_.leaves_autograd =
-      watched.leaves_autograd || (watched.is_in_function && HasFunctions());
+  place_.leaves_autograd = watched.leaves_autograd || (watched.is_in_function && HasFunctions());
   place_.function = watched.is_in_backward ? FunctionPart::kBackward : FunctionPart::kNone;
   place_.leaves_autocast = watched.leaves_autocast;
   place_.enters_autocast = watched.enters_autocast;

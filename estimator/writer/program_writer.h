@@ -29,8 +29,8 @@ struct CallPlace {
   bool behind_autocast = false;               // it runs once the loop's torch.autocast has ended
   bool leaves_autograd = false;               // it runs under torch.no_grad()
   FunctionPart function = FunctionPart::kNone;
-  bool is_made_once = false;                  // it runs in the first step alone
-  int32_t checkpoint = -1;                    // the model's own around it; -1: none
+  bool is_made_once = false;  // it runs in the first step alone
+  int32_t checkpoint = -1;    // the model's own around it; -1: none
 };
 
 class ProgramWriter {

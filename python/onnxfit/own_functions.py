@@ -13,8 +13,8 @@ import traceback
 import types
 import weakref
 from contextlib import ExitStack, contextmanager
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Sequence,
-                    Tuple)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional,
+                    Sequence, Tuple)
 
 from onnxfit import recording, source_lines
 from onnxfit.errors import OnnxfitError, note
@@ -78,6 +78,11 @@ def _is_kept(value: Any) -> bool:
     return _is_there(value) and not isinstance(value, torch.nn.Parameter)
 
 
+def _said(name: Optional[str]) -> Json:
+    """What stands for a tensor of that name, or for none."""
+    return {"as_none": True} if name is None else {"as_tensor": {"name": name}}
+
+
 class _Backward:
     """The node of a function that was called, and its backward, which is watched now."""
 
@@ -91,9 +96,8 @@ class _Backward:
         self._arrival: Json = {}
 
     def _names(self, values: Sequence[Any]) -> Json:
-        names = [{"as_tensor": {"name": self._recorder.name_of(value)}} if _is_there(value)
-                 else {"as_none": True} for value in values]
-        return {"as_optional_tensors": names}
+        return {"as_optional_tensors": [
+            _said(self._recorder.name_of(value) if _is_there(value) else None) for value in values]}
 
     def _stand_in(self, value: Any) -> Any:
         """In backward, for what autograd has kept, which is another object there."""
@@ -131,8 +135,8 @@ class _Backward:
         """What an object or a closure of the context's holds until then, by its own name."""
         kept = self._node["inputs"][3]["arg"]["as_optional_tensors"]
         for name in names:
-            kept.append({"as_tensor": {"name": name}})
-            self._arrival["outputs"].append({"as_tensor": {"name": name}})
+            kept.append(_said(name))
+            self._arrival["outputs"].append(_said(name))
 
     def keep_what_is_read(self) -> None:
         """The same of what backward reads, and neither it nor the loop has given it."""
@@ -158,8 +162,10 @@ class _Backward:
 
     # --- Backward passes inside of it -----------------------------------------------------------
 
-    def ask(self, tensor: torch.Tensor) -> None:
-        """tensor.requires_grad_()."""
+    def ask(self, tensor: torch.Tensor, requires_grad: bool) -> None:
+        """tensor.requires_grad_(…)."""
+        if not requires_grad:
+            return
         self._leaves.append(weakref.ref(tensor))
         self._recorder.act("function_leaf", leaves=self._names([tensor]))
 
@@ -182,7 +188,7 @@ class _Backward:
             gradients=self._names((*given, *[None] * len(roots))[:len(roots)]),
             keeps_graph={"as_bool": bool(keeps_graph)}, returns_all={"as_bool": returns_all})
         made = [self._recorder.made_like(leaf, "gradient") for leaf in leaves]
-        node["outputs"] = [{"as_tensor": {"name": name}} for _, name in made]
+        node["outputs"] = [_said(name) for _, name in made]
         return [tensor for tensor, _ in made]
 
     def nested(self, tensors: Any, grad_tensors: Any = None, retain_graph: Any = None,
@@ -220,16 +226,13 @@ class _Backward:
         with ExitStack() as stack:
             python_calls.put(stack, torch.autograd, "backward", self.nested)
             python_calls.put(stack, torch.autograd, "grad", self.grad)
-            python_calls.put(stack, self._recorder, "asks",
-                             lambda tensor, asks: asks and self.ask(tensor))
+            python_calls.put(stack, self._recorder, "asks", self.ask)
             stack.enter_context(self._recorder.in_function("in_backward"))
             if torch.is_autocast_enabled("cuda"):
                 stack.enter_context(torch.autocast("cuda", enabled=False))
             self._arrival = self._recorder.act("function_arrival")
             gradients = [None if each is None else each[1] for each in self._gradients]
-            self._arrival["outputs"] = [
-                {"as_none": True} if name is None else {"as_tensor": {"name": name}}
-                for name in (*gradients, *self._arrived)]
+            self._arrival["outputs"] = [*map(_said, (*gradients, *self._arrived))]
             returned = self._returned(count)
             self._recorder.act("function_return", gradients=self._names(returned))
 
