@@ -247,13 +247,9 @@ class Card:
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
         """A fake tensor like `tensor`; of a parameter a parameter.  REQUIRES: entered."""
         import torch
-        from torch._subclasses.fake_tensor import FakeTensor
-        from torch.utils._mode_utils import no_dispatch
         is_cast = self._floats is not None and tensor.is_floating_point()
-        with no_dispatch():  # a tenth of the time that the mode takes
-            shape = torch.empty_strided(tensor.shape, tensor.stride(), device="meta",
-                                        dtype=self._floats if is_cast else tensor.dtype)
-        made: torch.Tensor = FakeTensor(self._mode, shape, torch.device(DEVICE))
+        made = _fake(tensor, self._floats if is_cast else tensor.dtype, self._mode,
+                     torch.device(DEVICE))
         if isinstance(tensor, torch.nn.Parameter):
             made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
         elif tensor.requires_grad:
@@ -296,12 +292,18 @@ class Card:
                                    for name, value in whole.items()})
 
 
+def _fake(tensor: torch.Tensor, dtype: Optional[torch.dtype], mode: Any,
+          device: torch.device) -> torch.Tensor:
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.utils._mode_utils import no_dispatch
+    with no_dispatch():  # a tenth of the time that the mode takes
+        shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
+    return FakeTensor(mode, shape, device)
+
+
 def like(tensor: torch.Tensor) -> torch.Tensor:
     """A fake tensor of the same type, where `tensor` is: no parameter, and without values."""
     from torch._subclasses.fake_tensor import FakeTensor
-    from torch.utils._mode_utils import no_dispatch
-    import torch
     assert isinstance(tensor, FakeTensor)
-    with no_dispatch():
-        shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-    return FakeTensor(tensor.fake_mode, shape, tensor.device)
+    return _fake(tensor, tensor.dtype, tensor.fake_mode, tensor.device)

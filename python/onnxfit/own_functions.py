@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional,
                     Sequence, Tuple)
 
-from onnxfit import recording, source_lines
+from onnxfit import recording, schema_json, source_lines
 from onnxfit.errors import OnnxfitError, note
 from onnxfit.schema_json import Json
 
@@ -140,16 +140,14 @@ class _Backward:
 
     def keep_what_is_read(self) -> None:
         """The same of what backward reads, and neither it nor the loop has given it."""
-        from onnxfit import schema_json
         at = next(index for index, node in enumerate(self._recorder.nodes) if node is self._arrival)
-        known = {name for result in self._arrival["outputs"] for name in schema_json.names_in(result)}
+        known = set(schema_json.made_by(self._arrival))
         outer: Dict[str, None] = {}
         for node in self._recorder.nodes[at + 1:]:
-            read = (name for each in node["inputs"] for name in schema_json.names_in(each["arg"]))
+            read = schema_json.read_by(node)
             outer.update(dict.fromkeys(name for name in read if name not in known))
-            known.update(name for result in node["outputs"] for name in schema_json.names_in(result))
-        made = {name for node in self._recorder.nodes[:at] for result in node["outputs"]
-                for name in schema_json.names_in(result)}
+            known.update(schema_json.made_by(node))
+        made = {name for node in self._recorder.nodes[:at] for name in schema_json.made_by(node)}
         self.keep(name for name in outer if name in made)
 
     def _returned(self, count: int) -> List[Any]:
@@ -248,17 +246,9 @@ def _asks_for_values(error: BaseException) -> bool:
                               fake_tensor.DynamicOutputShapeException))
 
 
-def _floats(values: Sequence[Any]) -> Iterator[Any]:
-    for value in values:
-        if _is_there(value) and (value.is_floating_point() or value.is_complex()):
-            yield value
-
-
 def _held(recorder: Recorder, nodes: Sequence[Json], known: Sequence[Any]) -> List[str]:
     """Names that `nodes` have made and that somebody holds, beside `known`."""
-    from onnxfit import schema_json
-    made = {name for node in nodes for result in node["outputs"]
-            for name in schema_json.names_in(result)}
+    made = {name for node in nodes for name in schema_json.made_by(node)}
     ids = set(map(id, known))
     return [name for tensor, name in recorder.alive() if name in made and id(tensor) not in ids]
 
@@ -289,7 +279,7 @@ def _run(recorder: Recorder, cls: Any, args: Sequence[Any], kwargs: Any) -> Any:
         return made
     results = made if isinstance(made, tuple) else (made,)
     fixed = {id(each) for each in context.non_differentiable}
-    recorder.tracked([each for each in _floats(results) if id(each) not in fixed])
+    recorder.tracked([each for each in results if _is_there(each) and id(each) not in fixed])
     at = len(recorder.nodes)
     backward = _Backward(recorder, cls, context)
     try:

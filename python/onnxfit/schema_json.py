@@ -145,3 +145,15 @@ def names_in(argument: Json) -> Iterator[str]:
     elif isinstance(argument, list):
         for value in argument:
             yield from names_in(value)
+
+
+def made_by(node: Json) -> Iterator[str]:
+    """Names of the tensors that a call makes."""
+    for result in node["outputs"]:
+        yield from names_in(result)
+
+
+def read_by(node: Json) -> Iterator[str]:
+    """The same that it is given."""
+    for each in node["inputs"]:
+        yield from names_in(each["arg"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import Dict, List, Sequence, Tuple
 
+from onnxfit import schema_json
 from onnxfit.schema_json import Json
 from onnxfit.watching import OF_RUN_BEFORE
 
@@ -24,20 +25,12 @@ def _pairs(first: Sequence[Json], second: Sequence[Json]) -> Dict[int, int]:
     return {block.a + at: block.b + at for block in blocks for at in range(block.size)}
 
 
-def _results(node: Json) -> List[str]:
-    names = []
-    for result in node["outputs"]:
-        listed = result.get("as_tensors", [result.get("as_tensor")])
-        names += [value["name"] for value in listed if value]
-    return names
-
-
 def _names_of_pair(first: Json, second: Json) -> Dict[str, str]:
     """What `second` makes, by the name that `first` gives it.  Gradients have the same ones: a
     step makes those that the one before has dropped."""
-    names = _results(second)
+    names = [*schema_json.made_by(second)]
     is_backward = first["target"] == "onnxfit.backward"
-    return dict(zip(names, names if is_backward else _results(first)))
+    return dict(zip(names, names if is_backward else schema_json.made_by(first)))
 
 
 def merge(first: List[Json], second: Sequence[Json]) -> None:

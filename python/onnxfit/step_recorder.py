@@ -201,8 +201,7 @@ class StepRecorder(watching.Recorder):
 
     def finish(self) -> None:
         """Names gradients alone that calls read: a backward pass makes them all the same."""
-        read = {name for node in self.nodes for each in node["inputs"]
-                for name in schema_json.names_in(each["arg"])}
+        read = {name for node in self.nodes for name in schema_json.read_by(node)}
         for node in self.nodes:
             if node["target"] != "onnxfit.backward":
                 continue

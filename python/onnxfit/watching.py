@@ -357,8 +357,7 @@ class Recorder:
         dead = [name for node in self.nodes[at:]
                 for name in node["metadata"]["onnxfit"].get("dies", [])]
         del self.nodes[at:]
-        made = {name for node in self.nodes for result in node["outputs"]
-                for name in schema_json.names_in(result)}
+        made = {name for node in self.nodes for name in schema_json.made_by(node)}
         self._let_go([name for name in dead if name in made])
 
     def _state(self) -> Dict[str, Any]:
@@ -471,14 +470,14 @@ def _is_function(node: Json) -> bool:
 
 def results_of(node: Json) -> Iterator[str]:
     """Names that autograd has a node for behind it: of a function those that its forward has made."""
-    for result in [node["inputs"][1]["arg"]] if _is_function(node) else node["outputs"]:
-        yield from schema_json.names_in(result)
+    return schema_json.names_in(node["inputs"][1]["arg"]) if _is_function(node) \
+        else schema_json.made_by(node)
 
 
 def operands_of(node: Json) -> Iterator[str]:
     """Names to which that node may pass gradients on."""
-    for each in node["inputs"][:1] if _is_function(node) else node["inputs"]:
-        yield from schema_json.names_in(each["arg"])
+    return schema_json.names_in(node["inputs"][0]["arg"]) if _is_function(node) \
+        else schema_json.read_by(node)
 
 
 def is_followed(node: Json) -> bool:

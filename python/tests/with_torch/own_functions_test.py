@@ -250,13 +250,8 @@ class Asking(torch.autograd.Function):
         return (None, None) + grads
 
 
-class Reading(torch.autograd.Function):
+class Reading(Swish):
     """Its backward does what nobody can watch."""
-
-    @staticmethod
-    def forward(ctx, i):
-        ctx.save_for_backward(i)
-        return i * torch.sigmoid(i)
 
     @staticmethod
     def backward(ctx, grad):
