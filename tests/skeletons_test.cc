@@ -157,6 +157,9 @@ TEST_CASE("packed skeletons are found by class and by children") {
   // Dropouts may not be in a file.
   CHECK(known.OfChildren(Parsed("A\n>attn= \n\n").steps).size() == 2);
   CHECK(known.OfChildren(Parsed("A\nadd \n\n").steps).empty());
+  std::vector<Skeleton> all;
+  for (const Skeleton* const skeleton : known.All()) all.push_back(*skeleton);
+  CHECK(PackSkeletons(known.releases(), all) == bytes);
   for (size_t size = 0; size < bytes.size(); size += 7) {
     const auto read = [&] { KnownSkeletons({first, size}).OfClass("lib.Encoder"); };
     CHECK_THROWS_AS(read(), Error);

@@ -75,7 +75,7 @@ def with_inner(config):
 
 
 def is_depth(name):
-    return any(word in name for word in ("layers", "depth", "blocks"))
+    return any(word in name for word in ("layers", "n_layer", "depth", "blocks"))
 
 
 def shorter(name, value):

@@ -2,7 +2,9 @@
 
     observe.py                        # all libraries of libraries.py: hours on one core
     observe.py timm torchvision       # these alone
-    observe.py --keep FOLDER ...      # keeps what was watched; --from FOLDER packs that again
+    observe.py --add transformers     # beside what the data has, which may be of other releases
+    observe.py --keep FOLDER ...      # keeps what is watched; --from FOLDER packs that
+    observe.py --part 1/2 --keep ...  # one half of the architectures, for one of two cores
     observe.py --check                # exit 1 where an installed release is not in the data
 
 Models are built from their library's own configurations, on no device, and their forwards run in
@@ -17,8 +19,10 @@ treated by its name.  Needs PyTorch, the libraries, and the target onnxfit_skele
 import argparse
 import gc
 import importlib.metadata
+import itertools
 import logging
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -46,7 +50,7 @@ def watch(model, given, precision):
 
     try:
         return run()
-    except Exception:  # some forwards ask for values
+    except RuntimeError:  # some forwards ask for values
         return recording.record(run).program
 
 
@@ -157,44 +161,69 @@ def skeletons(path):
 
 
 def installed():
-    found = {}
+    """As known_releases."""
+    found = set()
     for name in NAMES:
         try:
-            found[name] = importlib.metadata.version(name).split("+")[0]
+            found.add((name, importlib.metadata.version(name).split("+")[0]))
         except importlib.metadata.PackageNotFoundError:
             pass
     return found
 
 
-def pack(folder):
+def unpacked():
+    """The facts of the data, three lines each."""
+    lines = subprocess.run([TOOL, "--unpack", DATA], capture_output=True, text=True,
+                           check=True).stdout.splitlines(keepends=True)
+    return {"".join(lines[at:at + 3]) for at in range(0, len(lines), 3)}
+
+
+def write_changes(before, after):
+    """What there is to read of a release: the Python modules whose classes do something else."""
+    changed = {}
+    for sign, facts in (("+", after - before), ("-", before - after)):
+        for fact in facts:
+            counts = changed.setdefault(fact.split(None, 1)[0].rpartition(".")[0], {"+": 0, "-": 0})
+            counts[sign] += 1
+    for module, counts in sorted(changed.items()):
+        print(f"  {module}: +{counts['+']} -{counts['-']}")
+
+
+def pack(folder, adds):
     programs = sorted(Path(folder).glob("*.pt2"))
+    before = unpacked()
     facts = {skeleton for path in programs for skeleton in skeletons(path)}
     watched_of = {path.name.split(".")[0] for path in programs} | {"torch"}
-    releases = ", ".join(f"{name} {version}" for name, version in installed().items()
-                         if name in watched_of)
+    releases = {one for one in installed() if one[0] in watched_of}
+    if adds:
+        facts |= before
+        releases |= known_releases()
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as text:
         text.write("".join(sorted(facts)))
         text.flush()
-        subprocess.run([TOOL, "--pack", releases, text.name, DATA], check=True)
-    print(f"{DATA.name}: {len(facts)} facts of {len(programs)} programs, "
-          f"{DATA.stat().st_size} bytes; {releases}")
+        named = ", ".join(" ".join(one) for one in sorted(releases))
+        subprocess.run([TOOL, "--pack", named, text.name, DATA], check=True)
+    after = unpacked()
+    write_changes(before, after)
+    print(f"{DATA.name}: {len(after)} facts, {len(programs)} programs were read, "
+          f"{DATA.stat().st_size} bytes; {named}")
 
 
 def known_releases():
-    """As the data says: "timm 1.0.31, torch 2.11.0"."""
+    """As the data says: {("timm", "1.0.31"), ("torch", "2.11.0")}."""
     data = DATA.read_bytes()
     size, _, _ = struct.unpack_from("<III", data)
-    return dict(one.split(" ") for one in data[12:12 + size].decode().split(", "))
+    return {tuple(one.split(" ")) for one in data[12:12 + size].decode().split(", ")}
 
 
 def check():
-    known, wrong = known_releases(), 0
-    for name, version in installed().items():
-        if known.get(name) != version:
-            print(f"{name} {version} is installed, the data is of {known.get(name, 'none')} "
-                  "(try: tools/observe.py)")
-            wrong = 1
-    return wrong
+    known = known_releases()
+    missing_ones = sorted(installed() - known)
+    for name, version in missing_ones:
+        of = [one for library, one in sorted(known) if library == name] or ["none"]
+        print(f"{name} {version} is installed, the data is of {', '.join(of)} "
+              f"(try: tools/observe.py --add {name})")
+    return 1 if missing_ones else 0
 
 
 def main():
@@ -203,13 +232,17 @@ def main():
     parser.add_argument("libraries", nargs="*")
     parser.add_argument("--keep", metavar="FOLDER", type=Path)
     parser.add_argument("--from", dest="kept", metavar="FOLDER")
-    parser.add_argument("--pick", default="", help="a part of the architectures' names")
+    parser.add_argument("--add", action="store_true")
+    parser.add_argument("--pick", default="", metavar="REGEX",
+                        help="what is in the architectures' names")
+    parser.add_argument("--part", default="1/1", metavar="K/N")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    part, parts = map(int, args.part.split("/"))
     if args.check:
         return check()
     if args.kept:
-        return pack(args.kept)
+        return pack(args.kept, args.add)
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
     os.environ["HF_HUB_OFFLINE"] = "1"  # some configurations ask for files, and wait
@@ -220,9 +253,10 @@ def main():
         folder = args.keep or Path(scratch)
         folder.mkdir(exist_ok=True)
         for library in args.libraries or libraries.ALL:
-            some = (one for one in libraries.ALL[library]() if args.pick in one.name)
-            observe(library, some, folder)
-        pack(folder)
+            some = (one for one in libraries.ALL[library]() if re.search(args.pick, one.name))
+            observe(library, itertools.islice(some, part - 1, None, parts), folder)
+        if not args.keep:
+            pack(folder, args.add)
     return 0
 
 

@@ -2,6 +2,7 @@
 //
 //   onnxfit_skeletons RUN WATCHED.pt2                  writes what each module of the file does
 //   onnxfit_skeletons --pack "RELEASES" FACTS OUTPUT   packs such texts for the binary
+//   onnxfit_skeletons --unpack PACKED                  writes the texts of what is packed
 //
 // RUN is how the file was watched: train or eval, or with -bf16 or -amp behind it.
 #include <algorithm>
@@ -44,15 +45,30 @@ void WriteSkeletons(const std::string& path, const RunKind& kind) {
   }
 }
 
+std::string ReadAll(const std::string& path) {
+  std::stringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
 void Pack(const std::string& releases, const std::string& facts, const std::string& output) {
-  std::stringstream text;
-  text << std::ifstream(facts).rdbuf();
-  std::ofstream(output, std::ios::binary) << PackSkeletons(releases, ParseSkeletons(text.str()));
+  std::ofstream(output, std::ios::binary)
+      << PackSkeletons(releases, ParseSkeletons(ReadAll(facts)));
+}
+
+void Unpack(const std::string& path) {
+  const std::string bytes = ReadAll(path);
+  const KnownSkeletons known({reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()});
+  for (const Skeleton* const skeleton : known.All()) std::cout << ToText(*skeleton);
 }
 
 int Run(const std::vector<std::string>& words) {
   if (words.size() == 4 && words[0] == "--pack") {
     Pack(words[1], words[2], words[3]);
+    return 0;
+  }
+  if (words.size() == 2 && words[0] == "--unpack") {
+    Unpack(words[1]);
     return 0;
   }
   const RunKind* const kind =

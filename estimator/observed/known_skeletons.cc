@@ -154,6 +154,14 @@ std::vector<const Skeleton*> KnownSkeletons::OfChildren(
   return found;
 }
 
+std::vector<const Skeleton*> KnownSkeletons::All() const {
+  std::vector<const Skeleton*> found;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    for (const Skeleton& skeleton : Unpacked(group)) found.push_back(&skeleton);
+  }
+  return found;
+}
+
 std::string PackSkeletons(std::string_view releases, const std::vector<Skeleton>& skeletons) {
   std::map<std::string, std::set<std::string>> texts;  // by Python module
   std::map<std::string, std::set<uint32_t>> keys;

@@ -30,6 +30,8 @@ class KnownSkeletons {
   // Those of all classes whose forwards run the children that `steps` do, for files that name no
   // class; of none where they run no child.  O(steps × log).
   std::vector<const Skeleton*> OfChildren(const std::vector<SkeletonStep>& steps) const;
+  // All of them.  O(bytes).
+  std::vector<const Skeleton*> All() const;
 
  private:
   struct Group {  // one Python module
