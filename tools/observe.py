@@ -149,15 +149,20 @@ def observe(library, architectures, folder):
     print(f"{library}: {made} architectures that differ, {failed} not watched", flush=True)
 
 
+def facts_of(text):
+    """Three lines each."""
+    lines = text.splitlines(keepends=True)
+    return {"".join(lines[at:at + 3]) for at in range(0, len(lines), 3)}
+
+
 def skeletons(path):
-    """Of one program, three lines each."""
+    """The facts of one program."""
     run = path.suffixes[-2][1:]  # NAME.train-amp.pt2
     done = subprocess.run([TOOL, run, path], capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{path.name}: {done.stderr.strip()[-200:]}", flush=True)
-        return []
-    lines = done.stdout.splitlines(keepends=True)
-    return ["".join(lines[at:at + 3]) for at in range(0, len(lines), 3)]
+        return set()
+    return facts_of(done.stdout)
 
 
 def installed():
@@ -172,10 +177,9 @@ def installed():
 
 
 def unpacked():
-    """The facts of the data, three lines each."""
-    lines = subprocess.run([TOOL, "--unpack", DATA], capture_output=True, text=True,
-                           check=True).stdout.splitlines(keepends=True)
-    return {"".join(lines[at:at + 3]) for at in range(0, len(lines), 3)}
+    """The facts of the data."""
+    return facts_of(subprocess.run([TOOL, "--unpack", DATA], capture_output=True, text=True,
+                                   check=True).stdout)
 
 
 def write_changes(before, after):
@@ -221,8 +225,9 @@ def check():
     missing_ones = sorted(installed() - known)
     for name, version in missing_ones:
         of = [one for library, one in sorted(known) if library == name] or ["none"]
+        watched = "" if name == "torch" else f" {name}"  # with torch, all of them
         print(f"{name} {version} is installed, the data is of {', '.join(of)} "
-              f"(try: tools/observe.py --add {name})")
+              f"(try: tools/observe.py --add{watched})")
     return 1 if missing_ones else 0
 
 

@@ -10,11 +10,11 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/file_bytes.h"
 #include "estimator/fit/predict.h"
 #include "estimator/observed/known_skeletons.h"
 #include "estimator/observed/observe.h"
@@ -45,20 +45,18 @@ void WriteSkeletons(const std::string& path, const RunKind& kind) {
   }
 }
 
-std::string ReadAll(const std::string& path) {
-  std::stringstream bytes;
-  bytes << std::ifstream(path, std::ios::binary).rdbuf();
-  return bytes.str();
-}
+constexpr auto kNoCheck = [](std::string_view) {};
+constexpr FileBytes::Expected kFacts = {.what = "facts of modules", .maker = "tools/observe.py"};
 
 void Pack(const std::string& releases, const std::string& facts, const std::string& output) {
   std::ofstream(output, std::ios::binary)
-      << PackSkeletons(releases, ParseSkeletons(ReadAll(facts)));
+      << PackSkeletons(releases, ParseSkeletons(FileBytes(facts, kNoCheck, kFacts).bytes()));
 }
 
 void Unpack(const std::string& path) {
-  const std::string bytes = ReadAll(path);
-  const KnownSkeletons known({reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()});
+  const FileBytes file(path, kNoCheck, kFacts);
+  const auto* const first = reinterpret_cast<const unsigned char*>(file.bytes().data());
+  const KnownSkeletons known({first, file.bytes().size()});
   for (const Skeleton* const skeleton : known.All()) std::cout << ToText(*skeleton);
 }
 
