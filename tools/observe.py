@@ -5,6 +5,7 @@
     observe.py --add transformers     # beside what the data has, which may be of other releases
     observe.py --keep FOLDER ...      # keeps what is watched; --from FOLDER packs that
     observe.py --part 1/2 --keep ...  # one half of the architectures, for one of two cores
+    observe.py --in-fp32 ...          # none in 16 bits, in a third of the time
     observe.py --check                # exit 1 where an installed release is not in the data
 
 Models are built from their library's own configurations, on no device, and their forwards run in
@@ -241,6 +242,7 @@ def main():
     parser.add_argument("--pick", default="", metavar="REGEX",
                         help="what is in the architectures' names")
     parser.add_argument("--part", default="1/1", metavar="K/N")
+    parser.add_argument("--in-fp32", action="store_true")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     part, parts = map(int, args.part.split("/"))
@@ -259,6 +261,8 @@ def main():
         folder.mkdir(exist_ok=True)
         for library in args.libraries or libraries.ALL:
             some = (one for one in libraries.ALL[library]() if re.search(args.pick, one.name))
+            if args.in_fp32:
+                some = (one._replace(in_16_bits=False) for one in some)
             observe(library, itertools.islice(some, part - 1, None, parts), folder)
         if not args.keep:
             pack(folder, args.add)
