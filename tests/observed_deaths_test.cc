@@ -147,15 +147,66 @@ TEST_CASE("a library's class that nobody watched is said") {
   CHECK(Nested("their.Net", "timm.models.newer.Block").warnings.empty());  // the outermost
 }
 
+// ">block=lib.Block~1f" of that skeleton.
+std::string Running(const std::string& block) {
+  char id[8] = {};
+  std::to_chars(id, id + sizeof id - 1, IdOf(ParseSkeletons(block).at(0)), 36);
+  return ">block=lib.Block~" + std::string(id);
+}
+
 TEST_CASE("of blocks that do the same the module around tells which") {
   const std::string longer = "lib.Block\nrelu sigmoid \n0.0-1 1.0 \n";
   const std::string shorter = "lib.Block\nrelu sigmoid \n0.0-0 1.0 \n";
-  const uint32_t id = IdOf(ParseSkeletons(shorter).at(0));
-  char text[8] = {};
-  std::to_chars(text, text + sizeof text - 1, id, 36);
-  const std::string net = "lib.Net\n>block=lib.Block~" + std::string(text) + " \n0.0 \n";
+  const std::string net = "lib.Net\n" + Running(shorter) + " \n0.0 \n";
   CHECK(Deaths(Nested("lib.Net", "lib.Block"), longer + shorter) == "a:b? ");
   CHECK(Deaths(Nested("lib.Net", "lib.Block"), longer + shorter + net) == "a:a ");
+}
+
+TEST_CASE("of files without classes, what is below tells the class") {
+  constexpr std::string_view kKnown =
+      "lib.A tTm\n>block=lib.BlockA \n0.0 \nlib.BlockA\nexp log \n0.0-0 1.0 \n"
+      "lib.B tTm\n>block=lib.BlockB \n0.0 \nlib.BlockB\nrelu sigmoid \n0.0-1 1.0 \n"
+      "lib.C tTm\n>block=lib.BlockC \n0.0 \nlib.BlockC\nrelu tanh \n0.0-0 1.0 \n";
+  CHECK(Deaths(Nested("", ""), kKnown) == "a:b ");
+}
+
+TEST_CASE("of files without classes, what a block does tells what is done with it") {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.OfClass("").In("block", "");
+  builder.Make("torch.ops.aten.relu.default", "a", {{"self", Ref("x")}}, {8});
+  builder.Make("torch.ops.aten.sigmoid.default", "b", {{"self", Ref("a")}}, {8});
+  builder.In("", "");
+  builder.Make("torch.ops.aten.tanh.default", "c", {{"self", Ref("b")}}, {8});
+  builder.Make("torch.ops.aten.exp.default", "d", {{"self", Ref("c")}}, {8});
+  const Program program = Made(builder.Return("d"), {.mode = Mode::kEval}).program;
+  const std::string eager = "lib.Block\nrelu sigmoid \n0.0 1.0 \n";
+  const std::string fused = "lib.Block\nrelu gelu \n0.0-1 1.0 \n";
+  const std::string of_eager =
+      "lib.Net tTm\n" + Running(eager) + " tanh exp \n0.0-1 0.1-1 1.0-1 2.0 \n";
+  const std::string of_fused = "lib.Net tTm\n" + Running(fused) + " tanh exp \n0.0-2 1.0-2 2.0 \n";
+  CHECK(Deaths(program, eager + fused + of_eager + of_fused) == "a:c b:c c:c ");
+}
+
+TEST_CASE("of files without classes, modules that pass other things on are others") {
+  const std::string known =
+      "lib.Net tTm\n>block=lib.Block~1 \n0.0 \nlib.Block\nrelu sigmoid \n0.0-1 1.0 \n";
+  CHECK(Deaths(Nested("", ""), known) == "");
+}
+
+TEST_CASE("a view that an exporter has joined with another lives as long as both") {
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.OfClass("").In("block", "");
+  builder.Make("torch.ops.aten.relu.default", "a", {{"self", Ref("x")}}, {8});
+  builder.Make("torch.ops.aten.view.default", "b", {{"self", Ref("a")}}, {8});
+  builder.Make("torch.ops.aten.tanh.default", "c", {{"self", Ref("b")}}, {8});
+  builder.Make("torch.ops.aten.exp.default", "d", {{"self", Ref("c")}}, {8});
+  const Program program = Made(builder.Return("d"), {.mode = Mode::kEval}).program;
+  CHECK(Deaths(program,
+               "lib.Net tTm\n>block=lib.Block \n0.0 \n"
+               "lib.Block\nrelu view permute tanh exp \n0.0-1 1.0-1 2.0-4 3.0-4 4.0 \n") ==
+        "a:b b:d c:d ");
 }
 
 }  // namespace

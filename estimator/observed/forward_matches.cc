@@ -1,6 +1,7 @@
 #include "estimator/observed/forward_matches.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,15 @@ namespace {
 // classes also move calls to other modules: a batch norm that was folded into a convolution is put
 // back beside that.
 constexpr double kLeastShare = 0.9;
+// Where a file names no classes, that much of a forward tells which class it may be of; what is
+// below it has to be the same, too.
+constexpr double kLeastToTell = 0.6;
+// The same where all that is below is of such classes, too, as they tell that it is the class: an
+// exporter has left out what no result needs.
+constexpr double kLeastOfModel = 0.8;
+// And so many of the modules below do what was watched there: UMT5 makes as much as T5 does, and
+// passes other parts of it on.
+constexpr double kLeastThatFit = 0.95;
 
 size_t LeftBy(const Skeleton& skeleton) {
   return Index(
@@ -32,32 +42,54 @@ int64_t LifeIn(const Skeleton& skeleton) {
   return steps;
 }
 
-// Steps that the file has not and may have lost.
-size_t LostBy(const ForwardMatch& match) {
-  size_t lost = 0;
-  for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
-    lost += match.alignment.places[step] < 0 && MayBeLost(match.skeleton.steps[step]) ? 1 : 0;
-  }
-  return lost;
-}
+// Which steps do not count where one of both lacks them: of files that name classes, what they may
+// lose and casts that may be put back too often; of others, which exporters rewrite, views as well.
+class Uncounted {
+ public:
+  explicit Uncounted(const ForwardOfRun& forward)
+      : is_named_(!forward.class_name.empty()),
+        file_(forward.steps),
+        in_file_(Index(std::ranges::count_if(
+            file_, [this](const SkeletonStep& step) { return IsInFile(step); }))) {}
 
-// Casts that the file has and the class was not watched to make, which may be put back too often.
-size_t ExtraCasts(const ForwardMatch& match, const std::vector<SkeletonStep>& file) {
-  auto extra = Index(std::ranges::count_if(file, IsCast));
-  for (const int32_t place : match.alignment.places) {
-    extra -= place >= 0 && IsCast(file[Index(place)]) ? 1 : 0;
+  double ShareOf(const ForwardMatch& match) const {
+    const std::vector<SkeletonStep>& known = match.skeleton.steps;
+    size_t lost = 0;
+    size_t extra = in_file_;
+    for (size_t step = 0; step < known.size(); ++step) {
+      const int32_t place = match.alignment.places[step];
+      lost += place < 0 && IsInKnown(known[step]) ? 1 : 0;
+      extra -= place >= 0 && IsInFile(file_[Index(place)]) ? 1 : 0;
+    }
+    return match.alignment.Share(known.size() - lost, file_.size() - extra);
   }
-  return extra;
-}
 
-// The most that the share can be.
-double MostShare(const Skeleton& skeleton, const std::vector<SkeletonStep>& file) {
-  const auto needed =
-      skeleton.steps.size() - Index(std::ranges::count_if(skeleton.steps, MayBeLost));
-  const size_t most = std::min(skeleton.steps.size(), file.size());
-  const auto casts = Index(std::ranges::count_if(file, IsCast));
-  const size_t all = std::max(needed, most) + std::max(file.size() - casts, most);
-  return all == 0 ? 1 : 2.0 * static_cast<double>(most) / static_cast<double>(all);
+  // The most that it can be.
+  double MostShare(const Skeleton& skeleton) const {
+    const auto lost =
+        std::ranges::count_if(skeleton.steps, [this](const auto& step) { return IsInKnown(step); });
+    const size_t most = std::min(skeleton.steps.size(), file_.size());
+    const size_t all = std::max(skeleton.steps.size() - Index(lost), most) +
+                       std::max(file_.size() - in_file_, most);
+    return all == 0 ? 1 : 2.0 * static_cast<double>(most) / static_cast<double>(all);
+  }
+
+ private:
+  bool IsInKnown(const SkeletonStep& step) const {
+    return MayBeLost(step) || (!is_named_ && MayBeMoved(step));
+  }
+  bool IsInFile(const SkeletonStep& step) const {
+    return IsCast(step) || (!is_named_ && MayBeMoved(step));
+  }
+
+  const bool is_named_;
+  const std::vector<SkeletonStep>& file_;
+  const size_t in_file_;
+};
+
+// Whether the module around one of that class made its children, of which there are thousands.
+bool IsContainer(std::string_view class_name) {
+  return class_name.starts_with("torch.nn.modules.container.");
 }
 
 // The run of the file that is the skeleton's step; -1 where there is none.
@@ -85,7 +117,8 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
     : known_(known), wanted_(wanted), forwards_(ForwardsOf(program, runs)) {
   matches_.resize(forwards_.size());
   fits_.resize(forwards_.size());
-  classes_like_.resize(forwards_.size());
+  shapes_.resize(forwards_.size());
+  sizes_.resize(forwards_.size());
   const size_t count = runs.all().size();
   if (forwards_.size() > count) {
     roots_.push_back(static_cast<int32_t>(count));
@@ -94,10 +127,27 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
       if (runs.all()[run].caller < 0) roots_.push_back(static_cast<int32_t>(run));
     }
   }
-  for (size_t run = count; run-- > 0;) fits_[run] = FitsOf(forwards_[run]);  // the inner ones first
+  for (size_t run = count; run-- > 0;) {  // the inner ones first
+    fits_[run] = FitsOf(forwards_[run]);
+    MeasureShape(run);
+  }
+  if (forwards_.size() > count) MeasureShape(count);
   for (const int32_t root : roots_) {
     Follow(root, {.is_model = true, .left = program.outputs.size()});
   }
+}
+
+void ForwardMatches::MeasureShape(size_t run) {
+  const ForwardOfRun& forward = forwards_[run];
+  std::string text = ToText({.class_name = "", .steps = forward.steps, .values = {}});
+  sizes_[run].steps = forward.steps.size();
+  for (const int32_t child : forward.children) {
+    if (child < 0) continue;
+    text += ' ' + std::to_string(shapes_[Index(child)]);
+    sizes_[run].steps += sizes_[Index(child)].steps;
+    sizes_[run].children += 1 + sizes_[Index(child)].children;
+  }
+  shapes_[run] = HashOf(text);
 }
 
 std::vector<uint32_t> ForwardMatches::FitsOf(const ForwardOfRun& forward) {
@@ -128,11 +178,24 @@ size_t ForwardMatches::ChildrenThatFit(const ForwardMatch& match,
 void ForwardMatches::Follow(int32_t run, const Expected& expected) {
   const ForwardOfRun& forward = forwards_[Index(run)];
   const ForwardMatch* const match = BestOf(forward, expected);
-  matches_[Index(run)] = match;
+  if (match != nullptr && match->share >= LeastOf(forward, *match)) matches_[Index(run)] = match;
   for (size_t step = 0; step < forward.steps.size(); ++step) {
     const int32_t child = forward.children[step];
     if (child >= 0) Follow(child, match != nullptr ? ExpectedAt(*match, step) : Expected());
   }
+}
+
+double ForwardMatches::LeastOf(const ForwardOfRun& forward, const ForwardMatch& match) {
+  const bool is_model = forward.class_name.empty() && (match.skeleton.runs & kAsModel) != 0;
+  return is_model && IsAlike(match, forward) ? kLeastOfModel : kLeastShare;
+}
+
+// Whether it does the same, with all that is below.
+bool ForwardMatches::IsAlike(const ForwardMatch& match, const ForwardOfRun& forward) {
+  const Size& all = sizes_[Index(&forward - forwards_.data())];
+  const Likeness likeness = LikenessOf(match, forward);
+  return static_cast<double>(likeness.steps) >= kLeastShare * static_cast<double>(all.steps) &&
+         static_cast<double>(likeness.fits) >= kLeastThatFit * static_cast<double>(all.children);
 }
 
 ForwardMatches::Expected ForwardMatches::ExpectedAt(const ForwardMatch& match, size_t file_step) {
@@ -147,33 +210,42 @@ ForwardMatches::Expected ForwardMatches::ExpectedAt(const ForwardMatch& match, s
           .id = child.id};
 }
 
-// Those of the class that have most in common with the forward: steps first, then lines.
+// The one that the module around says, if it was watched.
+std::vector<const Skeleton*> ForwardMatches::WithId(std::string_view class_name,
+                                                    uint32_t id) const {
+  const Skeleton* const found = known_.OfId(class_name, id);
+  return found == nullptr ? std::vector<const Skeleton*>() : std::vector{found};
+}
+
+// Those of the class that have most in common with the forward: steps first, then the run that is
+// asked where no lines tell, then lines.
 const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& forward,
-                                                           std::string_view class_name) {
+                                                           std::string_view class_name,
+                                                           uint32_t id) {
+  const bool is_named = !forward.class_name.empty();
+  const bool is_told = !is_named && IsContainer(class_name);
   std::string key =
       ToText({.class_name = std::string(class_name), .steps = forward.steps, .values = {}});
+  if (is_told) key += std::to_string(id);
   const auto [found, is_new] = options_.try_emplace(std::move(key));
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
-  const std::vector<const Skeleton*> candidates =
-      class_name.empty() ? known_.OfChildren(forward.steps) : known_.OfClass(class_name);
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
-  for (const Skeleton* const candidate : candidates) {
+  const Uncounted uncounted(forward);
+  const double least = is_named ? kLeastShare : kLeastToTell;
+  const auto worth = [&](const ForwardMatch& it) {
+    const bool is_preferred = is_named || (it.skeleton.runs & wanted_.preferred) != 0;
+    return std::tuple(it.share, is_preferred, it.alignment.alike);
+  };
+  for (const Skeleton* candidate : is_told ? WithId(class_name, id) : known_.OfClass(class_name)) {
     if ((candidate->runs & wanted_.taken) == 0) continue;
     ForwardMatch match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
-    const double bound = MostShare(match.skeleton, forward.steps);
-    if (bound < (best.empty() ? kLeastShare : best[0].share)) continue;
+    if (uncounted.MostShare(match.skeleton) < (best.empty() ? least : best[0].share)) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
-    const size_t extra = forward.class_name.empty() ? 0 : ExtraCasts(match, forward.steps);
-    match.share = match.alignment.Share(match.skeleton.steps.size() - LostBy(match),
-                                        forward.steps.size() - extra);
-    if (match.share < kLeastShare) continue;
+    match.share = uncounted.ShareOf(match);
     match.id = IdOf(*candidate);
-    const auto common = [](const ForwardMatch& it) {
-      return std::pair(it.share, it.alignment.alike);
-    };
-    if (!best.empty() && common(match) < common(best[0])) continue;
-    if (!best.empty() && common(match) > common(best[0])) best.clear();
+    if (match.share < least || (!best.empty() && worth(match) < worth(best[0]))) continue;
+    if (!best.empty() && worth(match) > worth(best[0])) best.clear();
     best.push_back(std::move(match));
   }
   return best;
@@ -184,13 +256,14 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
 // many values as are expected, or in which they live longest.
 const ForwardMatch* ForwardMatches::BestAmong(const std::vector<const ForwardMatch*>& options,
                                               const ForwardOfRun& forward,
-                                              const Expected& expected) const {
+                                              const Expected& expected) {
   const auto worth = [&](const ForwardMatch* it) {
     const bool leaves_so = expected.left == 0 || LeftBy(it->skeleton) == expected.left;
-    return std::tuple(
-        ChildrenThatFit(*it, forward), (it->skeleton.runs & wanted_.preferred) != 0,
-        it->id == expected.id, !expected.is_known && (it->skeleton.runs & kAsModel) != 0,
-        InPlaceAlike(*it, forward), ChildrenAlike(*it, forward), leaves_so, LifeIn(it->skeleton));
+    const Likeness likeness = LikenessOf(*it, forward);
+    return std::tuple(ChildrenThatFit(*it, forward), likeness.steps, likeness.fits,
+                      (it->skeleton.runs & wanted_.preferred) != 0, it->id == expected.id,
+                      !expected.is_known && (it->skeleton.runs & kAsModel) != 0,
+                      InPlaceAlike(*it, forward), leaves_so, likeness.life, LifeIn(it->skeleton));
   };
   const auto best = std::ranges::max_element(options, {}, worth);
   return best == options.end() ? nullptr : *best;
@@ -200,28 +273,70 @@ const ForwardMatch* ForwardMatches::BestAmong(const std::vector<const ForwardMat
 // watched, nothing is known of them either.
 const ForwardMatch* ForwardMatches::BestOf(const ForwardOfRun& forward, const Expected& expected) {
   const bool is_named = !forward.class_name.empty();
-  if (expected.is_model && !is_named) return BestByChildren(forward, expected);
-  if (forward.class_name.starts_with("torch.") && !expected.is_known) return nullptr;
+  if (is_named && forward.class_name.starts_with("torch.") && !expected.is_known) return nullptr;
   const std::string_view class_name = is_named ? forward.class_name : expected.class_name;
-  if (class_name.empty()) return nullptr;
   std::vector<const ForwardMatch*> options;
-  for (const ForwardMatch& option : OptionsOf(forward, class_name)) options.push_back(&option);
+  if (!class_name.empty()) {
+    for (const ForwardMatch& option : OptionsOf(forward, class_name, expected.id))
+      options.push_back(&option);
+  }
+  if (options.empty() && !is_named) return BestByChildren(forward, expected);
   return BestAmong(options, forward, expected);
 }
 
-// Of all classes, where most children that have children of their own are of those, too.
+// Of all classes those that do the same, with all that is below; inside of others those that are
+// models of their own, as blocks of several libraries have children of the same names.
 const ForwardMatch* ForwardMatches::BestByChildren(const ForwardOfRun& forward,
                                                    const Expected& expected) {
-  const auto has_children = [&](int32_t child) {
-    return child >= 0 && std::ranges::any_of(forwards_[Index(child)].children,
-                                             [](int32_t inner) { return inner >= 0; });
-  };
-  const auto inner = Index(std::ranges::count_if(forward.children, has_children));
+  std::set<std::string_view> classes;
+  for (const Skeleton* skeleton : known_.OfChildren(forward.steps)) {
+    classes.insert(skeleton->class_name);
+  }
   std::vector<const ForwardMatch*> options;
-  for (const ForwardMatch& option : OptionsOf(forward, "")) {
-    if (2 * ChildrenAlike(option, forward) >= inner) options.push_back(&option);
+  for (const std::string_view class_name : classes) {
+    for (const ForwardMatch& option : OptionsOf(forward, class_name)) {
+      const bool may_be = expected.is_model || (option.skeleton.runs & kAsModel) != 0;
+      if (may_be && IsAlike(option, forward)) options.push_back(&option);
+    }
   }
   return BestAmong(options, forward, expected);
+}
+
+// Of a file that names no class, how many steps, with those below, are of the classes that it runs,
+// and how long what they make lives.
+ForwardMatches::Likeness ForwardMatches::LikenessOf(const ForwardMatch& match,
+                                                    const ForwardOfRun& forward) {
+  if (!forward.class_name.empty()) return {};
+  Likeness all = {.steps = match.alignment.same, .life = LifeIn(match.skeleton)};
+  for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
+    const int32_t child = ChildAt(match, forward, step);
+    if (child < 0) continue;
+    const SkeletonStep& of = match.skeleton.steps[step];
+    const auto& [below, ids] = LikenessTo(child, of.class_name, of.id);
+    all.steps += below.steps;
+    const bool fits = of.id == 0 ? !ids.empty() : ids.contains(of.id);
+    all.fits += below.fits + (fits ? 1 : 0);
+    all.life += below.life;
+  }
+  return all;
+}
+
+// The same of the run, beside the forward of that class that is the most like it.
+const ForwardMatches::ClassLikeness& ForwardMatches::LikenessTo(int32_t run,
+                                                                const std::string& class_name,
+                                                                uint32_t id) {
+  const std::string key = class_name + (IsContainer(class_name) ? std::to_string(id) : "");
+  const auto [known, is_new] = likenesses_.try_emplace({shapes_[Index(run)], key});
+  if (!is_new) return known->second;
+  ClassLikeness& made = known->second;
+  for (const ForwardMatch& option : OptionsOf(forwards_[Index(run)], class_name, id)) {
+    const Likeness likeness = LikenessOf(option, forwards_[Index(run)]);
+    const auto worth = [](const Likeness& it) { return std::pair(it.steps, it.fits); };
+    if (worth(likeness) > worth(made.most)) made.ids.clear();
+    if (worth(likeness) >= worth(made.most)) made.ids.insert(option.id);
+    made.most = std::max(made.most, likeness);
+  }
+  return made;
 }
 
 // How many steps write in place, or do not, as a file says that tells.
@@ -235,30 +350,6 @@ size_t ForwardMatches::InPlaceAlike(const ForwardMatch& match, const ForwardOfRu
     alike += is_alike ? 1 : 0;
   }
   return alike;
-}
-
-// Of how many children that have children the class runs what the file's child does, which names no
-// class.
-size_t ForwardMatches::ChildrenAlike(const ForwardMatch& match, const ForwardOfRun& forward) const {
-  size_t alike = 0;
-  if (!forward.class_name.empty()) return alike;
-  for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
-    const int32_t child = ChildAt(match, forward, step);
-    if (child < 0) continue;
-    alike += ClassesLike(Index(child)).contains(match.skeleton.steps[step].class_name) ? 1 : 0;
-  }
-  return alike;
-}
-
-const std::set<std::string>& ForwardMatches::ClassesLike(size_t forward) const {
-  std::optional<std::set<std::string>>& classes = classes_like_[forward];
-  if (!classes) {
-    classes.emplace();
-    for (const Skeleton* skeleton : known_.OfChildren(forwards_[forward].steps)) {
-      classes->insert(skeleton->class_name);
-    }
-  }
-  return *classes;
 }
 
 }  // namespace onnxfit

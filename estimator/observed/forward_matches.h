@@ -1,13 +1,14 @@
 // Each forward of a file beside what its class was watched to do.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "estimator/base/settings.h"
@@ -63,27 +64,53 @@ class ForwardMatches {
     uint32_t id = 0;  // IdOf what it did; 0: not known
   };
 
+  // Of a forward and all that it calls, beside what classes were watched to do.
+  struct Likeness {
+    size_t steps = 0;  // that are the same
+    size_t fits = 0;   // children that do what they were watched to do in that one
+    int64_t life = 0;  // of what those classes make, in steps
+
+    auto operator<=>(const Likeness&) const = default;
+  };
+  struct ClassLikeness {
+    Likeness most;
+    std::set<uint32_t> ids = {};  // of the forwards with as many steps and fits
+  };
+
+  // What a run calls, all that is below it as well.
+  struct Size {
+    size_t steps = 0;
+    size_t children = 0;
+  };
+
   std::vector<uint32_t> FitsOf(const ForwardOfRun& forward);
   void Follow(int32_t run, const Expected& expected);
   static Expected ExpectedAt(const ForwardMatch& match, size_t file_step);
+  std::vector<const Skeleton*> WithId(std::string_view class_name, uint32_t id) const;
   const std::vector<ForwardMatch>& OptionsOf(const ForwardOfRun& forward,
-                                             std::string_view class_name);
+                                             std::string_view class_name, uint32_t id = 0);
   const ForwardMatch* BestAmong(const std::vector<const ForwardMatch*>& options,
-                                const ForwardOfRun& forward, const Expected& expected) const;
+                                const ForwardOfRun& forward, const Expected& expected);
   const ForwardMatch* BestOf(const ForwardOfRun& forward, const Expected& expected);
   const ForwardMatch* BestByChildren(const ForwardOfRun& forward, const Expected& expected);
   size_t ChildrenThatFit(const ForwardMatch& match, const ForwardOfRun& forward) const;
   size_t InPlaceAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
-  size_t ChildrenAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
-  const std::set<std::string>& ClassesLike(size_t forward) const;
+  void MeasureShape(size_t run);
+  double LeastOf(const ForwardOfRun& forward, const ForwardMatch& match);
+  bool IsAlike(const ForwardMatch& match, const ForwardOfRun& forward);
+  Likeness LikenessOf(const ForwardMatch& match, const ForwardOfRun& forward);
+  const ClassLikeness& LikenessTo(int32_t run, const std::string& class_name, uint32_t id);
 
   const KnownSkeletons& known_;
   const WantedRuns wanted_;
   const std::vector<ForwardOfRun> forwards_;
   std::vector<int32_t> roots_;
   std::map<std::string, std::vector<ForwardMatch>> options_;  // by what tells forwards apart
-  // By run: classes whose forwards run children of the same names.
-  mutable std::vector<std::optional<std::set<std::string>>> classes_like_;
+  // Of files without classes, by run: a hash of what it does with all that it calls, and how much
+  // that is.
+  std::vector<uint32_t> shapes_;
+  std::vector<Size> sizes_;
+  std::map<std::pair<uint32_t, std::string>, ClassLikeness> likenesses_;  // by shape and class
   std::vector<std::vector<uint32_t>> fits_;  // by run: ids of what it may have done
   std::vector<const ForwardMatch*> matches_;
 };

@@ -140,18 +140,33 @@ std::vector<const Skeleton*> KnownSkeletons::OfClass(std::string_view class_name
   return found;
 }
 
-std::vector<const Skeleton*> KnownSkeletons::OfChildren(
+const Skeleton* KnownSkeletons::OfId(std::string_view class_name, uint32_t id) const {
+  const std::vector<const Skeleton*> all =
+      by_id_.contains(class_name) ? std::vector<const Skeleton*>() : OfClass(class_name);
+  const std::lock_guard lock(mutex_);
+  std::map<uint32_t, const Skeleton*>& ids = by_id_[std::string(class_name)];
+  for (const Skeleton* skeleton : all) ids.emplace(IdOf(*skeleton), skeleton);
+  const auto found = ids.find(id);
+  return found == ids.end() ? nullptr : found->second;
+}
+
+const std::vector<const Skeleton*>& KnownSkeletons::OfChildren(
     const std::vector<SkeletonStep>& steps) const {
-  std::vector<const Skeleton*> found;
   const std::string children = ChildrenOf(steps);
-  if (children.empty()) return found;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = of_children_.find(children); known != of_children_.end())
+      return known->second;
+  }
+  std::vector<const Skeleton*> found;
   const auto [first, last] = by_children_.equal_range(HashOf(children));
-  for (auto group = first; group != last; ++group) {
+  for (auto group = first; !children.empty() && group != last; ++group) {
     for (const Skeleton& skeleton : Unpacked(group->second)) {
       if (ChildrenOf(skeleton.steps) == children) found.push_back(&skeleton);
     }
   }
-  return found;
+  const std::lock_guard lock(mutex_);
+  return of_children_.try_emplace(children, std::move(found)).first->second;
 }
 
 std::vector<const Skeleton*> KnownSkeletons::All() const {

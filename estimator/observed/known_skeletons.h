@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -27,9 +28,11 @@ class KnownSkeletons {
 
   // Those of a class; they live as long as this.  O(log modules), once O(bytes of the module).
   std::vector<const Skeleton*> OfClass(std::string_view class_name) const;
+  // That of the class with that IdOf; null without one.  O(log), once O(bytes of the class).
+  const Skeleton* OfId(std::string_view class_name, uint32_t id) const;
   // Those of all classes whose forwards run the children that `steps` do, for files that name no
-  // class; of none where they run no child.  O(steps × log).
-  std::vector<const Skeleton*> OfChildren(const std::vector<SkeletonStep>& steps) const;
+  // class; of none where they run no child.  O(steps × log), once O(bytes of their modules).
+  const std::vector<const Skeleton*>& OfChildren(const std::vector<SkeletonStep>& steps) const;
   // All of them.  O(bytes).
   std::vector<const Skeleton*> All() const;
 
@@ -47,6 +50,8 @@ class KnownSkeletons {
   std::multimap<uint32_t, size_t> by_children_;  // the same of ChildrenOf
   mutable std::mutex mutex_;
   mutable std::map<size_t, std::vector<Skeleton>> unpacked_;
+  mutable std::map<std::string, std::vector<const Skeleton*>> of_children_;
+  mutable std::map<std::string, std::map<uint32_t, const Skeleton*>, std::less<>> by_id_;
 };
 
 // The bytes of all of them, each once.  O(skeletons × log).

@@ -316,6 +316,11 @@ bool IsCast(const SkeletonStep& step) { return !step.is_child && step.key == "to
 
 bool MayBeLost(const SkeletonStep& step) { return step.is_idle || IsCast(step) || IsDropout(step); }
 
+bool MayBeMoved(const SkeletonStep& step) {
+  return !step.is_child &&
+         (step.key == "view" || step.key == "permute" || step.key == "contiguous");
+}
+
 std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run) {
   return Observer(program, run).Observe();
 }

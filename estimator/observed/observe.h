@@ -33,6 +33,9 @@ bool IsCastCall(const AtenCall& call);
 bool IsCast(const SkeletonStep& step);
 // Whether files may lack it: a cast, a dropout, what did nothing.
 bool MayBeLost(const SkeletonStep& step);
+// Whether an exporter that names no classes joins it with others, or makes it in another place: a
+// view of a tensor, or a copy that lies as one.
+bool MayBeMoved(const SkeletonStep& step);
 
 // Skeletons of all modules of a program whose deaths were observed (names/observed_lifetimes.h), a
 // run of this kind.  A value that dies while a child runs dies behind it.  O(calls × depth).

@@ -79,7 +79,7 @@ class DeathFinder {
     const std::vector<SkeletonValue>& values = match.skeleton.values;
     std::vector<NameId> left;
     for (size_t i = 0; i < values.size(); ++i) {
-      const int32_t at = places[Index(values[i].step)];
+      const int32_t at = PlaceOf(forward, match, values[i].step);
       if (at < 0 && values[i].dies_behind == SkeletonValue::kLeft) left.push_back(kNoName);
       if (at < 0) continue;
       const std::vector<NameId>& names = made[Index(at)];
@@ -99,12 +99,30 @@ class DeathFinder {
         if (values[i].dies_behind == SkeletonValue::kLeft) {
           left.push_back(names[result]);
         } else if (names[result] != kNoName) {
-          deaths_.behind[Index(names[result])] = EndOf(forward, match, values[i]);
+          auto& behind = deaths_.behind[Index(names[result])];
+          const bool is_moved = at != places[Index(values[i].step)];
+          const std::optional<int64_t> end = EndOf(forward, match, values[i]);
+          behind = is_moved && behind && end ? std::max(behind, end) : end;
           deaths_.is_known_until[Index(names[result])] = around.last;
         }
       }
     }
     return left;
+  }
+
+  // Where the file has what the step makes; of a view that it has joined with another one, what
+  // that is of, as a rule the step before.
+  static int32_t PlaceOf(const ForwardOfRun& forward, const ForwardMatch& match, int32_t step) {
+    const std::vector<int32_t>& places = match.alignment.places;
+    const bool names_classes = !forward.class_name.empty();
+    const auto is_view = [&](const SkeletonStep& it) {
+      return MayBeMoved(it) && it.key != "contiguous";
+    };
+    while (!names_classes && step > 0 && places[Index(step)] < 0 &&
+           is_view(match.skeleton.steps[Index(step)])) {
+      --step;
+    }
+    return places[Index(step)];
   }
 
   // Calls that wrote in place where the forward was watched.
@@ -119,17 +137,29 @@ class DeathFinder {
     }
   }
 
+  // Whether a file that names no classes lacks the step and all behind it: no result needed them.
+  static bool EndsBefore(const ForwardOfRun& forward, const ForwardMatch& match, int32_t step) {
+    const auto& places = match.alignment.places;
+    return forward.class_name.empty() && std::all_of(places.begin() + step, places.end(),
+                                                     [](int32_t place) { return place < 0; });
+  }
+
   // The call behind which the value dies: of a step that the file has lost, of the one before;
   // nullopt of one that it does not have because it is of other code.
   static std::optional<int64_t> EndOf(const ForwardOfRun& forward, const ForwardMatch& match,
                                       const SkeletonValue& value) {
     const std::vector<int32_t>& places = match.alignment.places;
     int32_t step = value.dies_behind;
+    if (EndsBefore(forward, match, step)) return forward.calls.back();
     while (step > value.step && places[Index(step)] < 0) {
-      if (!MayBeLost(match.skeleton.steps[Index(step)])) return std::nullopt;
+      const SkeletonStep& lost = match.skeleton.steps[Index(step)];
+      const bool may_be_lost = MayBeLost(lost) || (forward.class_name.empty() && MayBeMoved(lost));
+      if (!may_be_lost) return std::nullopt;
       --step;
     }
-    return forward.calls[Index(places[Index(step)])];
+    const int32_t place = PlaceOf(forward, match, step);
+    if (place < 0) return std::nullopt;
+    return forward.calls[Index(place)];
   }
 
   std::vector<NameId> ReadBehind(int32_t run) const {
