@@ -1,6 +1,7 @@
 #include "estimator/observed/forward_matches.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -50,22 +51,32 @@ class Uncounted {
       : is_named_(!forward.class_name.empty()),
         file_(forward.steps),
         in_file_(Index(std::ranges::count_if(
-            file_, [this](const SkeletonStep& step) { return IsInFile(step); }))) {}
+            file_, [this](const SkeletonStep& step) { return IsInFile(step); }))),
+        weights_(WeightsOf(file_)) {}
 
   double ShareOf(const ForwardMatch& match) const {
     const std::vector<SkeletonStep>& known = match.skeleton.steps;
-    size_t lost = 0;
-    size_t extra = in_file_;
+    const std::vector<int64_t> weights = WeightsOf(known);
+    int64_t all = std::accumulate(weights_.begin(), weights_.end(), int64_t{0});
+    int64_t same = 0;
+    std::vector<bool> is_placed(file_.size());
     for (size_t step = 0; step < known.size(); ++step) {
       const int32_t place = match.alignment.places[step];
-      lost += place < 0 && IsInKnown(known[step]) ? 1 : 0;
-      extra -= place >= 0 && IsInFile(file_[Index(place)]) ? 1 : 0;
+      if (place < 0 && IsInKnown(known[step])) continue;
+      all += weights[step];
+      if (place < 0) continue;
+      is_placed[Index(place)] = true;
+      same += weights[step] + weights_[Index(place)];
     }
-    return match.alignment.Share(known.size() - lost, file_.size() - extra);
+    for (size_t step = 0; step < file_.size(); ++step) {
+      if (!is_placed[step] && IsInFile(file_[step])) all -= weights_[step];
+    }
+    return all == 0 ? 1 : static_cast<double>(same) / static_cast<double>(all);
   }
 
   // The most that it can be.
   double MostShare(const Skeleton& skeleton) const {
+    if (is_named_) return 1;
     const auto lost =
         std::ranges::count_if(skeleton.steps, [this](const auto& step) { return IsInKnown(step); });
     const size_t most = std::min(skeleton.steps.size(), file_.size());
@@ -75,6 +86,18 @@ class Uncounted {
   }
 
  private:
+  // Of a line that calls a function, such as one that makes a mask, all steps count as one.
+  static std::vector<int64_t> WeightsOf(const std::vector<SkeletonStep>& steps) {
+    constexpr int64_t kOne = 720720;  // which 1 to 16 divide
+    std::map<uint32_t, int64_t> counts;
+    for (const SkeletonStep& step : steps) counts[step.line] += step.is_child ? 0 : 1;
+    std::vector<int64_t> weights;
+    for (const SkeletonStep& step : steps) {
+      const bool is_alone = step.is_child || step.line == 0;
+      weights.push_back(is_alone ? kOne : kOne / counts[step.line]);
+    }
+    return weights;
+  }
   bool IsInKnown(const SkeletonStep& step) const {
     return MayBeLost(step) || (!is_named_ && MayBeMoved(step));
   }
@@ -85,6 +108,7 @@ class Uncounted {
   const bool is_named_;
   const std::vector<SkeletonStep>& file_;
   const size_t in_file_;
+  const std::vector<int64_t> weights_;
 };
 
 // Whether the module around one of that class made its children, of which there are thousands.

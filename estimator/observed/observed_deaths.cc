@@ -77,8 +77,10 @@ class DeathFinder {
                             const std::vector<std::vector<NameId>>& made, const Around& around) {
     const std::vector<int32_t>& places = match.alignment.places;
     const std::vector<SkeletonValue>& values = match.skeleton.values;
+    const std::set<uint32_t> changed = ChangedLines(forward, match);
     std::vector<NameId> left;
     for (size_t i = 0; i < values.size(); ++i) {
+      if (DiesInOneOf(changed, match, values[i])) continue;
       const int32_t at = PlaceOf(forward, match, values[i].step);
       if (at < 0 && values[i].dies_behind == SkeletonValue::kLeft) left.push_back(kNoName);
       if (at < 0) continue;
@@ -108,6 +110,32 @@ class DeathFinder {
       }
     }
     return left;
+  }
+
+  // The lines of which the file has other steps, such as a mask that tracing makes otherwise.
+  static std::set<uint32_t> ChangedLines(const ForwardOfRun& forward, const ForwardMatch& match) {
+    std::set<uint32_t> changed;
+    std::vector<bool> is_placed(forward.steps.size());
+    for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
+      const SkeletonStep& known = match.skeleton.steps[step];
+      const int32_t place = match.alignment.places[step];
+      if (place >= 0) is_placed[Index(place)] = true;
+      if (place < 0 && !known.is_child && !MayBeLost(known)) changed.insert(known.line);
+    }
+    for (size_t step = 0; step < forward.steps.size(); ++step) {
+      const SkeletonStep& own = forward.steps[step];
+      if (!is_placed[step] && !own.is_child && !IsCast(own)) changed.insert(own.line);
+    }
+    changed.erase(0);
+    return changed;
+  }
+
+  // Whether such a line makes it and lets go of it.
+  static bool DiesInOneOf(const std::set<uint32_t>& changed, const ForwardMatch& match,
+                          const SkeletonValue& value) {
+    if (changed.empty() || value.dies_behind == SkeletonValue::kLeft) return false;
+    const uint32_t line = match.skeleton.steps[Index(value.step)].line;
+    return match.skeleton.steps[Index(value.dies_behind)].line == line && changed.contains(line);
   }
 
   // Where the file has what the step makes; of a view that it has joined with another one, what
