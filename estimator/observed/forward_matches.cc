@@ -241,8 +241,8 @@ std::vector<const Skeleton*> ForwardMatches::WithId(std::string_view class_name,
   return found == nullptr ? std::vector<const Skeleton*>() : std::vector{found};
 }
 
-// Those of the class that have most in common with the forward: steps first, then the run that is
-// asked where no lines tell, then lines.
+// Those of the class that have most in common with the forward: steps first, then lines.  Where no
+// lines tell, of those that may be it the run that is asked goes before what is more alike.
 const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& forward,
                                                            std::string_view class_name,
                                                            uint32_t id) {
@@ -259,12 +259,13 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   const double least = is_named ? kLeastShare : kLeastToTell;
   const auto worth = [&](const ForwardMatch& it) {
     const bool is_preferred = is_named || (it.skeleton.runs & wanted_.preferred) != 0;
-    return std::tuple(it.share, is_preferred, it.alignment.alike);
+    return std::tuple(is_named || it.share >= kLeastShare, is_preferred, it.share,
+                      it.alignment.alike);
   };
   for (const Skeleton* candidate : is_told ? WithId(class_name, id) : known_.OfClass(class_name)) {
     if ((candidate->runs & wanted_.taken) == 0) continue;
     ForwardMatch match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
-    if (uncounted.MostShare(match.skeleton) < (best.empty() ? least : best[0].share)) continue;
+    if (uncounted.MostShare(match.skeleton) < least) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
     match.share = uncounted.ShareOf(match);
     match.id = IdOf(*candidate);
