@@ -65,10 +65,6 @@ TEST_CASE("modules of libraries are known by their children") {
                  ["/m/Neg"] n = Neg (w) three = Constant <value = int64[3] {2, 3, 8}> ()
                  ["/o/Reshape"] y = Reshape (n, three))") ==
         "v until /m/Reshape_1 as msg_token; w until /m/Neg as msg_token; ");
-  CHECK(Known(R"(["/m/attention/Neg"] a = Neg (x) ["/m/ffn_output/Abs"] f = Abs (a)
-                 ["/m/Add"] s = Add (f, a) ["/m/full_layer_layer_norm/Neg"] y = Neg (s))") ==
-        "a until /m/full_layer_layer_norm/Neg as attention_output; "
-        "f until /m/full_layer_layer_norm/Neg as ffn_output; ");
   const std::string after = R"(["/m/wi_1/Abs"] b = Abs (x) ["/m/Mul"] c = Mul (a, b)
                                ["/m/wo/Neg"] y = Neg (c))";
   CHECK(Known(R"(["/m/wi_0/Neg"] g = Neg (x) ["/m/act/Tanh"] a = Tanh (g))" + after) ==
@@ -82,10 +78,6 @@ TEST_CASE("modules of libraries are known by their children") {
         "e until /m/b/Tanh as embedding_output; h until /m/b/Tanh as encoder_outputs; "
         "h until /m/Abs as encoder_outputs; "
         "e until /m/b/Tanh as x; ");
-  CHECK(
-      Known(R"(["/o/dense/Neg"] a = Neg (x) ["/o/dropout/Abs"] d = Abs (a) ["/o/Add"] s = Add (d, x)
-                 ["/o/LayerNorm/Neg"] n = Neg (s) ["/Abs"] y = Abs (n))") ==
-      "a until /o/dropout/Abs as hidden_states; d until /o/LayerNorm/Neg as hidden_states; ");
 }
 
 TEST_CASE("an activation of a forward's own is in the statement of the child before it") {
@@ -201,15 +193,6 @@ TEST_CASE("what a generated graph returns to layers is a local of its caller") {
   CHECK(KnownInLine(kBody, "r = self.rope(x)").empty());
 }
 
-TEST_CASE("rows tell of forwards of which a generated graph hides lines") {
-  constexpr char kBody[] = R"(["/m/m.qkv/Neg"] r = Neg (x) ["/m/m.aggreg.0/Abs"] a = Abs (r)
-                              ["/m/m.kernel_func/Relu"] q = Relu (a) ["/m/Sin"] s = Sin (q)
-                              ["/m/m.proj/Neg"] y = Neg (s))";
-  CHECK(KnownInLine(kBody, "sin = torch.ops.aten.sin.default(q);  q = None") ==
-        "r as qkv; q as q; ");
-  CHECK(KnownInLine(kBody, "s = torch.sin(q)").empty());
-}
-
 TEST_CASE("what a later module reads has a name of its own, unless a sum takes the name") {
   const auto known = [](const std::string& reader) {
     return Known(R"(["/m/a/Neg"] a = Neg (x) ["/m/b/Abs"] b = Abs (a) )" + reader +
@@ -242,26 +225,9 @@ TEST_CASE("timm's forward holds what it gives forward_head") {
 }
 
 TEST_CASE("blocks of libraries hold what they pass on in one line") {
-  CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/conv/Abs"] b = Abs (a)
-                 ["/m/fc2/Neg"] c = Neg (b) ["/m/Abs"] y = Abs (c))") ==
-        "a until /m/fc2/Neg as x; b until /m/Abs as c; ");
   CHECK(Known(R"(["/m/attn/qkv/Neg"] a = Neg (x) ["/m/attn/Abs"] b = Abs (a)
                  ["/m/attn/proj/Neg"] c = Neg (b) ["/Abs"] y = Abs (c))") ==
         "a until /m/attn/proj/Neg as qkv; ");
-  CHECK(Known(R"(["/m/final_layer_norm/Neg"] a = Neg (x) ["/m/fc1/Abs"] b = Abs (a)
-                 ["/m/activation_fn/Tanh"] c = Tanh (b) ["/m/fc2/Neg"] y = Neg (c))") ==
-        "a until /m/activation_fn/Tanh as hidden_states; ");
-  CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/downsample/Abs"] b = Abs (x)
-                 ["/m/Add"] c = Add (a, b) ["/m/act/Neg"] y = Neg (c))")
-            .find("b until /m/act/Neg as shortcut; ") != std::string::npos);
-}
-
-TEST_CASE("a list's modules bind one name anew, the last one until the forward ends") {
-  CHECK(Known(R"(["/m/short_conv/Neg"] s = Neg (x) ["/m/main_conv/Abs"] m = Abs (x)
-                 ["/m/blocks.0/Neg"] a = Neg (m) ["/m/blocks.1/Neg"] b = Neg (a)
-                 ["/m/Add"] c = Add (b, s) ["/m/final_conv/Neg"] y = Neg (c))") ==
-        "a until /m/blocks.1/Neg as main; b until /m/final_conv/Neg as main; "
-        "s until /m/final_conv/Neg as short; ");
 }
 
 TEST_CASE("a layer that is called encoder returns no object with tensors in it") {
@@ -333,8 +299,6 @@ TEST_CASE("relative attention has names for what its tables multiply, and what t
       ["/m/ReduceSum"] n = ReduceSum <keepdims = 0> (w2) ["/m/ReduceSum_1"] l = ReduceSum <keepdims = 0> (rq)
       ["/m/Add"] a = Add (o, n) ["/m/Mul"] b = Mul (a, l) ["/m/fc_o/Neg"] y = Neg (b))");
   CHECK(found.find("rq until /m/fc_o/Neg as r_q2; ") != std::string::npos);
-  CHECK(found.find("o until /m/fc_o/Neg as weight1; ") != std::string::npos);
-  CHECK(found.find("w2 until /m/ReduceSum_1 as weight2; ") != std::string::npos);
 }
 
 // kp_module of CornerNet
@@ -363,20 +327,6 @@ TEST_CASE("vector quantization holds distances and encodings") {
   };
   CHECK(known("Sub (n, a)") == "d until /m/Tanh as d; e until /m/Tanh as min_encodings; ");
   CHECK(known("Neg (a)") == "e until /m/Tanh as min_encodings; ");
-}
-
-TEST_CASE("an encoder like Whisper's holds what its second convolution makes") {
-  CHECK(Known(R"(["/m/conv1/Neg"] a = Neg (x) ["/m/Gelu"] b = Gelu (a)
-                 ["/m/conv2/Abs"] c = Abs (b) ["/m/Gelu_1"] d = Gelu (c)
-                 ["/m/layers.0/Neg"] e = Neg (d) ["/m/Exp"] y = Exp (e))")
-            .find("b until /m/Gelu_1 as inputs_embeds; d until /m/Exp as inputs_embeds; ") !=
-        std::string::npos);
-}
-
-TEST_CASE("timm's squeeze and excitation holds what its gate reads") {
-  CHECK(Known(R"(["/m/fc1/Neg"] a = Neg (x) ["/m/fc2/Abs"] b = Abs (a)
-                 ["/m/gate/Sigmoid"] g = Sigmoid (b) ["/m/Mul"] y = Mul (x, g))") ==
-        "b until /m/Mul as x_se; ");
 }
 
 // Until which call a method, whose lines the file does not show, holds what its first call makes.
@@ -525,23 +475,6 @@ TEST_CASE("the variance of an RMS norm is a local of it") {
   CHECK(Known(norm + R"(["/n/Mul"] y = Mul (x, s))").empty());
 }
 
-TEST_CASE("a name holds what it was given to a norm that takes it, residual = x") {
-  const std::string found = Known(R"(
-      ["/m/norm_self_att/Neg"] a = Neg (x) ["/m/self_attn/Abs"] b = Abs (a) ["/m/Add"] c = Add (x, b)
-      ["/m/norm_feed_forward2/Neg"] d = Neg (c) ["/m/Add_1"] e = Add (c, d)
-      ["/m/norm_out/Neg"] y = Neg (e))");
-  CHECK(found.find("a until /m/norm_out/Neg as normalized_hidden_states; ") != std::string::npos);
-  CHECK(found.find("c until /m/norm_out/Neg as residual; ") != std::string::npos);
-}
-
-TEST_CASE("a projection takes the name of what it projects, key = self.projection_key(key)") {
-  const std::string found = Known(R"(
-      ["/m/convolution_projection_key/Neg"] k = Neg (x) ["/m/projection_query/Abs"] q = Abs (x)
-      ["/m/projection_key/Abs"] p = Abs (k) ["/m/Mul"] y = Mul (q, p))");
-  CHECK(found.find("k until /m/projection_key/Abs as key; ") != std::string::npos);
-  CHECK(found.find("k until /m/Mul") == std::string::npos);
-}
-
 TEST_CASE("positions that a model of words rotates by have a name") {
   const std::string model = R"(["/m/rotary_emb/Cast"] c = Cast <to = 1> (p)
       ["/m/rotary_emb/Cos"] r = Cos (c) ["/m/Add"] s = Add (e, r) ["/m/Neg"] y = Neg (s))";
@@ -573,34 +506,11 @@ TEST_CASE("a layer of windows holds what it cuts up and puts together") {
       ["/m/Transpose_1"] u = Transpose <perm = [1, 0, 2]> (c) ["/m/Reshape_2"] r = Reshape (u, back)
       ["/m/layernorm_after/Neg"] l = Neg (r) ["/m/Exp"] y = Exp (l))";
   const std::string found = Known(body + R"(["/m/attention/self/Abs"] a = Abs (w))" + behind);
-  CHECK(found.find("p until /m/Reshape_2 as hidden_states; ") != std::string::npos);
   CHECK(found.find("q until /m/Exp as shifted_hidden_states; ") != std::string::npos);
   CHECK(found.find("w until /m/Exp as hidden_states_windows; ") != std::string::npos);
   CHECK(found.find("r until /m/Exp as shifted_windows; ") != std::string::npos);
   CHECK(Known(body + R"(["/m/attention/Abs"] a = Abs (w))" + behind).find("windows") ==
         std::string::npos);
-}
-
-TEST_CASE("timm's linear attention divides what its second product has made") {
-  const std::string found = Known(R"(none = Constant <value = int64[6] {0, 0, 0, 0, 0, 1}> ()
-      ["/m/qkv/Neg"] a = Neg (x) ["/m/aggreg.0/Abs"] b = Abs (a) ["/m/Pad"] v = Pad (b, none)
-      ["/m/Transpose"] t = Transpose <perm = [0, 2, 1]> (b) ["/m/MatMul"] w = MatMul (t, v)
-      ["/m/MatMul_1"] o = MatMul (b, w) ["/m/Exp"] e = Exp (o) ["/m/proj/Neg"] y = Neg (e))");
-  CHECK(found.find("w until /m/proj/Neg as kv; ") != std::string::npos);
-  CHECK(found.find("o until") == std::string::npos);
-}
-
-TEST_CASE("timm's EfficientViM holds the features that its head pools") {
-  const std::string found = Known(R"(["/patch_embed/Neg"] p = Neg (x)
-      ["/stages.0/Abs"] s = Abs (p) ["/norm.0/Neg"] n = Neg (s) ["/stages.1/Abs"] t = Abs (s)
-      last = Constant <value = int64[1] {-1}> ()
-      ["/ReduceMean"] m = ReduceMean (n, last) ["/heads.0/Abs"] h = Abs (m)
-      ["/Mul"] w = Mul (h, t) ["/Exp"] y = Exp (w))");
-  CHECK(found.find("s until /stages.1/Abs as x, h; ") != std::string::npos);
-  CHECK(found.find("t until /stages.1/Abs as x, h; ") != std::string::npos);
-  CHECK(found.find("n until /Exp as features; ") != std::string::npos);
-  CHECK(found.find("m until /Exp as x; ") != std::string::npos);
-  CHECK(found.find("w until /Exp as logits; ") != std::string::npos);
 }
 
 TEST_CASE("timm's MViT holds distances and products until its function has added them") {
@@ -680,30 +590,6 @@ TEST_CASE(
   CHECK(calls("head/fc") == "m.blocks.0 ");
 }
 
-TEST_CASE("rows bind what modules inside of a child make, and know operators in it") {
-  const auto flava = [](const std::string& tower) {
-    return Known(R"(["/m/)" + tower + R"(/embeddings/Neg"] a = Neg (x)
-      ["/m/)" + tower +
-                 R"(/encoder/layer.0/Exp"] b = Exp (a)
-      ["/m/image_to_mm_projection/Abs"] c = Abs (b) ["/m/text_model/Sin"] d = Sin (c)
-      ["/m/Tanh"] e = Tanh (d) ["/Cos"] y = Cos (e))");
-  };
-  CHECK(flava("image_model").find("a until /Cos as image_output; ") != std::string::npos);
-  CHECK(flava("other").find("image_output") == std::string::npos);
-  const auto esmc = [](const std::string& norm) {
-    return Known(R"(g = Constant <value = float[8] {1, 1, 1, 1, 1, 1, 1, 1}> ()
-      ["/m/embed_tokens/Neg"] a = Neg (x) ["/m/rotary_emb/Cos"] r = Cos (a)
-      ["/m/layers.0/self_attn/q_norm/Exp"] q = Exp (r)
-      ["/m/layers.0/norm/)" +
-                 norm + R"( ["/m/layers.1/Add"] s = Add (l, a)
-      ["/m/Tanh"] y = Tanh (s))");
-  };
-  CHECK(esmc("LayerNormalization\"] l = LayerNormalization (q, g)")
-            .find("a until /m/layers.0/norm/LayerNormalization as hidden_states; ") !=
-        std::string::npos);
-  CHECK(esmc("Abs\"] l = Abs (q)").find("as hidden_states; ") == std::string::npos);
-}
-
 TEST_CASE("a model replaces what an encoder with a head has made") {
   const auto known = [](const std::string& child) {
     return Known(R"(["/m/encoder/)" + child + R"(/Neg"] a = Neg (x) ["/m/Exp"] b = Exp (a)
@@ -752,22 +638,8 @@ TEST_CASE("a selective scan holds what its function has made until that returns"
   };
   const std::string scan = known("");
   CHECK(scan.find("d until /m/Mul_3 as dt; ") != std::string::npos);
-  CHECK(scan.find("a until /m/Mul_3 as discrete_A; ") != std::string::npos);
   CHECK(scan.find("b until /m/Mul_3 as discrete_B; ") != std::string::npos);
-  CHECK(scan.find("u until /m/Mul_3 as deltaB_u; ") != std::string::npos);
   CHECK(known("dt_proj/").find("discrete_A") == std::string::npos);
-}
-
-TEST_CASE("a detector holds all levels of its backbone's features") {
-  const auto known = [](const std::string& name) {
-    return Known(R"(["/m/backbone/model/layer1/Neg"] a = Neg (x)
-                    ["/m/backbone/model/)" +
-                 name + R"(/Abs"] b = Abs (a)
-                    ["/m/encoder/Neg"] e = Neg (b) ["/m/decoder/Abs"] d = Abs (e)
-                    ["/m/Tanh"] y = Tanh (d))");
-  };
-  CHECK(known("layer4").starts_with("a until /m/Tanh as features; b until /m/Tanh as features; "));
-  CHECK(known("stage4").find("features") == std::string::npos);
 }
 
 TEST_CASE("a row may be of forwards that make a call of their own") {
