@@ -63,10 +63,6 @@ class KnownNameFinder {
   void Read(const ForwardRun& forward) {
     const std::vector<ForwardStep> steps = StepsOf(program_, runs_, forward);
     known_ = names_.size();
-    if (shows_lines_ && HasUnshown(steps)) {
-      const std::vector<ForwardStep> named = ByOwnNames(forward, steps);
-      FindRowNames(program_, runs_, last_reads_, forward, named, last_, names_);
-    }
     if (shows_lines_) return FindShared(forward, steps);
     FindRowNames(program_, runs_, last_reads_, forward, steps, last_, names_);
     FindEmbedded(forward, steps);
@@ -245,25 +241,6 @@ class KnownNameFinder {
   bool IsUnshown(const AtenCall& call) const {
     return !shows_lines_ || (!call.frames.empty() && call.frames.back() != kNoStatement &&
                              source_.At(call.frames.back()).is_generated);
-  }
-
-  // As rows name them: "qkv" of "blocks.1.attn.qkv", as torch.export has it.
-  std::vector<ForwardStep> ByOwnNames(const ForwardRun& forward,
-                                      std::vector<ForwardStep> steps) const {
-    for (ForwardStep& step : steps) {
-      if (!step.is_child || forward.level == 0) continue;
-      const ModuleId module = At(step.first).module;
-      const std::string_view own = program_.modules.NameAt(module, forward.level - 1);
-      if (step.key.starts_with(own) && step.key.substr(own.size()).starts_with('.'))
-        step.key.remove_prefix(own.size() + 1);
-    }
-    return steps;
-  }
-
-  bool HasUnshown(const std::vector<ForwardStep>& steps) const {
-    return std::ranges::any_of(steps, [&](const ForwardStep& step) {
-      return !step.is_child && IsUnshown(At(step.first));
-    });
   }
 
   // Whether a row says until when a name of the forward holds it.

@@ -76,36 +76,7 @@ class AliasFinder {
   std::map<std::string, NameId> bound_;
 };
 
-bool Reads(const Program& program, const Statement& statement, NameId name) {
-  const auto begin = program.calls.begin() + statement.first;
-  return std::any_of(begin, begin + (statement.last - statement.first) + 1, [&](const auto& call) {
-    return std::ranges::find(call.inputs, name) != call.inputs.end();
-  });
-}
-
-// Whether the line of `statement` is "x[..., :n]," alone, and one below it reads `name`: that of a
-// call around it would be above.
-bool IsElementReadBelow(const Program& program, const ModuleCall& module,
-                        const Statement& statement, NameId name) {
-  if (statement.source == kNoStatement || !statement.targets.empty()) return false;
-  const SourceStatement& line = program.source.At(statement.source);
-  if (!line.text.ends_with(',')) return false;
-  return std::ranges::any_of(module.statements, [&](const Statement& other) {
-    return other.first > statement.last && other.source != kNoStatement &&
-           program.source.At(other.source).line > line.line && Reads(program, other, name);
-  });
-}
-
 }  // namespace
-
-void FollowElements(const Program& program, const ModuleCall& module, ValueLives& lives) {
-  for (const Statement& statement : module.statements) {
-    for (const NameId name : program.calls[Index(statement.last)].outputs) {
-      if (name != kNoName && IsElementReadBelow(program, module, statement, name))
-        lives.HoldBy("", name, module.last);
-    }
-  }
-}
 
 void FollowAliases(const Program& program, const NameBindings& bindings, const ModuleCall& module,
                    ValueLives& lives) {

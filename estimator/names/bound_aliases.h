@@ -14,8 +14,4 @@ namespace onnxfit {
 void FollowAliases(const Program& program, const NameBindings& bindings, const ModuleCall& module,
                    ValueLives& lives);
 
-// "rot, rest = (", whose elements are lines of their own: "x[..., :n],".  Where a line below them
-// reads it, a name holds each until forward returns.  O(statements of such lines × statements).
-void FollowElements(const Program& program, const ModuleCall& module, ValueLives& lives);
-
 }  // namespace onnxfit

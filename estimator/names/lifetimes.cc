@@ -71,7 +71,6 @@ class Lifetimes {
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
       FollowAliases(program_, bindings_, module, lives_);
-      FollowElements(program_, module, lives_);
       FollowPassedResults(program_, runs_, module, lives_);
       FollowTakenResults(program_, module, lives_);
     }
