@@ -116,6 +116,7 @@ class Lifetimes {
   // for what a dict holds for other layers: which of them read it is the file's own.
   void FollowObserved(WantedRuns wanted) {
     wanted.taken = kAllRuns;  // names end where they do in any precision
+    wanted.counts_lines = true;
     const ForwardMatches matches(program_, runs_, SkeletonsOfLibraries(), wanted);
     const KnownDeaths known = FindKnownDeaths(program_, runs_, matches);
     for (size_t name = 0; name < known.behind.size(); ++name) {

@@ -47,8 +47,9 @@ int64_t LifeIn(const Skeleton& skeleton) {
 // lose and casts that may be put back too often; of others, which exporters rewrite, views as well.
 class Uncounted {
  public:
-  explicit Uncounted(const ForwardOfRun& forward)
+  Uncounted(const ForwardOfRun& forward, bool counts_lines)
       : is_named_(!forward.class_name.empty()),
+        counts_lines_(counts_lines),
         file_(forward.steps),
         in_file_(Index(std::ranges::count_if(
             file_, [this](const SkeletonStep& step) { return IsInFile(step); }))),
@@ -76,7 +77,7 @@ class Uncounted {
 
   // The most that it can be.
   double MostShare(const Skeleton& skeleton) const {
-    if (is_named_) return 1;
+    if (counts_lines_) return 1;
     const auto lost =
         std::ranges::count_if(skeleton.steps, [this](const auto& step) { return IsInKnown(step); });
     const size_t most = std::min(skeleton.steps.size(), file_.size());
@@ -87,13 +88,13 @@ class Uncounted {
 
  private:
   // Of a line that calls a function, such as one that makes a mask, all steps count as one.
-  static std::vector<int64_t> WeightsOf(const std::vector<SkeletonStep>& steps) {
+  std::vector<int64_t> WeightsOf(const std::vector<SkeletonStep>& steps) const {
     constexpr int64_t kOne = 720720;  // which 1 to 16 divide
     std::map<uint32_t, int64_t> counts;
     for (const SkeletonStep& step : steps) counts[step.line] += step.is_child ? 0 : 1;
     std::vector<int64_t> weights;
     for (const SkeletonStep& step : steps) {
-      const bool is_alone = step.is_child || step.line == 0;
+      const bool is_alone = step.is_child || step.line == 0 || !counts_lines_;
       weights.push_back(is_alone ? kOne : kOne / counts[step.line]);
     }
     return weights;
@@ -106,6 +107,7 @@ class Uncounted {
   }
 
   const bool is_named_;
+  const bool counts_lines_;
   const std::vector<SkeletonStep>& file_;
   const size_t in_file_;
   const std::vector<int64_t> weights_;
@@ -255,7 +257,7 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
-  const Uncounted uncounted(forward);
+  const Uncounted uncounted(forward, wanted_.counts_lines && is_named);
   const double least = is_named ? kLeastShare : kLeastToTell;
   const auto worth = [&](const ForwardMatch& it) {
     const bool is_preferred = is_named || (it.skeleton.runs & wanted_.preferred) != 0;

@@ -1,13 +1,13 @@
 // Each forward of a file beside what its class was watched to do.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +32,7 @@ struct WantedRuns {
   uint8_t taken = kTrainRun | kEvalRun;
   uint8_t preferred = 0;
   bool is_as_written = false;  // the file has calls in place and casts as such
+  bool counts_lines = false;   // all that a line of a named class calls counts as one step
 };
 
 // Of a run with these settings: in inference rather than in training, or the other way around.
@@ -70,7 +71,9 @@ class ForwardMatches {
     size_t fits = 0;   // children that do what they were watched to do in that one
     int64_t life = 0;  // of what those classes make, in steps
 
-    auto operator<=>(const Likeness&) const = default;
+    bool operator<(const Likeness& other) const {
+      return std::tie(steps, fits, life) < std::tie(other.steps, other.fits, other.life);
+    }
   };
   struct ClassLikeness {
     Likeness most;
