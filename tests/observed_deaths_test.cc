@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,12 +31,14 @@ Program Chain(std::string_view type) {
 }
 
 // "a:c" of what dies behind the call that makes c.
-std::string Deaths(const Program& program, std::string_view known) {
+std::string Deaths(const Program& program, std::string_view known, bool counts_lines = false) {
   const std::string bytes = PackSkeletons("lib 1.0", ParseSkeletons(known));
   const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
   const KnownSkeletons skeletons({first, bytes.size()});
   const ModuleRuns runs(program);
-  const ForwardMatches matches(program, runs, skeletons, RunsLike({.mode = Mode::kEval}, false));
+  WantedRuns wanted = RunsLike({.mode = Mode::kEval}, false);
+  wanted.counts_lines = counts_lines;
+  const ForwardMatches matches(program, runs, skeletons, wanted);
   const KnownDeaths found = FindKnownDeaths(program, runs, matches);
   std::string text;
   for (size_t name = 0; name < found.behind.size(); ++name) {
@@ -71,6 +74,46 @@ TEST_CASE("behind a step of other code nothing is known to die") {
   CHECK(Deaths(program,
                "lib.Block\nrelu relu exp relu relu relu relu \n"
                "0.0-2 1.0-3 2.0-3 3.0-4 4.0-5 5.0-6 6.0 \n") == "b:c c:d d:e e:f ");
+}
+
+// "relu:1f " of a call in that line.
+std::string Step(const std::string& op, const std::string& line) {
+  char hash[8] = {};
+  std::to_chars(hash, hash + sizeof hash - 1, (HashOf(line) & 0xFFFFFU) + 1, 36);
+  return op + ":" + hash + " ";
+}
+
+TEST_CASE("all that a line calls counts as one step where lines do") {
+  ExportedBuilder builder;
+  builder.Input("x", {8}).In("block", "lib.Block");
+  std::string known = "lib.Block\n";
+  std::deque<std::string> names = {"x"};  // which the builder refers to, as to lines
+  std::deque<std::string> lines;
+  const auto make = [&](std::string_view target, const std::string& line) {
+    const std::string& read = names.back();
+    const std::string name = "v" + std::to_string(names.size());
+    const SourceLine inner = {.file = "block.py",
+                              .line = std::ssize(names),
+                              .function = "forward",
+                              .text = lines.emplace_back(line)};
+    builder.Make(target, names.emplace_back(name), {{"self", Ref(read)}}, {8});
+    const SourceLine outer = {
+        .file = "net.py", .line = 1, .function = "forward", .text = "self.block(x)"};
+    builder.program().graph.calls.back().lines = {outer, inner};
+  };
+  for (int i = 0; i < 12; ++i) {
+    const std::string line = "x = relu(x), " + std::to_string(i);
+    make("torch.ops.aten.relu.default", line);
+    known += Step("relu", line);
+  }
+  for (int i = 0; i < 4; ++i) {  // which was something else when it was watched
+    make("torch.ops.aten.tanh.default", "x = mask(x)");
+    known += Step("exp", "x = mask(x)");
+  }
+  const Program program = Made(builder.Return("v16"), {.mode = Mode::kEval}).program;
+  known += "\n0.0-11 1.0-2 12.0-13 \n";
+  CHECK(Deaths(program, known) == "");
+  CHECK(Deaths(program, known, true) == "v1:v12 v2:v3 ");
 }
 
 TEST_CASE("a step that did nothing may be missing") {
