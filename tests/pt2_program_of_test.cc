@@ -762,27 +762,6 @@ TEST_CASE("a slice of all of a tensor is an alias at the end of an index") {
   CHECK(calls("torch.ops.aten.copy_.default", 4).starts_with("slice(x)"));
 }
 
-// "rot, rest = (", "x[..., :4],": the second line is all that a file has of the two names.
-TEST_CASE("an element that a line below reads lives as long as its forward") {
-  const auto outlives = [](const char* line, int reader) {
-    ExportedBuilder net;
-    net.Input("x", {8}).At("net.py", 3, "h = cos(x)");
-    net.Make("torch.ops.aten.cos.default", "h", {{"self", Ref("x")}}, {8});
-    net.At("net.py", 5, line);
-    net.Make("torch.ops.aten.sin.default", "part", {{"self", Ref("h")}}, {8});
-    net.At("net.py", reader, "y = exp(rest)");
-    net.Make("torch.ops.aten.exp.default", "y", {{"self", Ref("part")}}, {8});
-    net.At("net.py", 9, "z = tan(y)");
-    net.Make("torch.ops.aten.tan.default", "z", {{"self", Ref("y")}}, {8});
-    const TrainingSettings settings = {.mode = Mode::kEval, .steps = 1};
-    const std::string trace = ToString(Train(Made(net.Return("z"), settings).program, settings));
-    return trace.find("-part") > trace.find("+z");
-  };
-  CHECK(outlives("sin(h),", 8));
-  CHECK_FALSE(outlives("sin(h),", 4));  // of a call around it
-  CHECK_FALSE(outlives("return sin(h)", 8));
-}
-
 // Masks that no layer reads.
 TEST_CASE("a mask that nobody reads is made unless it would be left out") {
   const auto calls = [](const char* compares) {

@@ -77,7 +77,7 @@ class Uncounted {
 
   // The most that it can be.
   double MostShare(const Skeleton& skeleton) const {
-    if (counts_lines_) return 1;
+    if (is_named_ && counts_lines_) return 1;
     const auto lost =
         std::ranges::count_if(skeleton.steps, [this](const auto& step) { return IsInKnown(step); });
     const size_t most = std::min(skeleton.steps.size(), file_.size());
@@ -87,7 +87,8 @@ class Uncounted {
   }
 
  private:
-  // Of a line that calls a function, such as one that makes a mask, all steps count as one.
+  // Of a line that calls a function, such as one that makes a mask, all steps count as one.  Files
+  // without classes show lines of calls alone that are put back.
   std::vector<int64_t> WeightsOf(const std::vector<SkeletonStep>& steps) const {
     constexpr int64_t kOne = 720720;  // which 1 to 16 divide
     std::map<uint32_t, int64_t> counts;
@@ -257,7 +258,7 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
-  const Uncounted uncounted(forward, wanted_.counts_lines && is_named);
+  const Uncounted uncounted(forward, wanted_.counts_lines || !is_named);
   const double least = is_named ? kLeastShare : kLeastToTell;
   const auto worth = [&](const ForwardMatch& it) {
     const bool is_preferred = is_named || (it.skeleton.runs & wanted_.preferred) != 0;

@@ -32,7 +32,7 @@ struct WantedRuns {
   uint8_t taken = kTrainRun | kEvalRun;
   uint8_t preferred = 0;
   bool is_as_written = false;  // the file has calls in place and casts as such
-  bool counts_lines = false;   // all that a line of a named class calls counts as one step
+  bool counts_lines = false;   // of a named class, all that a line calls counts as one step
 };
 
 // Of a run with these settings: in inference rather than in training, or the other way around.
