@@ -268,11 +268,13 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   for (const Skeleton* candidate : is_told ? WithId(class_name, id) : known_.OfClass(class_name)) {
     if ((candidate->runs & wanted_.taken) == 0) continue;
     ForwardMatch match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
-    if (uncounted.MostShare(match.skeleton) < least) continue;
+    // Of a named class, what shares less than the best so far is not taken.
+    const double needed = is_named && !best.empty() ? best[0].share : least;
+    if (uncounted.MostShare(match.skeleton) < needed) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
     match.share = uncounted.ShareOf(match);
-    match.id = IdOf(*candidate);
     if (match.share < least || (!best.empty() && worth(match) < worth(best[0]))) continue;
+    match.id = IdOf(*candidate);
     if (!best.empty() && worth(match) > worth(best[0])) best.clear();
     best.push_back(std::move(match));
   }
