@@ -100,9 +100,7 @@ class Uncounted {
     }
     return weights;
   }
-  bool IsInKnown(const SkeletonStep& step) const {
-    return MayBeLost(step) || (!is_named_ && MayBeMoved(step));
-  }
+  bool IsInKnown(const SkeletonStep& step) const { return MayBeMissing(step, is_named_); }
   bool IsInFile(const SkeletonStep& step) const {
     return IsCast(step) || (!is_named_ && MayBeMoved(step));
   }

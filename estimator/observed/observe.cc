@@ -321,6 +321,10 @@ bool MayBeMoved(const SkeletonStep& step) {
          (step.key == "view" || step.key == "permute" || step.key == "contiguous");
 }
 
+bool MayBeMissing(const SkeletonStep& step, bool is_named) {
+  return MayBeLost(step) || (!is_named && MayBeMoved(step));
+}
+
 std::vector<Skeleton> SkeletonsOf(const Program& program, SkeletonRuns run) {
   return Observer(program, run).Observe();
 }

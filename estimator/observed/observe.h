@@ -36,6 +36,8 @@ bool MayBeLost(const SkeletonStep& step);
 // Whether an exporter that names no classes joins it with others, or makes it in another place: a
 // view of a tensor, or a copy that lies as one.
 bool MayBeMoved(const SkeletonStep& step);
+// Whether a file lacks it for one of these reasons, or may; `is_named`: it names classes.
+bool MayBeMissing(const SkeletonStep& step, bool is_named);
 
 // Skeletons of all modules of a program whose deaths were observed (names/observed_lifetimes.h), a
 // run of this kind.  A value that dies while a child runs dies behind it.  O(calls × depth).

@@ -181,8 +181,7 @@ class DeathFinder {
     if (EndsBefore(forward, match, step)) return forward.calls.back();
     while (step > value.step && places[Index(step)] < 0) {
       const SkeletonStep& lost = match.skeleton.steps[Index(step)];
-      const bool may_be_lost = MayBeLost(lost) || (forward.class_name.empty() && MayBeMoved(lost));
-      if (!may_be_lost) return std::nullopt;
+      if (!MayBeMissing(lost, !forward.class_name.empty())) return std::nullopt;
       --step;
     }
     const int32_t place = PlaceOf(forward, match, step);
