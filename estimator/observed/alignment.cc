@@ -23,6 +23,7 @@ class Aligner {
   Aligner(const std::vector<SkeletonStep>& known, const std::vector<SkeletonStep>& file)
       : known_(known), file_(file), known_keys_(KeysOf(known)), file_keys_(KeysOf(file)) {
     made_.places.assign(known.size(), -1);
+    made_.known.assign(file.size(), -1);
   }
 
   Alignment Align() {
@@ -42,6 +43,7 @@ class Aligner {
 
   void Pair(size_t known, size_t file) {
     made_.places[known] = static_cast<int32_t>(file);
+    made_.known[file] = static_cast<int32_t>(known);
     ++made_.same;
     if (Worth(known, file) > 1) ++made_.alike;
   }

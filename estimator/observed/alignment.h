@@ -11,6 +11,7 @@ namespace onnxfit {
 
 struct Alignment {
   std::vector<int32_t> places;  // by step of what is known: that of the file, -1 without one
+  std::vector<int32_t> known;   // by step of the file: that of what is known, -1 without one
   size_t same = 0;              // how many have one
   size_t alike = 0;             // of these: not of another class, nor of another line
 

@@ -60,17 +60,15 @@ class Uncounted {
     const std::vector<int64_t> weights = WeightsOf(known);
     int64_t all = std::accumulate(weights_.begin(), weights_.end(), int64_t{0});
     int64_t same = 0;
-    std::vector<bool> is_placed(file_.size());
     for (size_t step = 0; step < known.size(); ++step) {
       const int32_t place = match.alignment.places[step];
       if (place < 0 && IsInKnown(known[step])) continue;
       all += weights[step];
       if (place < 0) continue;
-      is_placed[Index(place)] = true;
       same += weights[step] + weights_[Index(place)];
     }
     for (size_t step = 0; step < file_.size(); ++step) {
-      if (!is_placed[step] && IsInFile(file_[step])) all -= weights_[step];
+      if (match.alignment.known[step] < 0 && IsInFile(file_[step])) all -= weights_[step];
     }
     return all == 0 ? 1 : static_cast<double>(same) / static_cast<double>(all);
   }
@@ -224,10 +222,8 @@ bool ForwardMatches::IsAlike(const ForwardMatch& match, const ForwardOfRun& forw
 }
 
 ForwardMatches::Expected ForwardMatches::ExpectedAt(const ForwardMatch& match, size_t file_step) {
-  const auto& places = match.alignment.places;
-  const auto known = std::ranges::find(places, static_cast<int32_t>(file_step));
-  if (known == places.end()) return {};
-  const auto step = static_cast<int32_t>(known - places.begin());
+  const int32_t step = match.alignment.known[file_step];
+  if (step < 0) return {};
   const SkeletonStep& child = match.skeleton.steps[Index(step)];
   return {.is_known = true,
           .class_name = child.class_name,

@@ -23,10 +23,6 @@ std::string NameInCaller(const ModuleTree& modules, ModuleId module) {
   return std::string(name);
 }
 
-uint32_t HashOfLine(std::string_view text) {
-  return (HashOf(text) & 0xFFFFFU) + 1;  // 20 bits: lines of one forward
-}
-
 // The line of the forward at `level` around the call; one that calls super().forward has a frame
 // more.
 uint32_t LineOf(const Program& program, const AtenCall& call, size_t level) {

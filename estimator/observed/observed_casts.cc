@@ -253,11 +253,7 @@ class CastPlacer {
 // but what files may lack.
 std::vector<char> AreKnownAround(const ForwardOfRun& forward, const ForwardMatch& match) {
   const auto end = static_cast<int32_t>(match.skeleton.steps.size());
-  std::vector<int32_t> known(forward.steps.size(), -1);
-  for (int32_t step = 0; step < end; ++step) {
-    const int32_t place = match.alignment.places[Index(step)];
-    if (place >= 0) known[Index(place)] = step;
-  }
+  const std::vector<int32_t>& known = match.alignment.known;
   std::vector<char> made(forward.steps.size());
   int32_t before = -1;  // the last step that is no cast, in the class's forward
   bool is_before_known = true;

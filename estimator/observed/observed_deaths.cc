@@ -115,16 +115,15 @@ class DeathFinder {
   // The lines of which the file has other steps, such as a mask that tracing makes otherwise.
   static std::set<uint32_t> ChangedLines(const ForwardOfRun& forward, const ForwardMatch& match) {
     std::set<uint32_t> changed;
-    std::vector<bool> is_placed(forward.steps.size());
     for (size_t step = 0; step < match.skeleton.steps.size(); ++step) {
       const SkeletonStep& known = match.skeleton.steps[step];
-      const int32_t place = match.alignment.places[step];
-      if (place >= 0) is_placed[Index(place)] = true;
-      if (place < 0 && !known.is_child && !MayBeLost(known)) changed.insert(known.line);
+      const bool is_other = match.alignment.places[step] < 0 && !known.is_child;
+      if (is_other && !MayBeLost(known)) changed.insert(known.line);
     }
     for (size_t step = 0; step < forward.steps.size(); ++step) {
       const SkeletonStep& own = forward.steps[step];
-      if (!is_placed[step] && !own.is_child && !IsCast(own)) changed.insert(own.line);
+      const bool is_other = match.alignment.known[step] < 0 && !own.is_child;
+      if (is_other && !IsCast(own)) changed.insert(own.line);
     }
     changed.erase(0);
     return changed;

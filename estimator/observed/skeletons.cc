@@ -340,6 +340,8 @@ uint32_t HashOf(std::string_view text) {
   return hash;
 }
 
+uint32_t HashOfLine(std::string_view text) { return (HashOf(text) & 0xFFFFFU) + 1; }
+
 uint32_t IdOf(const Skeleton& skeleton) {
   Skeleton own = skeleton;
   own.runs = kAllRuns;

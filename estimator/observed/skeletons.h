@@ -93,6 +93,9 @@ Skeleton Shortened(const Skeleton& skeleton);
 
 // Of 32 bits; not for what others may choose.  O(length).
 uint32_t HashOf(std::string_view text);
+// What SkeletonStep::line has of that text: 20 bits, as only lines of one forward are compared.
+// O(length).
+uint32_t HashOfLine(std::string_view text);
 // Tells apart what forwards of one class do, and what their children do.  O(steps).
 uint32_t IdOf(const Skeleton& skeleton);
 
