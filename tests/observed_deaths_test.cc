@@ -237,6 +237,25 @@ TEST_CASE("of files without classes, modules that pass other things on are other
   CHECK(Deaths(Nested("", ""), known) == "");
 }
 
+// As a model makes its decoder's tokens in one line where it is given none.
+TEST_CASE("of files without classes, a line of many steps tells as little as one of few") {
+  std::string known = "lib.Net tTm\n";
+  for (int step = 0; step < 12; ++step) known += Step("exp", "y = shift(x)");
+  known += ">a=lib.Block >b=lib.Block >c=lib.Block \n12.0-14 13.0-14 14.0 \n";
+  ExportedBuilder builder;
+  builder.Input("x", {8});
+  builder.OfClass("");
+  const char* read = "x";
+  for (const char* block : {"a", "b", "c"}) {
+    builder.In(block, "");
+    builder.Make("torch.ops.aten.relu.default", block, {{"self", Ref(read)}}, {8});
+    read = block;
+  }
+  const Program program = Made(builder.Return("c"), {.mode = Mode::kEval}).program;
+  known += "lib.Block\nrelu \n0.0 \n";
+  CHECK(Deaths(program, known) == "a:c b:c ");
+}
+
 TEST_CASE("a view that an exporter has joined with another lives as long as both") {
   ExportedBuilder builder;
   builder.Input("x", {8});

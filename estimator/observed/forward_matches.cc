@@ -75,7 +75,7 @@ class Uncounted {
 
   // The most that it can be.
   double MostShare(const Skeleton& skeleton) const {
-    if (is_named_ && counts_lines_) return 1;
+    if (counts_lines_) return 1;
     const auto lost =
         std::ranges::count_if(skeleton.steps, [this](const auto& step) { return IsInKnown(step); });
     const size_t most = std::min(skeleton.steps.size(), file_.size());
