@@ -141,7 +141,6 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
   matches_.resize(forwards_.size());
   fits_.resize(forwards_.size());
   shapes_.resize(forwards_.size());
-  sizes_.resize(forwards_.size());
   const size_t count = runs.all().size();
   if (forwards_.size() > count) {
     roots_.push_back(static_cast<int32_t>(count));
@@ -151,8 +150,8 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
     }
   }
   for (size_t run = count; run-- > 0;) {  // the inner ones first
-    fits_[run] = FitsOf(forwards_[run]);
     MeasureShape(run);
+    fits_[run] = FitsOf(forwards_[run]);
   }
   if (forwards_.size() > count) MeasureShape(count);
   for (const int32_t root : roots_) {
@@ -163,14 +162,20 @@ ForwardMatches::ForwardMatches(const Program& program, const ModuleRuns& runs,
 void ForwardMatches::MeasureShape(size_t run) {
   const ForwardOfRun& forward = forwards_[run];
   std::string text = ToText({.class_name = "", .steps = forward.steps, .values = {}});
-  sizes_[run].steps = forward.steps.size();
+  shapes_[run].own = NumberOf(text);
+  shapes_[run].steps = forward.steps.size();
   for (const int32_t child : forward.children) {
     if (child < 0) continue;
-    text += ' ' + std::to_string(shapes_[Index(child)]);
-    sizes_[run].steps += sizes_[Index(child)].steps;
-    sizes_[run].children += 1 + sizes_[Index(child)].children;
+    text += ' ' + std::to_string(shapes_[Index(child)].all);
+    shapes_[run].steps += shapes_[Index(child)].steps;
+    shapes_[run].children += 1 + shapes_[Index(child)].children;
   }
-  shapes_[run] = HashOf(text);
+  shapes_[run].all = NumberOf(text);
+}
+
+// The same for the same text.
+uint32_t ForwardMatches::NumberOf(const std::string& text) {
+  return numbers_.try_emplace(text, static_cast<uint32_t>(numbers_.size())).first->second;
 }
 
 std::vector<uint32_t> ForwardMatches::FitsOf(const ForwardOfRun& forward) {
@@ -215,7 +220,7 @@ double ForwardMatches::LeastOf(const ForwardOfRun& forward, const ForwardMatch& 
 
 // Whether it does the same, with all that is below.
 bool ForwardMatches::IsAlike(const ForwardMatch& match, const ForwardOfRun& forward) {
-  const Size& all = sizes_[Index(&forward - forwards_.data())];
+  const Shape& all = shapes_[Index(&forward - forwards_.data())];
   const Likeness likeness = LikenessOf(match, forward);
   return static_cast<double>(likeness.steps) >= kLeastShare * static_cast<double>(all.steps) &&
          static_cast<double>(likeness.fits) >= kLeastThatFit * static_cast<double>(all.children);
@@ -245,10 +250,9 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
                                                            uint32_t id) {
   const bool is_named = !forward.class_name.empty();
   const bool is_told = !is_named && IsContainer(class_name);
-  std::string key =
-      ToText({.class_name = std::string(class_name), .steps = forward.steps, .values = {}});
-  if (is_told) key += std::to_string(id);
-  const auto [found, is_new] = options_.try_emplace(std::move(key));
+  const uint32_t own = shapes_[Index(&forward - forwards_.data())].own;
+  const auto [found, is_new] =
+      options_.try_emplace({own, std::string(class_name), is_told ? id : 0});
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
@@ -349,8 +353,8 @@ ForwardMatches::Likeness ForwardMatches::LikenessOf(const ForwardMatch& match,
 const ForwardMatches::ClassLikeness& ForwardMatches::LikenessTo(int32_t run,
                                                                 const std::string& class_name,
                                                                 uint32_t id) {
-  const std::string key = class_name + (IsContainer(class_name) ? std::to_string(id) : "");
-  const auto [known, is_new] = likenesses_.try_emplace({shapes_[Index(run)], key});
+  const uint32_t told = IsContainer(class_name) ? id : 0;
+  const auto [known, is_new] = likenesses_.try_emplace({shapes_[Index(run)].all, class_name, told});
   if (!is_new) return known->second;
   ClassLikeness& made = known->second;
   for (const ForwardMatch& option : OptionsOf(forwards_[Index(run)], class_name, id)) {

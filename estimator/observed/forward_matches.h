@@ -81,10 +81,15 @@ class ForwardMatches {
   };
 
   // What a run calls, all that is below it as well.
-  struct Size {
+  struct Shape {
+    uint32_t own = 0;  // the same number where its own steps are the same,
+    uint32_t all = 0;  // and where all below are, too
     size_t steps = 0;
     size_t children = 0;
   };
+  // Of options: by Shape::own, of likenesses by Shape::all; with the class, and where that is a
+  // container which one it is.
+  using Key = std::tuple<uint32_t, std::string, uint32_t>;
 
   std::vector<uint32_t> FitsOf(const ForwardOfRun& forward);
   void Follow(int32_t run, const Expected& expected);
@@ -99,6 +104,7 @@ class ForwardMatches {
   size_t ChildrenThatFit(const ForwardMatch& match, const ForwardOfRun& forward) const;
   size_t InPlaceAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
   void MeasureShape(size_t run);
+  uint32_t NumberOf(const std::string& text);
   double LeastOf(const ForwardOfRun& forward, const ForwardMatch& match);
   bool IsAlike(const ForwardMatch& match, const ForwardOfRun& forward);
   Likeness LikenessOf(const ForwardMatch& match, const ForwardOfRun& forward);
@@ -108,12 +114,10 @@ class ForwardMatches {
   const WantedRuns wanted_;
   const std::vector<ForwardOfRun> forwards_;
   std::vector<int32_t> roots_;
-  std::map<std::string, std::vector<ForwardMatch>> options_;  // by what tells forwards apart
-  // Of files without classes, by run: a hash of what it does with all that it calls, and how much
-  // that is.
-  std::vector<uint32_t> shapes_;
-  std::vector<Size> sizes_;
-  std::map<std::pair<uint32_t, std::string>, ClassLikeness> likenesses_;  // by shape and class
+  std::map<std::string, uint32_t> numbers_;
+  std::vector<Shape> shapes_;  // by run
+  std::map<Key, std::vector<ForwardMatch>> options_;
+  std::map<Key, ClassLikeness> likenesses_;
   std::vector<std::vector<uint32_t>> fits_;  // by run: ids of what it may have done
   std::vector<const ForwardMatch*> matches_;
 };
