@@ -14,12 +14,6 @@ struct Alignment {
   std::vector<int32_t> known;   // by step of the file: that of what is known, -1 without one
   size_t same = 0;              // how many have one
   size_t alike = 0;             // of these: not of another class, nor of another line
-
-  // What part of both is the same, from 0 to 1.
-  double Share(size_t known, size_t file) const {
-    return known + file == 0 ? 1
-                             : 2.0 * static_cast<double>(same) / static_cast<double>(known + file);
-  }
 };
 
 // The longest series of steps that both have in that order: those of the same line rather than

@@ -6,8 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "estimator/base/index.h"
-
 namespace onnxfit {
 namespace {
 
@@ -73,7 +71,7 @@ class Uncounted {
     return all == 0 ? 1 : static_cast<double>(same) / static_cast<double>(all);
   }
 
-  // The most that it can be.
+  // The most that it can be: 1 where lines count as steps, as the numbers of those bound nothing.
   double MostShare(const Skeleton& skeleton) const {
     if (counts_lines_) return 1;
     const auto lost =
@@ -89,11 +87,12 @@ class Uncounted {
   // without classes show lines of calls alone that are put back.
   std::vector<int64_t> WeightsOf(const std::vector<SkeletonStep>& steps) const {
     constexpr int64_t kOne = 720720;  // which 1 to 16 divide
+    if (!counts_lines_) return std::vector<int64_t>(steps.size(), kOne);
     std::map<uint32_t, int64_t> counts;
     for (const SkeletonStep& step : steps) counts[step.line] += step.is_child ? 0 : 1;
     std::vector<int64_t> weights;
     for (const SkeletonStep& step : steps) {
-      const bool is_alone = step.is_child || step.line == 0 || !counts_lines_;
+      const bool is_alone = step.is_child || step.line == 0;
       weights.push_back(is_alone ? kOne : kOne / counts[step.line]);
     }
     return weights;
@@ -220,7 +219,7 @@ double ForwardMatches::LeastOf(const ForwardOfRun& forward, const ForwardMatch& 
 
 // Whether it does the same, with all that is below.
 bool ForwardMatches::IsAlike(const ForwardMatch& match, const ForwardOfRun& forward) {
-  const Shape& all = shapes_[Index(&forward - forwards_.data())];
+  const Shape& all = ShapeOf(forward);
   const Likeness likeness = LikenessOf(match, forward);
   return static_cast<double>(likeness.steps) >= kLeastShare * static_cast<double>(all.steps) &&
          static_cast<double>(likeness.fits) >= kLeastThatFit * static_cast<double>(all.children);
@@ -250,9 +249,8 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
                                                            uint32_t id) {
   const bool is_named = !forward.class_name.empty();
   const bool is_told = !is_named && IsContainer(class_name);
-  const uint32_t own = shapes_[Index(&forward - forwards_.data())].own;
   const auto [found, is_new] =
-      options_.try_emplace({own, std::string(class_name), is_told ? id : 0});
+      options_.try_emplace({ShapeOf(forward).own, std::string(class_name), is_told ? id : 0});
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
@@ -266,8 +264,7 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   for (const Skeleton* candidate : is_told ? WithId(class_name, id) : known_.OfClass(class_name)) {
     if ((candidate->runs & wanted_.taken) == 0) continue;
     ForwardMatch match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
-    // Of a named class, what shares less than the best so far is not taken.
-    const double needed = is_named && !best.empty() ? best[0].share : least;
+    const double needed = best.empty() ? least : best[0].share;
     if (uncounted.MostShare(match.skeleton) < needed) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
     match.share = uncounted.ShareOf(match);

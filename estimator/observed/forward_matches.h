@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/base/index.h"
 #include "estimator/base/settings.h"
 #include "estimator/observed/alignment.h"
 #include "estimator/observed/known_skeletons.h"
@@ -105,6 +106,10 @@ class ForwardMatches {
   size_t InPlaceAlike(const ForwardMatch& match, const ForwardOfRun& forward) const;
   void MeasureShape(size_t run);
   uint32_t NumberOf(const std::string& text);
+  // Of one of forwards_.
+  const Shape& ShapeOf(const ForwardOfRun& forward) const {
+    return shapes_[Index(&forward - forwards_.data())];
+  }
   double LeastOf(const ForwardOfRun& forward, const ForwardMatch& match);
   bool IsAlike(const ForwardMatch& match, const ForwardOfRun& forward);
   Likeness LikenessOf(const ForwardMatch& match, const ForwardOfRun& forward);
