@@ -11,6 +11,7 @@ import torch
 LAYERS = 4  # of each stack where its configuration tells: the first, two in the middle, the last
 WORDS = 32
 PATCHES = 16  # on each side of a picture that is given as patches
+REGIONS = 16  # of a picture, where another model has found them
 CHOICES = 4
 BATCH = 2
 
@@ -193,6 +194,9 @@ def arguments(config):
         "input_features_mask": zeros(BATCH, steps, dtype=torch.long) + 1,
         "input_values": zeros(BATCH, 16000),
         **time_series(config),
+        "visual_feats": zeros(BATCH, REGIONS, setting(config, "visual_feat_dim", default=2048)),
+        "visual_pos": zeros(BATCH, REGIONS, setting(config, "visual_pos_dim", default=4)),
+        "visual_embeds": zeros(BATCH, REGIONS, setting(config, "visual_embedding_dim", default=512)),
         "qformer_input_ids": words,
         "query_embeds": zeros(BATCH, WORDS, setting(config, "hidden_size", default=768)),
         "encoder_hidden_states": zeros(
@@ -207,6 +211,7 @@ def arguments(config):
 TOGETHER = (("input_ids", "pixel_values"), ("input_ids", "input_features"),
             ("input_ids", "bbox", "pixel_values"), ("input_ids", "bbox"),
             ("input_ids", "input_values"), ("input_ids", "input_features", "is_longer"),
+            ("input_ids", "visual_feats", "visual_pos"), ("input_ids", "visual_embeds"),
             ("pixel_values_videos",))
 
 
