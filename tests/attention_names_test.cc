@@ -40,17 +40,6 @@ TEST_CASE("a forward that attends holds q, k, v and the weights until it returns
         "p until /m/out/Neg as attn; ");
 }
 
-TEST_CASE("transformers names scores apart, and may return the weights") {
-  CHECK(NamesIn(Attends("query", "key", "value")) ==
-        "q until /m/out/Neg as q; kt until /m/out/Neg as k; v until /m/out/Neg as v; "
-        "p until /m/out/Neg as attn; s until /m/out/Neg as scores; ");
-  CHECK(NamesIn(Attends("to_q", "to_kv", "to_out")).ends_with("s until /m/out/Neg as scores; "));
-  CHECK(NamesIn(Attends("qkv", "projection", "v")).find("p until /Exp as attn; s until ") !=
-        std::string::npos);
-  CHECK(NamesIn(Attends("q_lin", "k_lin", "v_lin")).find("p until /m/out/Neg as attn; s until ") !=
-        std::string::npos);
-}
-
 // "attn1 = q @ k.mT; attn2 = r @ k.mT; attn = attn1 + attn2"
 TEST_CASE("scores that are the sum of two products have names for both") {
   const auto names = [](const std::string& second) {

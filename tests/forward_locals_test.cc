@@ -280,13 +280,6 @@ TEST_CASE("a name holds all that the child has returned to it") {
         "c until /m/Abs as features; a until /m/Abs as features; ");
 }
 
-TEST_CASE("a global response norm holds its norms") {
-  CHECK(Known(R"(eps = Constant <value = float {0.1}> () last = Constant <value = int64[1] {2}> ()
-                 ["/g/ReduceL2"] n = ReduceL2 (x, last) ["/g/ReduceMean"] m = ReduceMean (n, last)
-                 ["/g/Add"] e = Add (m, eps) ["/g/Div"] d = Div (n, e) ["/g/Mul"] y = Mul (x, d))") ==
-        "n until /g/Mul as x_g; d until /g/Mul as x_n; ");
-}
-
 // MultiHeadAttentionLayer with relative positions
 TEST_CASE("relative attention has names for what its tables multiply, and what they make") {
   const std::string found = Known(R"(size = Constant <value = int64[3] {3, 2, 8}> ()
@@ -466,15 +459,6 @@ TEST_CASE("what is read later is bound anew by the same child's next turn") {
   CHECK(known("g") == "a until /f_1/Abs as what is read later; ");
 }
 
-TEST_CASE("the variance of an RMS norm is a local of it") {
-  const std::string norm = R"(one = Constant <value = float {1.0}> ()
-      last = Constant <value = int64[1] {-1}> ()
-      ["/n/ReduceMean"] m = ReduceMean (x, last) ["/n/Sqrt"] s = Sqrt (m) )";
-  CHECK(Known(norm + R"(["/n/Div"] r = Div (one, s) ["/n/Mul"] y = Mul (x, r))") ==
-        "m until /n/Mul as variance; ");
-  CHECK(Known(norm + R"(["/n/Mul"] y = Mul (x, s))").empty());
-}
-
 TEST_CASE("positions that a model of words rotates by have a name") {
   const std::string model = R"(["/m/rotary_emb/Cast"] c = Cast <to = 1> (p)
       ["/m/rotary_emb/Cos"] r = Cos (c) ["/m/Add"] s = Add (e, r) ["/m/Neg"] y = Neg (s))";
@@ -520,18 +504,6 @@ TEST_CASE("timm's MViT holds distances and products until its function has added
       ["/m/Softmax"] s = Softmax (r) ["/m/MatMul"] y = MatMul (s, k))");
   CHECK(found.find("d until /m/Einsum as dist_h, dist_w; ") != std::string::npos);
   CHECK(found.find(" until /m/Einsum as rel_h, rel_w; ") != std::string::npos);
-}
-
-TEST_CASE("a model that asks for the states of all layers holds them") {
-  const auto known = [](const std::string& projection) {
-    return Known(R"(["/m/embeddings/Neg"] e = Neg (x)
-      ["/m/encoder/layer.0/attention/self/)" +
-                 projection + R"(/Abs"] a = Abs (e)
-      ["/m/encoder/layer.0/Neg"] b = Neg (a) ["/m/encoder/layer.1/Exp"] c = Exp (b)
-      ["/m/Tanh"] y = Tanh (c))");
-  };
-  CHECK(known("query_proj").find("b until /m/Tanh as encoded_layers; ") != std::string::npos);
-  CHECK(known("query").find("encoded_layers") == std::string::npos);
 }
 
 TEST_CASE("a norm behind an encoder takes the place of what that returns") {

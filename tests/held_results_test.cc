@@ -41,66 +41,6 @@ TEST_CASE("a method that calls a module returns as many values as its line has t
   CHECK(death("kept = self.expand(x)", {3}) == 2);     // a local of the method
 }
 
-TEST_CASE("what a forward collects in a list, its callers' names hold") {
-  const auto death = [](const std::string& turn) {
-    const auto layer = [&](NameId read, int64_t line, const std::string& path) {
-      return Line{{read},
-                  {"m", "m.neck", "m.neck.fusion", path},
-                  {{20, "h = self.neck(x)"},
-                   {10, "output = self.fusion(features)"},
-                   {line, turn},
-                   {1, kConv}}};
-    };
-    return DeathOf(1, {layer(0, 5, "m.neck.fusion.layers.0"),
-                       layer(1, 6, "m.neck.fusion.layers.1"),
-                       {{2}, {"m"}, {{21, "y = head(h)"}}},
-                       {{3}, {"m"}, {{22, "return y.relu()"}}}});
-  };
-  CHECK(death("fused_hidden_state = layer(x)") == 3);
-  CHECK(death("state = layer(x)") == 1);
-}
-
-TEST_CASE("a caller that returns something else than the list lets go of it") {
-  const auto death = [](const std::string& encoder) {
-    constexpr char kTurn[] = "output_states, attn_weights = layer_module(";
-    const auto layer = [&](NameId read, int64_t line, const std::string& path) {
-      return Line{{read},
-                  {"m", "m.base", "m.base.encoder", path},
-                  {{20, "h = self.base(x)"}, {10, encoder}, {line, kTurn}, {1, kConv}}};
-    };
-    return DeathOf(1, {layer(0, 5, "m.base.encoder.layer.0"),
-                       layer(1, 6, "m.base.encoder.layer.1"),
-                       {{2}, {"m"}, {{21, "y = head(h)"}}},
-                       {{3}, {"m"}, {{22, "return y.relu()"}}}});
-  };
-  CHECK(death("encoder_outputs = self.encoder(x)") == 1);
-  CHECK(death("encoded = self.encoder(x)") == 3);
-}
-
-// As DETR's do, with masks.
-TEST_CASE("forwards that are known to pass a list on return it") {
-  const auto death = [](const std::string& made_behind, const std::string& collects) {
-    const auto stage = [&](NameId read, const std::string& path) {
-      return Line{{read},
-                  {"m", "m.enc", "m.enc.model", path},
-                  {{30, "found = self.enc(x)"},
-                   {10, "features = self.model(x)"},
-                   {5, collects},
-                   {1, kConv}}};
-    };
-    return DeathOf(1, {stage(0, "m.enc.model.layer1"),
-                       stage(1, "m.enc.model.layer2"),
-                       {{0}, {"m", "m.enc"}, {{30, "found = self.enc(x)"}, {12, made_behind}}},
-                       {{2}, {"m"}, {{31, "y = head(f)"}}},
-                       {{4}, {"m"}, {{32, "return y.relu()"}}}});
-  };
-  constexpr char kMask[] = "mask = f(m, size=feature_map.shape[-2:]).to(torch.bool)[0]";
-  constexpr char kCollects[] = "return list(self._collect(x).values())";
-  CHECK(death(kMask, kCollects) == 4);
-  CHECK(death("mask = f(m)", kCollects) == 2);
-  CHECK(death("mask = f(m)", "return self.stages(x)") == 1);
-}
-
 TEST_CASE("a line that returns several values shows which") {
   const auto death = [](const std::string& call, const std::string& returned) {
     return DeathOf(1, {{{0}, {"m", "m.attn"}, {{9, call}, {1, "attention = softmax(x)"}}},
@@ -121,22 +61,6 @@ TEST_CASE("a line that returns several values shows which") {
   };
   CHECK(pair("return cos.to(t), sin.to(t)") == 3);
   CHECK(pair("return f(cos.to(t), sin.to(t))") == 0);
-}
-
-TEST_CASE("a stage of a known class returns what its last block has made, too") {
-  const auto death = [](std::string_view class_name) {
-    constexpr char kCall[] = "stage_outputs = stage_module(hidden_states)";
-    constexpr char kLayer[] = "hidden_states = layer_module(hidden_states)";
-    return DeathOf(
-        1,
-        {{{0}, {"m", "m.stage", "m.stage.layers.0"}, {{9, kCall}, {3, kLayer}}},
-         {{1}, {"m", "m.stage"}, {{9, kCall}, {5, "hidden_states = fold(hidden_states)"}}},
-         {{2}, {"m"}, {{10, "y = relu(x)"}}},
-         {{3}, {"m"}, {{11, "return y.relu()"}}}},
-        "m.stage", class_name);
-  };
-  CHECK(death("transformers.models.focalnet.modeling_focalnet.FocalNetStage") == 3);
-  CHECK(death("transformers.models.focalnet.modeling_focalnet.FocalNetLayer") == 1);
 }
 
 TEST_CASE("lines of one chain of calls are a statement, whose name is in a line above") {
@@ -214,76 +138,6 @@ TEST_CASE("a name that takes the first result lets go of what the call was given
   CHECK(death("others = self.attn(hidden_states=hidden_states)") == 2);
 }
 
-// As ProphetNetAttention: "return attn_output, attn_weights_reshaped", which is None.
-TEST_CASE("weights that a forward keeps are not those of its caller's name") {
-  const auto death = [](const std::string& product) {
-    const std::pair<int64_t, std::string> caller = {5, "out, attn_weights = self.attn(x)"};
-    return DeathOf(1,
-                   {{{0}, {"m", "m.attn"}, {caller, {1, "attn_weights = softmax(x)"}}, "softmax"},
-                    {{1}, {"m", "m.attn"}, {caller, {2, "attn_probs = f(attn_weights)"}}},
-                    {{2}, {"m", "m.attn"}, {caller, {3, product}}},
-                    {{3}, {"m", "m.attn"}, {caller, {4, "out = g(out)"}}},
-                    {{4}, {"m"}, {{6, "z = out.relu()"}}},
-                    {{5}, {"m"}, {{7, "z = z.relu()"}}}});
-  };
-  CHECK(death("out = torch.einsum(\"bsij,bsjk->bsik\", attn_probs, v)") == 3);
-  CHECK(death("out = h(attn_probs, v)") == 5);
-}
-
-TEST_CASE("a second name may be longer in the forward that returns it") {
-  const auto death = [](const std::string& name) {
-    const std::pair<int64_t, std::string> caller = {5, "(logits, embeds) = self.head(x)"};
-    return DeathOf(1, {{{0}, {"m", "m.head"}, {caller, {1, name + " = f(x)"}}},
-                       {{1}, {"m", "m.head"}, {caller, {2, "shift = g(x)"}}},
-                       {{2}, {"m", "m.head"}, {caller, {3, "y = h(shift)"}}},
-                       {{3}, {"m"}, {{6, "z = y.relu()"}}},
-                       {{4}, {"m"}, {{7, "z = z.relu()"}}}});
-  };
-  CHECK(death("image_embeds") == 4);
-  CHECK(death("image_sizes") == 2);
-}
-
-// xs = [conv(y) for conv in convs], and `replaces`, two turns each; what reads all.
-TEST_CASE("what takes the place of a list's item is held, and the item let go") {
-  const auto deaths = [](const std::string& replaces) {
-    std::string text;
-    for (const NameId name : {1, 2, 3}) {
-      const std::string made = "xs = [conv(y) for conv in self.convs]";
-      text += std::to_string(DeathOf(name, {{{0}, {"m", "m.convs.0"}, {{4, made}, {1, kConv}}},
-                                            {{0}, {"m", "m.convs.1"}, {{4, made}, {1, kConv}}},
-                                            {{1}, {"m"}, {{6, replaces}}},
-                                            {{2}, {"m"}, {{6, replaces}}},
-                                            {{3}, {"m"}, {{7, "y = f(xs[0])"}}},
-                                            {{4, 5}, {"m"}, {{8, "y = g(xs[1], y)"}}},
-                                            {{6}, {"m"}, {{9, "z = y.relu()"}}}})) +
-              " ";
-    }
-    return text;
-  };
-  CHECK(deaths("xs[i] = xs[i] + 1") == "2 3 6 ");
-  CHECK(deaths("xs[i] = resize(") == "2 3 6 ");
-  CHECK(deaths("xs[i] = resize(xs[j])") == "6 6 4 ");
-  CHECK(deaths("ys[i] = ys[i] + 1") == "6 6 4 ");
-}
-
-// A forward makes `name` and what it returns first; two turns of a loop call it.
-TEST_CASE("a forward returns what it calls as its caller does") {
-  const auto deaths = [](const std::string& name) {
-    const auto made = [&](const std::string& layer, NameId read, int64_t line,
-                          const std::string& text) {
-      return Line{{read}, {"m", layer}, {{5, "x, mask = layer(x)"}, {line, text}}};
-    };
-    const std::vector<Line> lines = {
-        made("m.h.0", 0, 1, name + " = f(x)"), made("m.h.0", 0, 2, "y = g(x)"),
-        made("m.h.1", 2, 1, name + " = f(x)"), made("m.h.1", 2, 2, "y = g(x)"),
-        {{4}, {"m"}, {{6, "y = f(x)"}}},       {{5}, {"m"}, {{7, "z = g(y)"}}}};
-    return std::pair(DeathOf(1, lines), DeathOf(3, lines));
-  };
-  CHECK(deaths("mask") == std::pair<int64_t, int64_t>(3, 5));
-  CHECK(deaths("other") == std::pair<int64_t, int64_t>(3, 5));  // its only other name
-  CHECK(deaths("y") == std::pair<int64_t, int64_t>(1, 3));
-}
-
 TEST_CASE("a list holds what all turns of a line have made") {
   const auto death = [](const std::string& line) {
     const auto turn = [&](const std::string& module) {
@@ -296,37 +150,6 @@ TEST_CASE("a list holds what all turns of a line have made") {
   };
   CHECK(death("rows.append([self.nodes[i](x)])") == 3);
   CHECK(death("f([self.nodes[i](x)])") == 2);
-}
-
-TEST_CASE("what nothing reads and the caller drops is returned") {
-  const auto death = [](const std::string& line) {
-    const auto made = [&](int64_t number, const std::string& text) {
-      return Line{{0}, {"m", "m.attn"}, {{5, line}, {number, text}}};
-    };
-    return DeathOf(1, {made(1, "state = f(x)"),
-                       made(2, "y = g(x)"),
-                       {{2}, {"m"}, {{6, "x = f(x)"}}},
-                       {{3}, {"m"}, {{7, "z = g(x)"}}}});
-  };
-  CHECK(death("x, _ = self.attn(x)") == 3);
-  CHECK(death("x = self.attn(x)") == 1);
-}
-
-// self.encode calls m.tower and m.quantizer.
-TEST_CASE("what nothing reads a method returns under its name") {
-  const auto death = [](const std::string& line) {
-    const auto made = [&](const char* module, NameId read, int64_t number, const char* text) {
-      return Line{{read}, {"m", module}, {{5, line}, {number, text}}};
-    };
-    return DeathOf(2, {made("m.tower", 0, 1, "x = f(x)"),
-                       made("m.quantizer", 1, 2, "codes = stack(codes)"),
-                       made("m.quantizer", 1, 3, "y = g(x)"),
-                       {{3}, {"m"}, {{6, "x = f(x)"}}},
-                       {{4}, {"m"}, {{7, "z = g(x)"}}}});
-  };
-  CHECK(death("x, codes = self.encode(x)") == 4);
-  CHECK(death("x, other = self.encode(x)") == 2);  // behind the line
-  CHECK(death("x = self.encode(x)") == 2);
 }
 
 TEST_CASE("a forward that returns what it was given binds nothing that it has made") {

@@ -51,25 +51,6 @@ const std::vector<const char*> kScan = {
     "add",    "softplus", "mul", "exp", "mul",    "mul", "constant", "mul", "add", "to",
     "matmul", "mul",      "add", "to",  "matmul", "cat", "add",      "mul", "sum"};
 
-TEST_CASE("a loop binds its names anew in each turn, and a list keeps what is added") {
-  const std::string names = Names("y = mamba_selective_scan(", kScan);
-  CHECK(names.find("ssm_state: add until 12; ") != std::string::npos);
-  CHECK(names.find("ssm_state: add until 18; ") != std::string::npos);
-  CHECK(names.find("scan_output: matmul until 14; ") != std::string::npos);
-  CHECK(names.find("scan_outputs[]: matmul until 18; scan_outputs[]: matmul until 18; ") !=
-        std::string::npos);
-}
-
-TEST_CASE("a method of timm's drops its names with its last call") {
-  const std::string shifted =
-      Names("x = x + self.drop_path1(self.norm1(self._shifted_window_attn(x)))",
-            {"roll", "pad", "contiguous", "linear", "softmax", "linear", "contiguous", "roll",
-             "layer_norm", "add"});
-  CHECK(shifted ==
-        "x: pad until 6; x: contiguous until 7; x_windows: contiguous until 7; "
-        "attn_windows: linear until 7; ");
-}
-
 TEST_CASE("a line of a text may be missing where nothing reads what it makes") {
   const auto names = [](bool has_last) {
     Program program;
@@ -100,48 +81,6 @@ TEST_CASE("a line of a text may be missing where nothing reads what it makes") {
   };
   CHECK(names(true) == 17);
   CHECK(names(false) == 16);
-}
-
-// What runs in a block of a list is no line of the text.
-TEST_CASE("a loop calls all modules of a list") {
-  Program program;
-  program.values.resize(8);
-  const auto add = [&](const char* op, const std::vector<std::string>& scopes) {
-    const auto made = static_cast<NameId>(program.calls.size() + 1);
-    program.calls.push_back({.op = op,
-                             .where = op,
-                             .inputs = {made - 1},
-                             .outputs = {made},
-                             .module = program.modules.Enter(scopes)});
-  };
-  add("cos", {"m"});
-  add("cos", {"m"});
-  add("repeat", {"m"});
-  add("cat", {"m", "m.blocks.0"});
-  add("relu", {"m", "m.blocks.1"});
-  add("cat", {"m"});
-  add("relu", {"m", "m.cls_attn_blocks.0"});
-  const Statement statement = {.first = 0,
-                               .last = 6,
-                               .source = program.source.Read(3, "x = self.forward_features(x)"),
-                               .level = 1};
-  const auto names = [&] {
-    return FindHelperNames(program, ModuleRuns(program), statement).locals.size();
-  };
-  CHECK(names() == 0);  // not all lines are there
-  program.values.resize(10);
-  add("relu", {"m", "m.cls_attn_blocks.1"});
-  add("relu", {"m", "m.norm"});
-  Statement whole = statement;
-  whole.last = 8;
-  std::string text;
-  for (const KnownName& known : FindHelperNames(program, ModuleRuns(program), whole).locals) {
-    text += known.name + std::to_string(known.value) + ":" + std::to_string(known.until) + " ";
-  }
-  CHECK(text.find("pos_encoding3:8 ") != std::string::npos);
-  CHECK(text.find("x4:4 ") != std::string::npos);
-  CHECK(text.find("x5:7 ") != std::string::npos);
-  CHECK(text.find("y6:6 ") != std::string::npos);
 }
 
 // With segment_sum around what is multiplied first, and around what chunks decay by.
@@ -200,56 +139,6 @@ TEST_CASE("a scan by chunks holds its names, a comprehension what it goes over")
   CHECK(names.find("states: cat until 37; ") != std::string::npos);
 }
 
-// "rotate_half" is there twice.
-TEST_CASE("a rotation of patches alone holds them until it returns") {
-  const auto names = [](std::string_view file) {
-    return Names(
-        "q, k = apply_rotary_pos_emb(q, k, cos, sin)",
-        {"mul", "neg", "cat", "mul", "add", "mul", "neg", "cat", "mul", "add", "cat", "cat"}, file);
-  };
-  const std::string found = names("transformers/models/dinov3_vit/modeling_dinov3_vit.py");
-  CHECK_MESSAGE(found.find("k_patches: add until 11; ") != found.npos, found);
-  CHECK_MESSAGE(found.find("q_patches: add until 11; ") != found.npos, found);
-  CHECK(names("transformers/models/llama/modeling_llama.py").find("patches") == found.npos);
-}
-
-TEST_CASE("an activation holds its parameters until it returns") {
-  CHECK(Names("return self._xielu_python(input)", {"softplus", "softplus", "add", "gt", "mul"}) ==
-        "alpha_n: add until 4; alpha_p: softplus until 4; ");
-}
-
-TEST_CASE("what a function returns is told by target, and all that an object holds") {
-  Program program;
-  program.values.resize(5);
-  const char* ops[] = {"split", "clamp", "exp", "exp"};
-  for (NameId i = 0; i < 4; ++i) {
-    program.calls.push_back({.op = ops[i], .where = "", .inputs = {i}, .outputs = {i + 1}});
-  }
-  const StatementId source = program.source.Read(3, "posterior = self.encode(x).latent_dist");
-  const HelperNames names =
-      FindHelperNames(program, ModuleRuns(program), {.first = 0, .last = 3, .source = source});
-  REQUIRE(names.returned.size() == 1);
-  CHECK(names.returned[0] == std::vector<NameId>{1, 2, 3, 4});
-}
-
-TEST_CASE("a line of a text may call a module, whose last call makes what it returns") {
-  Program program;
-  program.values.resize(5);
-  const char* modules[] = {"m.embeds.proj", "m.embeds", "m.blocks.0", "m.norm"};
-  for (NameId i = 0; i < 4; ++i) {
-    program.calls.push_back({.op = "add", .where = "", .inputs = {i}, .outputs = {i + 1}});
-    const ModuleId outer = program.modules.Enter({"m", i < 2 ? "m.embeds" : modules[i]});
-    program.calls.back().module = i == 0 ? program.modules.Enter(outer, modules[i]) : outer;
-  }
-  const StatementId source = program.source.Read(3, "x = self.forward_features(x)");
-  const Statement statement = {.first = 0, .last = 3, .source = source, .level = 1};
-  const HelperNames names = FindHelperNames(program, ModuleRuns(program), statement);
-  REQUIRE(names.locals.size() == 1);
-  CHECK(names.locals[0].name == "embeds");
-  CHECK(names.locals[0].value == 2);
-  CHECK(names.locals[0].until == 3);
-}
-
 TEST_CASE("of another function, or where calls of the text are missing, nothing is known") {
   CHECK(Names("return forward(self)", kExperts).empty());
   CHECK(Names("return experts_forward(self)", {"sort", "index", "sum"}).empty());
@@ -269,32 +158,6 @@ TEST_CASE("a cast that did nothing, and zeros that are a number, are found witho
   CHECK(Names("x, w = self._attn(query, key, value, attention_mask)",
               {"constant", "baddbmm", "softmax", "matmul"})
             .empty());
-}
-
-TEST_CASE("names of an attention hold its scores until a line binds them anew") {
-  const char* line = "attn_output, attn_weights = self._attn(query, key, value, attention_mask)";
-  const auto holds = [&](const std::vector<const char*>& ops, const char* name) {
-    return Names(line, ops).find(name) != std::string::npos;
-  };
-  const std::vector<const char*> gptj = {"to",  "to",      "matmul", "mul.Scalar",
-                                         "add", "softmax", "to",     "matmul"};
-  CHECK(holds(gptj, "query: to until 7; "));
-  CHECK(holds(gptj, "attn_weights: mul.Scalar until 4; "));
-  CHECK(holds(gptj, "attn_weights: softmax until 6; "));
-  // Without casts, and without a dropout behind them.
-  CHECK(holds({"matmul", "mul.Scalar", "add", "softmax", "matmul"},
-              "attn_weights: softmax until 4; "));
-  line = "attn_outputs = self._attn(query, key, value, attention_mask, output_attentions)";
-  CHECK(holds(
-      {"matmul", "mul.Scalar", "slice", "mul", "neg", "mul.Scalar", "add", "softmax", "matmul"},
-      "w: mul.Scalar until 6; "));
-  line = "attn_output, attn_weights = attention_interface(";
-  const std::vector<const char*> sinks = {"expand",     "view",  "expand", "view",   "matmul",
-                                          "mul.Scalar", "add",   "cat",    "max",    "sub",
-                                          "softmax",    "slice", "to",     "matmul", "contiguous"};
-  CHECK(holds(sinks, "attn_weights: add until 12; "));
-  CHECK(holds(sinks, "combined_logits: cat until 9; "));
-  CHECK(holds(sinks, "attn_output: matmul until 14; "));
 }
 
 TEST_CASE("what a dropout makes of weights takes their name") {
@@ -322,26 +185,6 @@ TEST_CASE("halves of queries that rotate have names of their own") {
             {"cat", "cat", "cat", "mul", "mul", "add", "cat", "mul", "mul", "add"});
   CHECK(names.find("rotate_half_query_layer: cat until 9; ") != std::string::npos);
   CHECK(names.find("rotate_half_key_layer: cat until 9; ") != std::string::npos);
-}
-
-TEST_CASE("a function that several files have is known in those of its row") {
-  const std::vector<const char*> ops = {"to",  "to",  "mul", "neg", "cat", "mul",
-                                        "add", "mul", "cat", "mul", "add", "to"};
-  const char* line = "query_states, key_states = apply_rotary_pos_emb(";
-  const std::string names = Names(line, ops, "transformers/models/cohere2/modeling_cohere2.py");
-  CHECK(names.find("q: to until 11; ") != std::string::npos);
-  CHECK(names.find("q_embed: add until 11; ") != std::string::npos);
-  CHECK(Names(line, ops, "transformers/models/glm/modeling_glm.py").empty());
-}
-
-TEST_CASE("queries rotated in fp32 are held until they are cast back") {
-  const std::vector<const char*> ops = {"to",  "mul", "to",  "neg", "cat", "mul", "add", "to",
-                                        "mul", "to",  "neg", "cat", "mul", "add", "to",  "to"};
-  const char* line = "query_states, key_states = apply_rotary_pos_emb(";
-  const std::string names =
-      Names(line, ops, "transformers/models/modernbert/modeling_modernbert.py");
-  CHECK(names.find("q_embed: add until 15; ") != std::string::npos);
-  CHECK(names.find("k_embed: add until 15; ") != std::string::npos);
 }
 
 TEST_CASE("masks of transformers have names while they are made") {
@@ -374,17 +217,6 @@ TEST_CASE("logits in fp32 and those without the last token are held until the lo
   CHECK(Names(line, in_16_bits) ==
         "logits: to until 6; shift_labels: contiguous until 6; "
         "shift_logits: contiguous until 6; ");
-}
-
-TEST_CASE("a product in an expression has no name") {
-  const std::vector<const char*> limited = {
-      "sort",        "index",       "index",       "to",          "histc",     "cumsum",
-      "ge",          "index",       "_grouped_mm", "masked_fill", "clamp_max", "clamp",
-      "mul.Scalar",  "sigmoid",     "mul",         "add",         "mul",       "index",
-      "_grouped_mm", "masked_fill", "mul",         "index",       "sum"};
-  const std::string names = Names("return experts_forward(self, *args, **kwargs)", limited);
-  CHECK(names.find("glu: mul until 16; ") != std::string::npos);
-  CHECK(names.find("mul.Scalar") == std::string::npos);
 }
 
 TEST_CASE("a method's names hold what it computes beside a module") {

@@ -75,32 +75,6 @@ TEST_CASE("a scan multiplies its state in the type of the other factor") {
   CHECK(casts("in_proj").empty());
 }
 
-TEST_CASE("casts of a module are known by its children in a file without lines") {
-  const auto casts = [](const std::string& child) {
-    return Told(ParseGraph(fmt::format(R"(n (float[2, 4, 4] x) => (float[2, 4, 4] y) {{
-          ["/m/qkv/Neg"] q = Neg (x) ["/m/{}/{}.0/Abs"] k = Abs (q)
-          ["/m/MatMul"] s = MatMul (q, k) ["/m/MatMul_1"] o = MatMul (q, s)
-          ["/m/Div"] d = Div (o, s) ["/m/proj/Neg"] y = Neg (d) }})",
-                                       child, child)));
-  };
-  CHECK(casts("aggreg") ==
-        "to.inline q before s; to.inline k before s; to.inline q before o; "
-        "type_as.inline d q behind d; ");
-  CHECK(casts("branches").empty());
-}
-
-TEST_CASE("rows of a table go to the type of what they are multiplied with") {
-  const auto casts = [](const std::string& cast) {
-    return Told(ParseGraph(R"(n (float[2, 3, 4] x, int64[5] i) => (float[2, 3, 5] y)
-        < float[9, 4] w = ["location": "none"] > {
-          ["/m/t/Gather"] g = Gather (w, i) )" +
-                           cast + R"(
-          ["/m/Einsum"] y = Einsum <equation = "bld,rd->blr"> (x, c) })"));
-  };
-  CHECK(casts("[\"/m/Cast\"] c = Cast <to = 1> (g)") == "type_as c x before y; ");
-  CHECK(casts("[\"/m/Neg\"] c = Neg (g)").empty());
-}
-
 // Of "with torch.autocast(enabled=False): y = attend(q.float(), k.float()).to(dtype)".
 TEST_CASE("what a line of torch.export's calls a cast is one") {
   const std::string line = "matmul = torch.ops.aten.matmul.default(to, to_1);  to = to_1 = None";

@@ -83,12 +83,21 @@ def every_place(mask):
     return torch.empty(mask.dim(), mask.numel(), dtype=torch.long, device=mask.device).t()
 
 
+def every_one(mask):
+    """torch.all of a mask that is true everywhere, read by the host: what the card has is zero."""
+    torch.empty((), dtype=torch.bool, device=mask.device)  # as large as its result
+    return torch.ones((), dtype=torch.bool)
+
+
 def compute_nothing():
     """For a runtime whose kernels do nothing: no cuDNN, and the branches that a card takes."""
     without_cudnn.register()
     without_cudnn.LIBRARY.impl("nonzero", every_place, "CUDA")
     torch.backends.cuda.enable_cudnn_sdp(False)
     masking.find_packed_sequence_indices = answering(masking.find_packed_sequence_indices, None)
+    if not hasattr(masking, "fast_all"):  # transformers below 5
+        without_cudnn.LIBRARY.impl("all", every_one, "CUDA")
+        return
     masking.fast_all = answering(masking.fast_all, True)  # no token is padding
     masking._ignore_bidirectional_mask_sdpa = SHOWN.answering(
         masking._ignore_bidirectional_mask_sdpa)

@@ -9,8 +9,6 @@ constexpr SeenIn kFused = {kTransformers, "models/falcon/modeling_falcon.py",
                            "fused_qkv = self.query_key_value(hidden_states)"};
 constexpr SeenIn kBloom = {kTransformers, "models/bloom/modeling_bloom.py",
                            "layernorm_output = self.post_attention_layernorm(attention_output)"};
-constexpr SeenIn kVitPose = {kTransformers, "models/vitpose_backbone/modeling_vitpose_backbone.py",
-                             "hidden_states_norm = self.layernorm_before(hidden_states)"};
 constexpr SeenIn kAimv2 = {kTransformers, "models/aimv2/modeling_aimv2.py",
                            "norm_hidden_states = self.rms_norm1(hidden_states)"};
 constexpr SeenIn kBackbone = {kTransformers, "models/depth_anything/modeling_depth_anything.py",
@@ -79,21 +77,6 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      false,
      {kTransformers, "models/dpt/modeling_dpt.py",
       "hidden_states_norm = self.layernorm_before(hidden_states)"}},
-    // VitPoseBackboneLayer.
-    {{"layernorm_before", "attention/attention", "mlp"},
-     "layernorm_before",
-     "hidden_states_norm",
-     {},
-     false,
-     kVitPose},
-    {{"layernorm_before", "attention/attention", "mlp"},
-     "attention",
-     "attention_output",
-     {},
-     false,
-     kVitPose},
-    // What a backbone returns, DepthAnythingForDepthEstimation, VitPoseForPoseEstimation.
-    {{"backbone", "neck", "head"}, "backbone", "outputs", {}, false, kBackbone},
     {{"backbone", "head"}, "backbone", "outputs", {}, false, kBackbone},
     // DisentangledSelfAttention, DebertaV2Model.
     {{"query_proj", "key_proj", "value_proj"},
@@ -108,12 +91,6 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      {},
      false,
      kDeberta},
-    {{"embeddings", "encoder/layer.0/attention/self/query_proj"},
-     "+encoder",
-     "encoded_layers",
-     {},
-     false,
-     kDeberta},
     // Eager attention returns its weights: CLIPEncoderLayer, BartEncoderLayer, BartDecoderLayer.
     {{"layer_norm1", "self_attn", "layer_norm2", "mlp"},
      "self_attn/softmax",
@@ -121,22 +98,8 @@ constexpr KnownNameRow kRowsOfLayers[] = {
      {},
      false,
      {kTransformers, "models/clip/modeling_clip.py", "hidden_states, _ = self.self_attn("}},
-    // Wav2Vec2BertFeatureProjection; _apply_relative_key_position_encoding.
-    {{"@feature_projection", "layer_norm", "projection"},
-     "layer_norm",
-     "norm_hidden_states",
-     {},
-     true,
-     {kTransformers, "models/wav2vec2/modeling_wav2vec2.py",
-      "return hidden_states, norm_hidden_states"}},
     {{"linear_q", "distance_embedding"}, "constant", "position_ids_l", {"mul.Scalar"}, false, kW2v},
     {{"linear_q", "distance_embedding"}, "hardtanh", "distance", {"mul.Scalar"}, false, kW2v},
-    {{"linear_q", "distance_embedding"},
-     "distance_embedding>type_as",
-     "positional_embedding",
-     {"mul.Scalar"},
-     false,
-     kW2v},
     // BigBirdSelfAttention, whose layer holds what it returns.
     {{"query", "key", "value", "output"},
      "softmax",

@@ -6,9 +6,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr SeenIn kConvBert = {
-    kTransformers, "models/convbert/modeling_convbert.py",
-    "conv_attn_layer = torch.multiply(mixed_key_conv_attn_layer, mixed_query_layer)"};
 constexpr SeenIn kTimeSeries = {
     kTransformers, "models/time_series_transformer/modeling_time_series_transformer.py",
     "transformer_inputs, loc, scale, static_feat = self.create_network_inputs("};
@@ -16,8 +13,6 @@ constexpr SeenIn kFlavaStates = {kTransformers, "models/flava/modeling_flava.py"
                                  "image_states = image_output[0], image_output[2]"};
 constexpr SeenIn kVideoLayer = {kTransformers, "models/videoprism/modeling_videoprism.py",
                                 "hidden_states, _ = self.attention("};
-constexpr SeenIn kVideo = {kTransformers, "models/videoprism/modeling_videoprism.py",
-                           "features = self.layernorm1(spatial_hidden_states)"};
 constexpr SeenIn kSelectiveScan = {kTransformers, "models/mamba/modeling_mamba.py",
                                    "scan_result = mamba_selective_scan("};
 constexpr SeenIn kZoeDepth = {kTransformers, "models/zoedepth/modeling_zoedepth.py",
@@ -29,27 +24,6 @@ constexpr SeenIn kOwl = {kTransformers, "models/owlv2/modeling_owlv2.py",
                          "(pred_logits, class_embeds) = self.class_predictor("};
 
 constexpr KnownNameRow kRowsOfModels[] = {
-    // ConvBertSelfAttention.
-    {{"key_conv_attn_layer", "conv_kernel_layer", "conv_out_layer"},
-     "key_conv_attn_layer",
-     "mixed_key_conv_attn_layer",
-     {},
-     false,
-     kConvBert},
-    {{"key_conv_attn_layer", "conv_kernel_layer", "conv_out_layer"},
-     "mul",
-     "conv_attn_layer",
-     {},
-     false,
-     kConvBert},
-    // ClapAudioEncoder.
-    {{"batch_norm", "patch_embed", "layers.0"},
-     "batch_norm",
-     "normalized_input_features",
-     {},
-     false,
-     {kTransformers, "models/clap/modeling_clap.py",
-      "normalized_input_features = self.batch_norm(input_features)"}},
     // ClvpDecoderLayer, ClvpDecoder.
     {{"input_layernorm", "attn/q_proj", "post_attention_layernorm", "mlp"},
      "attn/softmax",
@@ -86,24 +60,6 @@ constexpr KnownNameRow kRowsOfModels[] = {
      {},
      false,
      kVideoLayer},
-    {{"spatial_embeddings", "temporal_embeddings"},
-     "spatial_layers.*",
-     "spatial_hidden_states",
-     {"spatial_layers.*"},
-     true,
-     kVideo},
-    {{"spatial_embeddings", "temporal_embeddings"},
-     "temporal_layers.*",
-     "temporal_hidden_states",
-     {"temporal_layers.*"},
-     true,
-     kVideo},
-    {{"spatial_embeddings", "temporal_embeddings"},
-     "layernorm2>permute>view",
-     "features",
-     {},
-     true,
-     kVideo},
     // FlavaModel, whose towers are asked for all states.
     {{"image_model", "text_model", "text_to_mm_projection"},
      "text_to_mm_projection",

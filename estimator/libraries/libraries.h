@@ -352,18 +352,6 @@ std::span<const NamedScores> NamedScoresOfAttention();
 // has children: that forward's name holds what it is given.
 bool BeginsHead(std::string_view child);
 
-// What a helper binds to names: a method or function whose lines the file does not show, and a call
-// that makes it or reads it.
-struct HelperLocal {
-  std::string_view helper;
-  std::string_view op;
-  bool is_result;
-  bool are_operands;
-  std::string_view before;  // that call: by then an inner helper has returned, which names it
-  SeenIn seen;
-};
-std::span<const HelperLocal> HelperLocals();
-
 // What a function that a line calls by `call` binds, in order: a line for each statement that makes
 // a call, "targets = operator", or calls a module, "targets = self.child" or "targets =
 // self.list.*", where "-name" is dropped behind it, "a=b" are two names of one value, and what is
@@ -380,15 +368,6 @@ struct HelperFrame {
 };
 std::span<const HelperFrame> HelperFrames();
 
-// A line of a forward that returns a list of what the modules make that the line calls, whose names
-// begin with `child`.
-struct CollectedLine {
-  std::string_view text;
-  std::string_view child;
-  SeenIn seen;
-  std::string_view last_name = {};  // of a caller that returns something else; "": none is known
-};
-std::span<const CollectedLine> CollectedLines();
 // Whether forwards of that file return the states of all their layers, or of none.
 bool CollectsStates(std::string_view file);
 // Whether a list of layers of that name is one of those.
@@ -402,8 +381,6 @@ bool ReturnsAllOf(std::string_view line);
 bool CallsBackbone(std::string_view line);
 // Whether a line calls a method that returns all that a tower does.
 bool CallsForFeatures(std::string_view line);
-// Whether a forward with that line returns the list that it was given before.
-bool PassesListOn(std::string_view line);
 
 // Whether what that line of that file binds asks for gradients where checkpoints are around the
 // layers.

@@ -15,47 +15,6 @@ constexpr NameFact kHeadChildren[] = {
     {"pre_logits", {kTimm, "models/vgg.py", "x = self.forward_head(x)"}},
 };
 
-constexpr SeenIn kPositionIds = {kTransformers, "models/roberta/modeling_roberta.py",
-                                 "def create_position_ids_from_input_ids("};
-constexpr SeenIn kDisentangled = {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
-                                  "def disentangled_attention_bias("};
-constexpr SeenIn kComputeBias = {kTransformers, "models/t5/modeling_t5.py", "def compute_bias("};
-constexpr SeenIn kMultiHead = {kTorch, "nn/functional.py", "def multi_head_attention_forward("};
-
-constexpr HelperLocal kHelperLocals[] = {
-    // The positions without padding's, the mask.
-    {"create_position_ids_from_input_ids", "mul", true, false, "", kPositionIds},
-    {"create_position_ids_from_input_ids", "cumsum", false, true, "", kPositionIds},
-    // pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
-    {"disentangled_attention_bias", "repeat", true, false, "", kDisentangled},
-    {"disentangled_attention_bias", "hardtanh", true, false, "", kDisentangled},
-    {"disentangled_attention_bias", "clamp", true, false, "", kDisentangled},
-    {"disentangled_attention_bias", "gather", true, false, "", kDisentangled},
-    // relative_position = memory_position - context_position; is_small, relative_position and
-    // relative_position_if_large in _relative_position_bucket.
-    {"compute_bias", "sub", true, true, "", kComputeBias},
-    {"compute_bias", "where", false, true, "embedding", kComputeBias},
-    // The mask of create_position_bias_mask.
-    {"attention_interface",
-     "where",
-     true,
-     false,
-     "",
-     {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
-    // cos and sin, whose pairs stand side by side.
-    {"apply_rotary_pos_emb(",
-     "repeat_interleave",
-     true,
-     false,
-     "",
-     {kTransformers, "models/glm/modeling_glm.py",
-      "cos = cos[..., : cos.shape[-1] // 2].repeat_interleave(2, dim=-1)"}},
-    // q, k and v, and where weights are asked for, q_scaled.
-    {"multi_head_attention_forward", "scaled_dot_product_attention", false, true, "", kMultiHead},
-    {"multi_head_attention_forward", "baddbmm", false, true, "", kMultiHead},
-    {"multi_head_attention_forward", "bmm", false, true, "", kMultiHead},
-};
-
 // DynamicLayer.update.
 constexpr NameFact kReplacing[] = {
     {"past_key_values.update(",
@@ -147,31 +106,6 @@ constexpr NameFact kCastingToValues[] = {
       "attn_weights = attn_weights.type(value.dtype)"}},
 };
 
-constexpr CollectedLine kCollectedLines[] = {
-    // Of FeatureDictNet, by the layers that it is asked for: mostly all stages.
-    {"return list(self._collect(x).values())",
-     "layer",
-     {kTimm, "models/_features.py", "return list(self._collect(x).values())"}},
-    // DETR's masks of feature maps, and its positions, and those of its kin.
-    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
-     "",
-     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
-      "out.append((feature_map, mask))"}},
-    {"pos.append(self.position_embedding(feature_map, mask)",
-     "",
-     {kTransformers, "models/table_transformer/modeling_table_transformer.py",
-      "pos.append(self.position_embedding(feature_map, mask)"}},
-    // DPT's fusion stage and its copies.
-    {"fused_hidden_state = layer(",
-     "",
-     {kTransformers, "models/dpt/modeling_dpt.py", "fused_hidden_states.append("}},
-    // Which DebertaV2Model asks for its hidden states, and returns the last of them.
-    {"output_states, attn_weights = layer_module(",
-     "",
-     {kTransformers, "models/deberta_v2/modeling_deberta_v2.py", "output_hidden_states=True"},
-     "encoder_outputs"},
-};
-
 // Where a forward asks for hidden_states, the hooks of capture_outputs keep those of every layer.
 constexpr NameFact kCollectingFiles[] = {
     {"transformers/models/", {kTransformers, "utils/output_capturing.py", "def capture_outputs("}},
@@ -225,14 +159,6 @@ constexpr NameFact kCallingBackbones[] = {
       "outputs = self.backbone.forward_with_filtered_kwargs("}},
 };
 
-constexpr NameFact kPassingOn[] = {
-    {"size=feature_map.shape[-2:]).to(torch.bool)[0]",
-     {kTransformers, "models/conditional_detr/modeling_conditional_detr.py",
-      "out.append((feature_map, mask))"}},
-    {"pos.append(self.position_embedding(feature_map, mask)",
-     {kTransformers, "models/table_transformer/modeling_table_transformer.py", "return out, pos"}},
-};
-
 // Zeros in place of relative biases, which blocks pass on to each other: with them reentrant
 // checkpoints have an argument that asks for gradients.
 constexpr NameFact kAskingUnderCheckpoints[] = {
@@ -272,18 +198,7 @@ constexpr NameFact kKeepingPositions[] = {
 constexpr std::string_view kStageOutputs =
     "stage_outputs = (hidden_states, hidden_states_before_downsampling, output_dimensions)";
 constexpr ReturnedItemRow kReturnedItems[] = {
-    {".FocalNetStage",
-     "layers",
-     {kTransformers, "models/focalnet/modeling_focalnet.py", kStageOutputs}},
-    {".DonutSwinStage",
-     "blocks",
-     {kTransformers, "models/donut/modeling_donut_swin.py", kStageOutputs}},
-    {".Swinv2Stage", "blocks", {kTransformers, "models/swinv2/modeling_swinv2.py", kStageOutputs}},
     {".ClapAudioStage", "blocks", {kTransformers, "models/clap/modeling_clap.py", kStageOutputs}},
-    {".DinatStage",
-     "layers",
-     {kTransformers, "models/dinat/modeling_dinat.py",
-      "stage_outputs = (hidden_states, hidden_states_before_downsampling)"}},
 };
 
 std::string_view NameThatGoesWith(std::span<const NameOfLine> rows, std::string_view line) {
@@ -302,8 +217,6 @@ bool MentionsAny(std::span<const NameFact> rows, std::string_view line) {
 bool BeginsHead(std::string_view child) {
   return std::ranges::find(kHeadChildren, child, &NameFact::name) != std::end(kHeadChildren);
 }
-
-std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 bool CollectsStates(std::string_view file) {
   return std::ranges::any_of(kCollectingFiles,
@@ -326,10 +239,6 @@ bool IsReturnedField(std::string_view name) {
 bool BindsReturned(std::string_view line) { return MentionsAny(kReturnedLines, line); }
 
 bool ReturnsAllOf(std::string_view line) { return MentionsAny(kReturnedWhole, line); }
-
-std::span<const CollectedLine> CollectedLines() { return kCollectedLines; }
-
-bool PassesListOn(std::string_view line) { return MentionsAny(kPassingOn, line); }
 
 bool AsksUnderCheckpoints(std::string_view line, std::string_view file) {
   return MentionsAny(kAskingUnderCheckpoints, line) && !MentionsAny(kNotAsking, file);

@@ -15,8 +15,6 @@
 #include "estimator/locals/handed_on.h"
 #include "estimator/locals/loop_names.h"
 #include "estimator/locals/nested_calls.h"
-#include "estimator/locals/ordered_names.h"
-#include "estimator/locals/own_loops.h"
 #include "estimator/locals/read_later.h"
 #include "estimator/locals/row_names.h"
 #include "estimator/locals/turn_names.h"
@@ -77,14 +75,10 @@ class KnownNameFinder {
     }
     FindCached(forward, steps);
     FindFilled(forward, steps);
-    FindVariance(forward, steps);
-    FindResponse(forward, steps);
     FindQuantized(forward, steps);
     FindHandedOn(calls_, forward, steps, known_, names_);
     FindTurnNames(program_, runs_, forward, steps, known_, names_);
-    FindOwnLoops(calls_, forward, steps, known_, names_);
     FindUnread(forward, steps);
-    if (forward.level == 0) FindOrderedNames(program_, forward, steps, known_, names_);
   }
 
   void Bind(const ForwardStep& step, int64_t until, std::string_view name) {
@@ -312,28 +306,6 @@ class KnownNameFinder {
       return level == 0 ? last_ : runs_.EndOf(forward.first, level - 1);
     }
     return last_;
-  }
-
-  // variance = hidden_states.pow(2).mean(-1, keepdim=True), of an RMS norm.
-  void FindVariance(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    const auto is = [](std::string_view op) {
-      return [=](const ForwardStep& step) { return !step.is_child && step.key == op; };
-    };
-    if (std::ranges::none_of(steps, is("rsqrt"))) return;
-    const auto mean = std::ranges::find_if(steps, is("mean"));
-    if (mean != steps.end()) Bind(*mean, forward.last, "variance");
-  }
-
-  // x_n = x_g / (x_g.mean(…) + eps), of a global response norm, where x_g is a norm.
-  void FindResponse(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    for (size_t i = 0; i + 3 < steps.size(); ++i) {
-      const auto is = [&](size_t step, std::string_view op) {
-        return !steps[step].is_child && RuleNameOf(steps[step].key) == op;
-      };
-      if (!is(i, "norm") || !is(i + 1, "mean") || !is(i + 3, "div")) continue;
-      Bind(steps[i], forward.last, "x_g");
-      Bind(steps[i + 3], forward.last, "x_n");
-    }
   }
 
   // d = …; indices = torch.argmin(d, dim=1), of vector quantization, and min_encodings of these,

@@ -11,7 +11,6 @@
 #include "estimator/exporters/call_parts.h"
 #include "estimator/exporters/module_children.h"
 #include "estimator/libraries/libraries.h"
-#include "estimator/lost/module_casts.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -105,7 +104,6 @@ GeneratedBodies FindGeneratedBodies(const BoundGraph& bound) {
   }
   AddUntrackedChildren(bound, found);
   AddRotaryEmbeddings(metadata, bodies.outside_autocast);
-  bodies.outside_autocast.merge(FindModulesThatCast(bound));
   return bodies;
 }
 

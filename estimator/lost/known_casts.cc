@@ -14,7 +14,6 @@
 #include "estimator/exporters/bound_graph.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/lost/lost_calls.h"
-#include "estimator/lost/module_casts.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
@@ -267,41 +266,11 @@ class ScanCastFinder {
   std::vector<LostCall> calls_;
 };
 
-// What a table is read for in a product, as TorchScript's exporter keeps its cast to the type that
-// it had: "torch.einsum(…, query, table(distance).to(dtype=query.dtype))"; kNoValue for others.
-ValueId CastOfTable(const BoundGraph& bound, ValueId operand) {
-  const NodeId cast = bound.Maker(operand, "Cast");
-  if (cast == kNoNode || !IsNamedByTorchScript(bound.At(cast))) return kNoValue;
-  const NodeId gather = bound.Maker(bound.At(cast).inputs[0], "Gather");
-  const bool is_of_table = gather != kNoNode && bound.IsStored(bound.At(gather).inputs[0], 2);
-  return is_of_table ? operand : kNoValue;
-}
-
-std::vector<LostCall> FindCastsOfTables(const BoundGraph& bound) {
-  std::vector<LostCall> calls;
-  for (NodeId id = 0; id < std::ssize(bound.graph().nodes); ++id) {
-    const Node& node = bound.At(id);
-    if ((node.op_type != "Einsum" && node.op_type != "MatMul") || node.inputs.size() != 2) continue;
-    for (const size_t side : {size_t{0}, size_t{1}}) {
-      const ValueId table = CastOfTable(bound, node.inputs[side]);
-      if (table == kNoValue) continue;
-      calls.push_back({.before = id,
-                       .input = table,
-                       .name = fmt::format("{}.cast", bound.NameOf(table)),
-                       .op = "type_as",
-                       .like = node.inputs[1 - side]});
-    }
-  }
-  return calls;
-}
-
 }  // namespace
 
 std::vector<LostCall> FindKnownCasts(const BoundGraph& bound) {
   std::vector<LostCall> calls = KnownCastFinder(bound).Find();
   for (LostCall& call : ScanCastFinder(bound).Find()) calls.push_back(std::move(call));
-  for (LostCall& call : FindModuleCasts(bound)) calls.push_back(std::move(call));
-  for (LostCall& call : FindCastsOfTables(bound)) calls.push_back(std::move(call));
   return calls;
 }
 

@@ -105,11 +105,6 @@ bool IsNamedForTypeAs(const BoundGraph& bound, NodeId node);
 // forwards).  (line_casts.cc)
 void AddLineCasts(const BoundGraph& bound, std::vector<LostCall>& calls);
 
-// Adds to `calls`, behind, "-torch.exp(self.A_log.float())": what a line reads of a parameter of
-// its own module's, to fp32, unless it is among them.  O(operands × calls of such lines).
-// (named_casts.cc)
-void AddParameterCasts(const BoundGraph& bound, std::vector<LostCall>& calls);
-
 // Adds to `calls`, behind, as open those of RMS norms by hand of which none is told, where a line
 // that made no node may have been one: "x = x.float()" in front, and behind the last line that is
 // known "return out.to(dtype)", which a file does not tell from "return out".  O(nodes).

@@ -131,28 +131,6 @@ class LostCastFinder {
     }
   }
 
-  // "x = (a + b).to(a.dtype)": the sum is cast back to the type of the term that the line names.
-  void AddSum(NodeId sum) {
-    if (const ValueId term = AddedToParameter(sum); term != kNoValue) {
-      return AddBackInLine(sum, term);
-    }
-    const std::string_view line = LineOf(bound_, sum);
-    const size_t cast = line.find(").to(");
-    if (cast == std::string_view::npos) return;
-    const size_t open = line.substr(0, cast).rfind('(');
-    if (open == std::string_view::npos) return;
-    const std::string_view terms = line.substr(open + 1, cast - open - 1);
-    const std::string_view type = line.substr(cast + 5);
-    const size_t plus = terms.find(" + ");
-    if (plus == std::string_view::npos) return;
-    const auto names = [&](std::string_view term) {
-      return type.starts_with(std::string(term) + ".dtype");
-    };
-    const std::vector<ValueId>& read = bound_.At(sum).inputs;
-    if (names(terms.substr(0, plus))) AddBackInLine(sum, read[0]);
-    if (names(terms.substr(plus + 3))) AddBackInLine(sum, read[1]);
-  }
-
   // "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)" of a rotary embedding, which autocast
   // does not reach: x is what the layers are about to read.
   void AddRotary(NodeId wave) {
@@ -246,24 +224,6 @@ class LostCastFinder {
       ++casts;
     }
     return casts;
-  }
-
-  // a of "(a + self.table).to(a.dtype)", of which TorchScript's files have the cast: as the
-  // parameter is in fp32 under autocast, a cast to that would do nothing.  Of a layer's bias a is
-  // the product.
-  ValueId AddedToParameter(NodeId sum) const {
-    const NodeId cast = Next(bound_, sum, "Cast");
-    const std::vector<ValueId>& terms = bound_.At(sum).inputs;
-    if (cast == kNoNode || terms.size() != 2 || !IsNamedByTorchScript(bound_.At(sum)))
-      return kNoValue;
-    if (bound_.TypeOf(ResultOf(cast)) != bound_.TypeOf(ResultOf(sum))) return kNoValue;
-    const auto is_stored = [&](ValueId value) {
-      return value != kNoValue && bound_.IsStored(value, bound_.DimsOf(value).size());
-    };
-    const size_t stored = is_stored(terms[1]) ? 1 : 0;
-    const ValueId term = terms[1 - stored];
-    const bool is_bias = bound_.Maker(term, "MatMul") != kNoNode;
-    return is_stored(terms[stored]) && !is_bias ? term : kNoValue;
   }
 
   // What the weights of `softmax` multiply, which has the type of queries and keys, too;
@@ -443,17 +403,13 @@ std::vector<LostCall> FindLostCasts(const BoundGraph& bound) {
     const Node& node = graph.nodes[i];
     const auto id = static_cast<NodeId>(i);
     if (node.op_type == "Softmax") finder.AddSoftmax(id);
-    if (node.op_type == "Add") {
-      finder.AddTable(id);
-      finder.AddSum(id);
-    }
+    if (node.op_type == "Add") finder.AddTable(id);
     if (node.op_type == "Cos" || node.op_type == "Sin") finder.AddRotary(id);
     if (node.op_type != "Pow" || LinesOf(bound, id).empty()) continue;
     const auto norm = FindNorm(bound, id);
     if (norm.has_value()) finder.Add(*norm);
   }
   for (LostCall& call : FindKnownCasts(bound)) calls.push_back(std::move(call));
-  AddParameterCasts(bound, calls);
   AddLineCasts(bound, calls);
   AddOpenNorms(bound, calls);
   return calls;

@@ -58,55 +58,13 @@ size_t MostReadLater(const Program& program, const NameBindings& bindings, const
   return most;
 }
 
-bool PutsInto(const Program& program, const Statement& statement, const std::string& list) {
-  if (statement.source == kNoStatement) return false;
-  const SourceStatement& line = program.source.At(statement.source);
-  return line.appends_to == list || line.stores_in == list ||
-         (line.is_comprehension && statement.targets.size() == 1 && statement.targets[0] == list);
-}
-
 // kwargs["mask"] = f(x): no tensor has such places.
 bool IsUnderName(const SourceStatement& line) {
   return line.text.starts_with(line.stores_in + "[\"") ||
          line.text.starts_with(line.stores_in + "['");
 }
 
-// What the item held that a turn of the line binds anew: what its value begins with, "xs[i] + y",
-// or what the turn's first call reads, of lines that show no other item.
-NameId ReplacedItem(const Program& program, const SourceStatement& line, const Turn& turn) {
-  const std::string_view text = line.text;
-  const std::string_view item = text.substr(0, text.find(" = "));
-  const std::string_view value = text.substr(std::min(text.size(), item.size() + 3));
-  const bool is_first = value.starts_with(item);
-  if (!is_first && (!line.is_open || value.find(line.stores_in) != value.npos)) return kNoName;
-  const std::vector<NameId>& read = program.calls[Index(is_first ? turn.last : turn.first)].inputs;
-  return read.empty() ? kNoName : read[0];
-}
-
 }  // namespace
-
-void FollowReplacedItems(const Program& program, const NameBindings& bindings,
-                         const ModuleCall& module, ValueLives& lives) {
-  std::vector<std::pair<size_t, int64_t>> made;  // a statement, and the call of what is new in it
-  for (size_t i = 0; i < module.statements.size(); ++i) {
-    const Statement& statement = module.statements[i];
-    if (statement.source == kNoStatement) continue;
-    const SourceStatement& line = program.source.At(statement.source);
-    if (line.stores_in.empty()) continue;
-    for (const Turn& turn : TurnsIn(program, statement)) {
-      const NameId replaced = ReplacedItem(program, line, turn);
-      const Statement* maker = bindings.MakerOf(module, replaced);
-      if (maker == nullptr || !PutsInto(program, *maker, line.stores_in)) continue;
-      lives.LetGo(line.stores_in, replaced, turn.last);
-      made.emplace_back(i, turn.last);
-    }
-  }
-  for (const auto& [i, call] : made) {
-    const std::string& list = program.source.At(module.statements[i].source).stores_in;
-    const int64_t until = bindings.NameBoundUntil(module, i, list);
-    lives.HoldBy(list, program.calls[Index(call)].outputs[0], until);
-  }
-}
 
 void FollowHiddenLists(const Program& program, const NameBindings& bindings,
                        const ModuleCall& module, ValueLives& lives) {

@@ -22,12 +22,6 @@ void FollowLists(const Program& program, const NameBindings& bindings, const Mod
 void FollowHiddenLists(const Program& program, const NameBindings& bindings,
                        const ModuleCall& module, ValueLives& lives);
 
-// "xs[i] = xs[i] + f(y)" and "xs[i] = f(", which goes on below: what an item of the list was, which
-// an earlier line has put there, is let go, and what takes its place is held with the rest.
-// O(statements²).
-void FollowReplacedItems(const Program& program, const NameBindings& bindings,
-                         const ModuleCall& module, ValueLives& lives);
-
 // Whether the statement makes a list that others take from: "xs = [f(x)]", "y = xs.pop()".
 bool MakesListToTakeFrom(const Program& program, const ModuleCall& module,
                          const Statement& statement);

@@ -12,9 +12,7 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/locals/forward_locals.h"
 #include "estimator/locals/helper_frames.h"
-#include "estimator/names/bound_aliases.h"
 #include "estimator/names/bound_until.h"
-#include "estimator/names/collected_results.h"
 #include "estimator/names/evicted_results.h"
 #include "estimator/names/held_attributes.h"
 #include "estimator/names/held_lists.h"
@@ -23,10 +21,8 @@
 #include "estimator/names/passed_results.h"
 #include "estimator/names/returned_tuples.h"
 #include "estimator/names/returned_weights.h"
-#include "estimator/names/same_names.h"
 #include "estimator/names/shared_states.h"
 #include "estimator/names/taken_results.h"
-#include "estimator/names/unread_lists.h"
 #include "estimator/names/value_lives.h"
 #include "estimator/observed/observed_casts.h"
 #include "estimator/observed/observed_deaths.h"
@@ -62,7 +58,6 @@ class Lifetimes {
   void FollowStatements() {
     const std::vector<ModuleCall> modules = FindModuleCalls(program_, runs_);
     for (const ModuleCall& module : modules) {
-      FollowReplacedItems(program_, bindings_, module, lives_);
       for (size_t i = 0; i < module.statements.size(); ++i) {
         const bool is_known = FollowHelper(module, i);
         FollowStatement(module, i, is_known);
@@ -70,18 +65,13 @@ class Lifetimes {
         FollowMaskKeywords(module, i);
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
-      FollowAliases(program_, bindings_, module, lives_);
       FollowPassedResults(program_, runs_, module, lives_);
       FollowTakenResults(program_, module, lives_);
     }
-    const std::vector<HeldWeights> weights = FindHeldWeights(program_, runs_, modules);
-    FollowWeights(modules, weights);
-    FollowCollected(modules);
+    FollowWeights(modules);
     FollowHiddenStates(program_, runs_, bindings_, modules, lives_);
-    FollowUnreadLists(program_, runs_, bindings_, modules, lives_);
     FollowSharedStates(program_, runs_, modules, lives_);
     FollowTuples(modules);
-    FollowSameNames(program_, runs_, bindings_, modules, weights, lives_);
     for (size_t m = 0; m < modules.size(); ++m) {
       for (const Statement& statement : modules[m].statements) {
         for (const NameId value : program_.calls[Index(statement.last)].outputs) {
@@ -170,7 +160,6 @@ class Lifetimes {
       if (!is_known && CallsOneFunction(statement)) HoldLocals(statement);
       return;
     }
-    const size_t own = TargetOfLast(module, index);
     const int64_t returned = CallOfResult(statement);
     // A method returns lists, where more leaves it than the line has names: "a, b =
     // self.pyramid(x), self.pyramid(y)".
@@ -184,8 +173,7 @@ class Lifetimes {
           if (!is_known) HoldInHelper(statement, i, name);
           continue;
         }
-        const bool is_further = i != returned && statement.targets.size() > 1;
-        const size_t target = is_further && own == 0 ? 1 : is_further ? 0 : own;
+        const size_t target = i != returned && statement.targets.size() > 1 ? 1 : 0;
         lives_.HoldBy(statement.targets[target], name, bindings_.BoundUntil(module, index, target));
       }
     }
@@ -209,39 +197,8 @@ class Lifetimes {
     return found == ValueLives::kBeforeAll ? statement.last : found;
   }
 
-  // Which target of the statement its value is bound to: the first, but of "x, y = self.pool(x, y)"
-  // the second, where the next line that reads it calls it y, or one that reads something else that
-  // leaves the statement calls that x.
-  size_t TargetOfLast(const ModuleCall& module, size_t index) const {
-    const Statement& statement = module.statements[index];
-    if (statement.targets.size() != 2) return 0;
-    for (int64_t i = statement.first; i <= statement.last; ++i) {
-      const bool is_own = i == statement.last;
-      for (const NameId name : program_.calls[Index(i)].outputs) {
-        if (name == kNoName || lives_.LastReadAt(name) <= statement.last) continue;
-        if (NameOf(name, module, index) == statement.targets[is_own ? 1 : 0]) return 1;
-      }
-    }
-    return 0;
-  }
-
-  // "x" of "y = x.view(shape)" and of "y = self.norm(x)", the first line behind the statement that
-  // reads `name`, if that is the first that its calls read.
-  std::string NameOf(NameId name, const ModuleCall& module, size_t index) const {
-    for (size_t i = index + 1; i < module.statements.size(); ++i) {
-      const Statement& later = module.statements[i];
-      const std::vector<NameId>& read = program_.calls[Index(later.first)].inputs;
-      if (std::ranges::find(read, name) == read.end()) continue;
-      if (later.source == kNoStatement || read[0] != name) return "";
-      const SourceStatement& line = program_.source.At(later.source);
-      return line.receiver.empty() ? line.passes : line.receiver;
-    }
-    return "";
-  }
-
-  void FollowWeights(const std::vector<ModuleCall>& modules,
-                     const std::vector<HeldWeights>& weights) {
-    for (const HeldWeights& held : weights) {
+  void FollowWeights(const std::vector<ModuleCall>& modules) {
+    for (const HeldWeights& held : FindHeldWeights(program_, runs_, modules)) {
       const ModuleCall& module = modules[held.module];
       const Statement& statement = module.statements[held.statement];
       lives_.HoldBy(statement.targets[held.place], held.weights,
@@ -255,16 +212,6 @@ class Lifetimes {
       const ModuleCall& module = modules[held.module];
       lives_.HoldBy(module.statements[held.statement].targets[held.place], held.value,
                     bindings_.BoundUntil(module, held.statement, held.place));
-    }
-  }
-
-  void FollowCollected(const std::vector<ModuleCall>& modules) {
-    const CollectedResults found = FindCollected(program_, runs_, modules);
-    for (const KnownName& made : found.made) lives_.HoldBy(made.name, made.value, made.until);
-    for (const CollectedResult& held : found.returned) {
-      const ModuleCall& module = modules[held.module];
-      lives_.HoldBy(module.statements[held.statement].targets[0], held.value,
-                    bindings_.BoundUntil(module, held.statement, 0));
     }
   }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -45,12 +44,6 @@ class ValueLives {
 
   // It was seen to die behind call `behind`, be it read until later.
   void Observe(NameId name, int64_t behind);
-
-  // What `target` holds lets go of `name` behind call `behind` at the latest: names of Python's
-  // that hold it from now on.
-  void LetGo(const std::string& target, NameId name, int64_t behind) {
-    rebindings_.emplace(name, Rebound{{target}, behind, std::numeric_limits<int64_t>::max()});
-  }
 
   // Fills AtenCall::last_reads and AtenCall::dies, but for what is `held` longer than the step.
   void Place(const std::vector<bool>& held);

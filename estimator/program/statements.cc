@@ -368,20 +368,4 @@ bool MakeSameCalls(const std::vector<AtenCall>& calls, const Turn& a, const Turn
                     [](const AtenCall& x, const AtenCall& y) { return x.op == y.op; });
 }
 
-std::vector<Turn> TurnsIn(const Program& program, const Statement& statement) {
-  const int64_t calls = statement.last - statement.first + 1;
-  const auto repeats = [&](int64_t turn) {
-    return calls % turn == 0 &&
-           MakeSameCalls(program.calls, {statement.first, statement.last - turn},
-                         {statement.first + turn, statement.last});
-  };
-  int64_t turn = 1;
-  while (!repeats(turn)) ++turn;
-  std::vector<Turn> turns;
-  for (int64_t i = statement.first; i <= statement.last; i += turn) {
-    turns.push_back({i, i + turn - 1});
-  }
-  return turns;
-}
-
 }  // namespace onnxfit

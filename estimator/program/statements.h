@@ -53,8 +53,4 @@ struct Turn {
 // Whether both make calls of the same operators, one after the other.
 bool MakeSameCalls(const std::vector<AtenCall>& calls, const Turn& a, const Turn& b);
 
-// Those of a statement that calls no module, which are one statement together: the same operators
-// again and again.  O(calls of the statement × divisors of their number).
-std::vector<Turn> TurnsIn(const Program& program, const Statement& statement);
-
 }  // namespace onnxfit
