@@ -352,6 +352,18 @@ std::span<const NamedScores> NamedScoresOfAttention();
 // has children: that forward's name holds what it is given.
 bool BeginsHead(std::string_view child);
 
+// What a helper binds to names: a method or function whose lines the file does not show, and a call
+// that makes it or reads it.
+struct HelperLocal {
+  std::string_view helper;
+  std::string_view op;
+  bool is_result;
+  bool are_operands;
+  std::string_view before;  // that call: by then an inner helper has returned, which names it
+  SeenIn seen;
+};
+std::span<const HelperLocal> HelperLocals();
+
 // What a function that a line calls by `call` binds, in order: a line for each statement that makes
 // a call, "targets = operator", or calls a module, "targets = self.child" or "targets =
 // self.list.*", where "-name" is dropped behind it, "a=b" are two names of one value, and what is

@@ -15,6 +15,28 @@ constexpr NameFact kHeadChildren[] = {
     {"pre_logits", {kTimm, "models/vgg.py", "x = self.forward_head(x)"}},
 };
 
+constexpr SeenIn kDisentangled = {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
+                                  "def disentangled_attention_bias("};
+constexpr SeenIn kComputeBias = {kTransformers, "models/t5/modeling_t5.py", "def compute_bias("};
+constexpr HelperLocal kHelperLocals[] = {
+    // pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
+    {"disentangled_attention_bias", "repeat", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "hardtanh", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "clamp", true, false, "", kDisentangled},
+    {"disentangled_attention_bias", "gather", true, false, "", kDisentangled},
+    // relative_position = memory_position - context_position; is_small, relative_position and
+    // relative_position_if_large in _relative_position_bucket.
+    {"compute_bias", "sub", true, true, "", kComputeBias},
+    {"compute_bias", "where", false, true, "embedding", kComputeBias},
+    // The mask of create_position_bias_mask.
+    {"attention_interface",
+     "where",
+     true,
+     false,
+     "",
+     {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
+};
+
 // DynamicLayer.update.
 constexpr NameFact kReplacing[] = {
     {"past_key_values.update(",
@@ -259,6 +281,8 @@ bool PassesEmbeddings(std::string_view line) { return MentionsAny(kPassingEmbedd
 bool ReturnsWeights(std::string_view line, std::string_view file) {
   return MentionsAny(kReturningWeights, line) && !MentionsAny(kReturningIfAsked, file);
 }
+
+std::span<const HelperLocal> HelperLocals() { return kHelperLocals; }
 
 std::span<const ReturnedItemRow> ReturnedItems() { return kReturnedItems; }
 

@@ -7,19 +7,42 @@
 #include "estimator/base/index.h"
 #include "estimator/libraries/libraries.h"
 #include "estimator/locals/forward_locals.h"
+#include "estimator/program/like.h"
 #include "estimator/program/modules.h"
 
 namespace onnxfit {
 namespace {
 
-// How many calls of the statement read `name`.
-int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, NameId name) {
+bool Calls(const Program& program, const Statement& statement, std::string_view helper) {
+  return statement.source != kNoStatement && program.source.At(statement.source).Mentions(helper);
+}
+
+// How many calls of the statement read `name`; of operator `op` alone, if it is given.
+int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, NameId name,
+                std::string_view op = {}) {
   int64_t reads = 0;
   for (int64_t i = statement.first; i <= statement.last; ++i) {
     const AtenCall& call = calls[Index(i)];
-    if (std::ranges::find(call.inputs, name) != call.inputs.end()) ++reads;
+    const bool counts = op.empty() || call.op == op;
+    if (counts && std::ranges::find(call.inputs, name) != call.inputs.end()) ++reads;
   }
   return reads;
+}
+
+bool Names(const HelperLocal& local, const Program& program, const Statement& statement,
+           int64_t maker, NameId name) {
+  if (!Calls(program, statement, local.helper)) return false;
+  return (local.is_result && local.op == RuleNameOf(program.calls[Index(maker)].op)) ||
+         (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
+}
+
+// The last call of the helper that binds `local`.
+int64_t EndOf(const HelperLocal& local, const std::vector<AtenCall>& calls,
+              const Statement& statement, int64_t maker) {
+  for (int64_t i = maker + 1; i <= statement.last && !local.before.empty(); ++i) {
+    if (calls[Index(i)].op == local.before) return i - 1;
+  }
+  return statement.last;
 }
 
 // The last call of the step that begins with call `i`: it, or the module that the method calls.
@@ -234,6 +257,10 @@ int64_t EndOfMethod(const Program& program, const Statement& statement) {
 
 int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
                      int64_t maker, NameId name) {
+  for (const HelperLocal& local : HelperLocals()) {
+    if (!Names(local, program, statement, maker, name)) continue;
+    return EndOf(local, program.calls, statement, maker);
+  }
   const bool is_function =
       statement.source != kNoStatement && !program.source.At(statement.source).function.empty();
   if (!statement.in_helper && !is_function) return maker;
