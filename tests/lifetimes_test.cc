@@ -180,37 +180,6 @@ TEST_CASE("a term that a line adds is bound to its name") {
   CHECK(deaths("h = f(h) * 0.5 + h") == "2:2 1:2 0:3 3:3 4:3 ");
 }
 
-// x, c = self.project(x), whose forward has two names, of which no caller reads the first.
-TEST_CASE("a second name that nothing reads holds the other one of its forward") {
-  const auto deaths = [](const char* pair, const char* line) {
-    Program program;
-    program.values.resize(5);
-    program.inputs = {0};
-    SourceLines& source = program.source;
-    const StatementId call = source.Read(7, pair);
-    const auto add = [&](const std::vector<std::string>& scopes, std::vector<StatementId> frames) {
-      const auto input = static_cast<NameId>(program.calls.size());
-      program.calls.push_back({.op = "relu",
-                               .where = "",
-                               .inputs = {input},
-                               .outputs = {input + 1},
-                               .module = program.modules.Enter(scopes),
-                               .frames = std::move(frames)});
-    };
-    add({"m", "m.project"}, {call, source.Read(1, line)});
-    add({"m", "m.project"}, {call, source.Read(2, "x = self.fc(c)")});
-    add({"m"}, {source.Read(8, "x = self.act(x)")});
-    add({"m"}, {source.Read(9, "x = self.head(x)")});
-    program.outputs = {4};
-    return Deaths(std::move(program), /*hold_outputs=*/false);
-  };
-  CHECK(deaths("x, features = self.project(x)", "c = self.norm(x)").find("1:3 ") !=
-        std::string::npos);
-  CHECK(deaths("x, features = self.project(x)", "x = self.norm(x)").find("1:1 ") !=
-        std::string::npos);
-  CHECK(deaths("x, _ = self.project(x)", "c = self.norm(x)").find("1:1 ") != std::string::npos);
-}
-
 // A tower selects a row of what it has made; `end` is the module that runs last.
 TEST_CASE("a model returns what it pooled last beside that, not what a tower of it did") {
   const auto deaths = [](const char* end) {
@@ -336,36 +305,6 @@ TEST_CASE("of several results each is bound to its own name") {
   };
   CHECK(deaths("q, k = rotate(q, k)").starts_with("2:2 1:3 "));
   CHECK(deaths("x = rotate(q, k)").find("2:2") == std::string::npos);
-}
-
-// x, c = self.pool(x, c) makes names 1 and 2, which two lines read.
-TEST_CASE("of two results of a module the next lines tell which is which") {
-  const auto deaths = [](const char* reader) {
-    Program program;
-    program.values.resize(5);
-    program.inputs = {0};
-    SourceLines& source = program.source;
-    const StatementId pair = source.Read(7, "x, c = self.pool(x, c)");
-    const auto add = [&](std::vector<NameId> inputs, const std::vector<std::string>& scopes,
-                         std::vector<StatementId> frames) {
-      const auto output = static_cast<NameId>(program.calls.size() + 1);
-      program.calls.push_back({.op = "relu",
-                               .where = "",
-                               .inputs = std::move(inputs),
-                               .outputs = {output},
-                               .module = program.modules.Enter(scopes),
-                               .frames = std::move(frames)});
-    };
-    add({0}, {"m", "m.pool"}, {pair, source.Read(1, "x = self.conv(x)")});
-    add({0}, {"m", "m.pool"}, {pair, source.Read(2, "c = self.fc(c)")});
-    add({1}, {"m"}, {source.Read(8, reader)});
-    add({3, 2}, {"m"}, {source.Read(9, "x = torch.cat((c, x))")});
-    program.outputs = {4};
-    return Deaths(std::move(program), /*hold_outputs=*/false);
-  };
-  CHECK(deaths("x = x.flatten(2)").find("1:2 ") != std::string::npos);
-  CHECK(deaths("x = self.flatten(x)").find("1:2 ") != std::string::npos);
-  CHECK(deaths("y = f(g(x))").find("1:3 ") != std::string::npos);
 }
 
 // Two turns of a loop over blocks, each of two calls in `line`, whose results a sum reads.

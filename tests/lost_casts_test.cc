@@ -211,20 +211,6 @@ std::string CastsLike(const Graph& graph) {
   return text;
 }
 
-TEST_CASE("a sum is cast back to the type of the term that its line names") {
-  const auto casts = [](const std::string& line) {
-    Graph graph = ParseGraph(
-        "n (float[2, 4] x, float[4] t) => (float[2, 4] y) { s = Add (x, t) y = Neg (s) }");
-    const std::string trace = Frame(line);
-    graph.nodes[0].metadata.emplace_back(kLinesKey, trace);
-    return CastsLike(graph);
-  };
-  CHECK(casts("h = (embeds + table).to(embeds.dtype)") == "type_as.inline s x ");
-  CHECK(casts("h = (embeds + table).to(table.dtype)") == "type_as.inline s t ");
-  CHECK(casts("h = (embeds + table).to(other.dtype)").empty());
-  CHECK(casts("h = embeds + table.to(embeds.dtype)").empty());
-}
-
 TEST_CASE("a rotary embedding returns what the layers are about to read the type of") {
   const auto casts = [](const std::string& module, const std::string& given) {
     const Graph graph = ParseGraph(fmt::format(

@@ -18,6 +18,8 @@ constexpr NameFact kHeadChildren[] = {
 constexpr SeenIn kDisentangled = {kTransformers, "models/deberta_v2/modeling_deberta_v2.py",
                                   "def disentangled_attention_bias("};
 constexpr SeenIn kComputeBias = {kTransformers, "models/t5/modeling_t5.py", "def compute_bias("};
+constexpr SeenIn kMultiHead = {kTorch, "nn/functional.py", "def multi_head_attention_forward("};
+
 constexpr HelperLocal kHelperLocals[] = {
     // pos_key_layer, c2p_pos, c2p_att, and the same of p2c.
     {"disentangled_attention_bias", "repeat", true, false, "", kDisentangled},
@@ -35,6 +37,10 @@ constexpr HelperLocal kHelperLocals[] = {
      false,
      "",
      {kTransformers, "integrations/sdpa_attention.py", "def create_position_bias_mask("}},
+    // q, k and v, and where weights are asked for, q_scaled.
+    {"multi_head_attention_forward", "scaled_dot_product_attention", false, true, "", kMultiHead},
+    {"multi_head_attention_forward", "baddbmm", false, true, "", kMultiHead},
+    {"multi_head_attention_forward", "bmm", false, true, "", kMultiHead},
 };
 
 // DynamicLayer.update.

@@ -12,6 +12,7 @@
 #include "estimator/libraries/libraries.h"
 #include "estimator/locals/forward_locals.h"
 #include "estimator/locals/helper_frames.h"
+#include "estimator/names/bound_aliases.h"
 #include "estimator/names/bound_until.h"
 #include "estimator/names/evicted_results.h"
 #include "estimator/names/held_attributes.h"
@@ -65,6 +66,7 @@ class Lifetimes {
         FollowMaskKeywords(module, i);
       }
       FollowHiddenLists(program_, bindings_, module, lives_);
+      FollowAliases(program_, bindings_, module, lives_);
       FollowPassedResults(program_, runs_, module, lives_);
       FollowTakenResults(program_, module, lives_);
     }
