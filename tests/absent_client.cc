@@ -26,6 +26,9 @@
 //                    address, =TEXT a text, _ nothing; the seventh and later ones lie on the stack
 //     print V I      the I-th number of a variable, printed; `printint` where it has ints
 //     cudart N       has that version of the CUDA runtime, 12080 for 12.8; before anything else
+//     opened NAME    whether what dlopen() gives it for a CUDA runtime has the function that the
+//     card
+//                    has, printed
 //     text NAME      what that function says of nothing, printed
 //     same V NAME    whether a variable is that function's address, printed
 //     processes      the bytes of this process on each card as NVML has them, printed
@@ -312,6 +315,11 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
     setenv("ABSENT_CUDART_VERSION", words.at(i + 1).c_str(), /*overwrite=*/1);
     dlopen(ABSENT_CUDART, RTLD_NOW);
   }
+  if (word == "opened") {
+    void* const function = dlsym(dlopen(ABSENT_CUDART, RTLD_NOW), words.at(i + 1).c_str());
+    std::printf("%d\n",
+                function != nullptr && function == dlsym(RTLD_DEFAULT, words.at(i + 1).c_str()));
+  }
   if (word == "text")
     std::printf("%s\n", Find<const char* (*)(void*)>(words.at(i + 1).c_str())(nullptr));
   if (word == "name") PrintName();
@@ -345,7 +353,8 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   if (word == "exit") std::exit(static_cast<int>(number()));
   const bool has_two = word == "rank" || word == "pass" || word == "same";
   const bool has_one = word == "take" || word == "write" || word == "entry" ||
-                       word == "broadcast" || word == "group" || word == "text" || word == "cudart";
+                       word == "broadcast" || word == "group" || word == "text" ||
+                       word == "cudart" || word == "opened";
   return i + (has_two ? 3 : has_one ? 2 : 1);
 }
 

@@ -401,6 +401,11 @@ TEST_CASE("a card's properties fill the structure of that CUDA, and no more") {
   CHECK(word(13000, "cudaGetDeviceProperties", 126) == "7\n");
 }
 
+TEST_CASE("functions that are asked for by name") {
+  CHECK(Printed("opened cudaMalloc take 1") == "1\n");
+  CHECK(Printed("opened cudaNoSuchFunction take 1") == "0\n");
+}
+
 TEST_CASE("a runtime before 12 makes no context when a card is set") {
   CHECK(Printed("cudart 11080 call cudaSetDevice 0 . nvml") == "0\n");
   CHECK(Printed("cudart 12000 call cudaSetDevice 0 . nvml") == fmt::format("{}\n", ContextBytes()));

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "estimator/absent/kept_libc.h"
 #include "estimator/absent/kept_paths.h"
@@ -145,14 +146,42 @@ extern "C" {
 __attribute__((visibility("hidden"))) void* onnxfit_kept_dlopen = nullptr;
 }
 
-extern "C" __attribute__((visibility("hidden"))) const char* onnxfit_kept_library(
-    const char* path) {
+namespace onnxfit::absent {
+namespace {
+
+// Whether programs ask for the library's functions by name, from what dlopen() gives them, rather
+// than link to it: ONNX Runtime cuDNN's (1.31), Python's ctypes the runtime's.
+bool IsAskedByName(const char* path) {
+  const char* const slash = std::strrchr(path, '/');
+  const std::string_view name = slash == nullptr ? path : slash + 1;
+  return name.substr(0, 11) == "libcudnn.so" || name.substr(0, 12) == "libcudart.so";
+}
+
+// This library's own file, once the one at `path` is loaded, too; `path` where that fails.
+const char* InsteadOf(const char* path, int flags) {
+  const auto real = reinterpret_cast<void* (*)(const char*, int)>(onnxfit_kept_dlopen);
+  Dl_info info;
+  if (real(path, flags) == nullptr || dladdr(reinterpret_cast<void*>(&InsteadOf), &info) == 0) {
+    return path;
+  }
+  return info.dli_fname;
+}
+
+}  // namespace
+}  // namespace onnxfit::absent
+
+extern "C" __attribute__((visibility("hidden"))) const char* onnxfit_kept_library(const char* path,
+                                                                                  int flags) {
   using onnxfit::absent::Path;
   static thread_local Path room;
   if (onnxfit_kept_dlopen == nullptr) onnxfit_kept_dlopen = dlsym(RTLD_NEXT, "dlopen");
-  if (path == nullptr || std::strchr(path, '/') == nullptr) return path;
-  const char* const found = onnxfit::absent::ToRead(AT_FDCWD, path, /*follows=*/true, room);
-  return found == nullptr ? path : found;
+  if (path == nullptr) return path;
+  const char* const kept = std::strchr(path, '/') == nullptr
+                               ? nullptr
+                               : onnxfit::absent::ToRead(AT_FDCWD, path, /*follows=*/true, room);
+  const char* const found = kept == nullptr ? path : kept;
+  const bool is_replaced = (flags & RTLD_NOLOAD) == 0 && onnxfit::absent::IsAskedByName(found);
+  return is_replaced ? onnxfit::absent::InsteadOf(found, flags) : found;
 }
 
 asm(R"(
