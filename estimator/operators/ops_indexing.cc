@@ -221,6 +221,16 @@ void CircularPadBackward(Kernel& kernel) {
   kernel.Free(clone);
 }
 
+// x, y, which is copied into a part of x: CopySlices takes a copy of x's gradient, be it wanted or
+// not, the part's of that, and fills it with zeros.
+// Source: CopySlices::apply_impl of torch/csrc/autograd/functions/tensor.cpp, CopyBackwards,
+// pytorch v2.11.0.
+void CopySliceBackward(Kernel& kernel) {
+  kernel.MakeGradAnyway(0);
+  kernel.MakeGrad(1);
+  if (kernel.IsWanted(0)) kernel.Take(AsSecond(kernel.types()));
+}
+
 constexpr OpRule kIndexingRules[] = {
     // x, indices, values
     {.name = "index_add",
@@ -267,15 +277,11 @@ constexpr OpRule kIndexingRules[] = {
      .autocast = AutocastPolicy::kWidest,
      .gradients = {ReadsElementwise(kIndices), Reads(kIndices)},
      .backward = {ScratchWith(0, AsSecond), MakeGrad(0), DropScratch(), MakeGrad(1)}},
-    // x, y, which is copied into a part of x: CopySlices takes a copy of x's gradient, the part's
-    // of that, and fills it with zeros.
-    // Source: CopySlices::apply_impl of torch/csrc/autograd/functions/tensor.cpp, CopyBackwards,
-    // pytorch v2.11.0.
     {.name = "copy_slice",
      .strides = AsInput,
      .in_place = InPlace::kAlways,
      .gradients = {ReadsElementwise({}), Reads({})},
-     .backward = {MakeGrad(0), MakeGrad(1), ScratchWith(0, AsSecond)}},
+     .run_backward = CopySliceBackward},
     {.name = "index_put.accumulate",
      .strides = AsInput,
      .in_place = InPlace::kResult,

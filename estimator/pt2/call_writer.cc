@@ -204,7 +204,20 @@ void CallWriter::WriteCall(const Call& call) {
     tracked_.insert(program_.calls.back().outputs.begin(), program_.calls.back().outputs.end());
   }
   Follow(first, LeavesOutMask(call));
+  if (place_.writes_over_first && program_.calls.size() > first) PassToBase(program_.calls.back());
   NoteVariables(call, first);
+}
+
+// x[:, a:b].add_(y): what `x` is read as has y's history from then on, as behind x[:, a:b] = y.
+void CallWriter::PassToBase(const AtenCall& write) {
+  if (!trains() || write.outputs.size() != 1 || !IsTracked(write.outputs[0])) return;
+  const NameId part = write.outputs[0];
+  const NameId base = BaseOf(write.inputs[0]);
+  if (base == kNoName || base == write.inputs[0] || write.op == "copy_slice") return;
+  const NameId written = NewNameLike(base, std::string(running_->name) + ".base");
+  Emit("copy_slice", {base, part}, {written});
+  tracked_.insert(written);
+  Supersede(base, written);
 }
 
 void CallWriter::WriteInFunction(const Call& call, const CallRow& row, std::string_view op) {

@@ -226,6 +226,7 @@ class CallWriter : public ProgramWriter {
   void WriteCall(const Call& call);
   bool MakesTensor(const Call& call) const;
   void Follow(size_t first, bool builds_mask);
+  void PassToBase(const AtenCall& write);
   void KeepUnreadMasks();
 
   // --- Calls with bodies (higher_order.cc, loops.cc) ---

@@ -42,7 +42,8 @@ class StepRecorder(watching.Recorder):
         super().__init__(model, loop, put)
         self._parameters: Dict[str, torch.Tensor] = {}  # by name
         self._parameter_of: Dict[str, str] = {}  # by the name of a gradient
-        self._makers: Dict[str, Json] = {}  # by the name of a result
+        # By the name of a tensor: calls that make it or write into it, and the places of those.
+        self._makers: Dict[str, List[Tuple[int, Json]]] = {}
         self._is_closing = False
         self._indexed = 0  # so many nodes are in _makers
         self.saw_half = False  # whether anything ran under torch.autocast of float16
@@ -111,30 +112,32 @@ class StepRecorder(watching.Recorder):
     # --- Backward -------------------------------------------------------------------------------
 
     def _index(self) -> None:
-        for node in self.nodes[self._indexed:]:
-            for name in watching.results_of(node):
-                self._makers[name] = node
+        for place, node in enumerate(self.nodes[self._indexed:], self._indexed):
+            for name in dict.fromkeys([*watching.results_of(node),
+                                       *self._also_writes.get(node["name"], ())]):
+                self._makers.setdefault(name, []).append((place, node))
         self._indexed = len(self.nodes)
 
-    def _leads_from(self, roots: List[str], follows: Callable[[Json], bool]) -> Set[str]:
-        """Names from which calls lead to `roots`, of those that `follows` is true of."""
+    def _leads_from(self, roots: List[str], follows: Callable[[Json], bool]) -> Dict[str, int]:
+        """Names from which calls lead to `roots`, of those that `follows` is true of, each with the
+        place of the call before which it is read."""
         self._index()
-        seen: Set[str] = set()
-        open_names = list(roots)
+        seen: Dict[str, int] = {}
+        open_names = [(name, len(self.nodes)) for name in roots]
         while open_names:
-            name = open_names.pop()
-            if name in seen:
+            name, before = open_names.pop()
+            if seen.get(name, -1) >= before:
                 continue
-            seen.add(name)
-            node = self._makers.get(name)
-            if node is not None and follows(node):
-                open_names.extend(watching.operands_of(node))
+            seen[name] = before
+            for place, node in self._makers.get(name, ()):
+                if place < before and follows(node):
+                    open_names.extend((operand, place) for operand in watching.operands_of(node))
         return seen
 
     def _follows_from_weights(self, name: str) -> bool:
         found = self._leads_from([name], lambda _: True)
-        of_actions = (self._makers[each]["target"].startswith("onnxfit.") for each in found
-                      if each in self._makers)
+        of_actions = (node["target"].startswith("onnxfit.") for each in found
+                      for _, node in self._makers.get(each, ()))
         return any(each in self._parameters for each in found) or any(of_actions)
 
     def _reached(self, roots: List[str]) -> List[str]:

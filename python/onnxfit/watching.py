@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import (TYPE_CHECKING, Any, Callable, Collection, ContextManager, Dict, Iterator, List,
                     NamedTuple, Optional, Sequence, Tuple)
 
-from onnxfit import fake_card, inputs, python_calls, schema_json
+from onnxfit import fake_card, inputs, python_calls, schema_json, views
 
 from onnxfit.schema_json import Json
 
@@ -202,6 +202,9 @@ class Recorder:
         self._names = _Names(self._let_go)
         self._counts: Dict[str, int] = {}
         self._given: Dict[int, Tuple[torch.Tensor, str]] = {}
+        self._views = views.Views()
+        self._operands: List[Tuple[torch.Tensor, str]] = []  # of the last call
+        self._also_writes: Dict[str, List[str]] = {}  # by the name of a call: views of what it writes
 
     def begin(self) -> None:
         """All is given, and the run begins."""
@@ -252,7 +255,10 @@ class Recorder:
         if not isinstance(value, torch.Tensor):
             return None
         self.reads_tracked = self.reads_tracked or value.requires_grad
-        return {"as_tensor": {"name": self.name_of(value)}}
+        name = self.name_of(value)
+        if not self._is_outside(value):
+            self._operands.append((value, name))
+        return {"as_tensor": {"name": name}}
 
     def _let_go(self, names: List[str]) -> None:
         if self.nodes and names and not self._is_closed:
@@ -266,6 +272,7 @@ class Recorder:
         """The arguments of a call, which may end with it."""
         import torch
         self.read_outside = self.reads_tracked = False
+        self._operands = []
         # torch.tensor(…), made on the host
         self._is_fresh = func.overloadpacket.__name__.startswith("lift_fresh")
         names = schema_json.parameters(func)
@@ -306,6 +313,7 @@ class Recorder:
             results = [{"as_tensors": [each["as_tensor"] for each in made]}] if is_list else made
         else:
             results = [result(out, operator)]
+        operands, self._operands = self._operands, []  # which nobody is to keep
         if not names:
             return
         state = self._state()
@@ -320,6 +328,17 @@ class Recorder:
                 self._given[id(tensor)] = (tensor, name)
             else:
                 self._names.add(tensor, name)
+            self._note_views(func, operands, tensor, name, operator)
+
+    def _note_views(self, func: Any, operands: List[Tuple[torch.Tensor, str]], made: torch.Tensor,
+                    name: str, call: str) -> None:
+        """What is written with something that requires gradients requires them, and all its views."""
+        self._views.add(func, operands, made, name)
+        if not func._schema.is_mutable or not self.reads_tracked:
+            return
+        family = self._views.family_of(made, name)
+        self._also_writes.setdefault(call, []).extend(family.names())
+        self.tracked([*family.alive()])
 
     def act(self, kind: str, **inputs: Json) -> Json:
         """A node of no operator."""

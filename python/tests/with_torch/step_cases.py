@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from in_place_cases import IN_PLACE_CASES
+
 STEPS = 4
 
 
@@ -394,7 +396,7 @@ def with_norms(device):
 
 CASES = (plain, momentum, adam, fused, looped, kept_zeros, dropped_behind, clipped, scaled,
          scaled_fused, accumulated, gan, frozen_in_turns, teacher, pairs, averaged, two_heads,
-         own_norm, method, bootstrapped,
+         own_norm, method, bootstrapped, *IN_PLACE_CASES,
          closed, with_norms, checkpointed)  # whose backward has a cublasLt workspace of its own
 
 

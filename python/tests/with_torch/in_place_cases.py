@@ -1,0 +1,48 @@
+"""Training steps that write in place, and how PyTorch's own engine runs them: step_cases.py."""
+
+import torch
+from torch import nn
+
+
+def _written(write):
+    """A step whose loss is of a fresh tensor, into parts of which `write` puts what a layer makes."""
+    def case(device):
+        layer = nn.Linear(256, 256).to(device)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+        def step(images):
+            optimizer.zero_grad()
+            (write(images, layer) * 2).sum().backward()
+            optimizer.step()
+
+        return step, (torch.randn(512, 256),)
+    return case
+
+
+def _set_columns(images, layer):
+    made = torch.zeros_like(images)
+    made[..., :16] = layer(images)[..., :16]
+    return made
+
+
+def _set_rows(images, layer):
+    made = torch.empty_like(images)
+    for row in range(3):
+        made[row] = layer(images)[row]
+    return made
+
+
+def _add_to_columns(images, layer):
+    made = torch.zeros_like(images)
+    made[:, :16].add_(layer(images)[:, :16])
+    return made
+
+
+def _named(name, case):
+    case.__name__ = name
+    return case
+
+
+IN_PLACE_CASES = (_named("columns_set", _written(_set_columns)),
+                  _named("rows_set", _written(_set_rows)),
+                  _named("columns_added", _written(_add_to_columns)))
