@@ -138,6 +138,7 @@ constexpr OpRule kElementwiseRules[] = {
     // x + a * b and x + a / b by one kernel; grad * (b * value)
     {.name = "addcmul",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .autocast = AutocastPolicy::kWidest,
      .promotes = true,
      .gradients = {PassThrough(), ReadsElementwise(In(2)), ReadsElementwise(In(1))},
@@ -145,6 +146,7 @@ constexpr OpRule kElementwiseRules[] = {
                   ScratchWith(2, LikeSecond), MakeGrad(2)}},
     {.name = "addcdiv",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .autocast = AutocastPolicy::kWidest,
      .promotes = true,
      .gradients = {PassThrough(), ReadsElementwise(In(2)), ReadsElementwise(In(1) | In(2))},
@@ -154,6 +156,7 @@ constexpr OpRule kElementwiseRules[] = {
                   ScratchWith(2, LikeOutput), MakeGrad(2)}},
     {.name = "lerp",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .gradients = {ReadsElementwise({}), ReadsElementwise({})}},
     // grad * (exponent * x ** (exponent - 1))
     {.name = "pow.Tensor_Scalar",

@@ -251,6 +251,7 @@ constexpr OpRule kMathRules[] = {
                   MakeGrad(0)}},
     {.name = "clamp_min.Tensor",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1)), ReadsElementwise(In(0) | In(1))},
      .backward = kBoundedByTensor},
@@ -258,6 +259,7 @@ constexpr OpRule kMathRules[] = {
     // where (x >= min & x <= max, grad, 0)
     {.name = "clamp.Tensor",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .promotes = true,
      .gradients = {ReadsElementwise(In(0) | In(1) | In(2)), ReadsElementwise(In(0) | In(1) | In(2)),
                    ReadsElementwise(In(0) | In(1) | In(2))},
@@ -269,6 +271,7 @@ constexpr OpRule kMathRules[] = {
     // x + weight * (end - x): grad * weight, grad * (1 - weight), grad * (end - x)
     {.name = "lerp.Tensor",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .gradients = {ReadsElementwise(In(2)), ReadsElementwise(In(2)),
                    ReadsElementwise(In(0) | In(1))},
      .backward = {MakeGrad(1), ScratchWith(0, LikeThird), MakeGrad(0), DropScratch(),
@@ -283,6 +286,7 @@ constexpr OpRule kMathRules[] = {
     // grad * isfinite (x), which is (x == x) * (abs (x) != inf)
     {.name = "nan_to_num",
      .strides = AsOperands,
+     .in_place = InPlace::kIfNamed,
      .gradients = {ReadsElementwise(In(0))},
      .backward = {Scratch(LikeInput), Scratch(BoolsLikeOutput), Scratch(BoolsLikeOutput),
                   Scratch(BoolsLikeOutput), DropScratch(0, 3), MakeGrad(0)}},

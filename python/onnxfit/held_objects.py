@@ -34,6 +34,7 @@ class Variable(NamedTuple):
 class Held(NamedTuple):
     modules: Dict[str, torch.nn.Module]
     parameters: Dict[str, torch.nn.Parameter]  # of no module
+    tensors: Dict[str, torch.Tensor]  # plain ones, such as averages of weights
     optimizers: Dict[str, torch.optim.Optimizer]
     scalers: Dict[str, Any]
     variables: List[Variable]
@@ -85,7 +86,7 @@ def _methods(value: Any) -> Iterator[types.FunctionType]:
 
 class _Finder:
     def __init__(self) -> None:
-        self.held = Held({}, {}, {}, {}, [], [], set())
+        self.held = Held({}, {}, {}, {}, {}, [], [], set())
         self._seen: Dict[int, Any] = {}
 
     def look(self, name: str, value: Any, depth: int) -> None:
@@ -101,7 +102,9 @@ class _Finder:
             self._add(self.held.optimizers, name, value)
         elif isinstance(value, torch.amp.grad_scaler.GradScaler):
             self._add(self.held.scalers, name, value)
-        elif not isinstance(value, torch.Tensor):
+        elif isinstance(value, torch.Tensor):
+            self._add(self.held.tensors, name, value)
+        else:
             self._look_inside(name, value, depth)
 
     @staticmethod
@@ -159,6 +162,12 @@ def _without_parts(modules: Dict[str, torch.nn.Module]) -> Dict[str, torch.nn.Mo
     return {name: module for name, module in modules.items() if id(module) not in inner}
 
 
+def _without_buffers(tensors: Dict[str, torch.Tensor],
+                     modules: Dict[str, torch.nn.Module]) -> Dict[str, torch.Tensor]:
+    buffers = {id(buffer) for module in modules.values() for buffer in module.buffers()}
+    return {name: tensor for name, tensor in tensors.items() if id(tensor) not in buffers}
+
+
 def held_by(function: Any) -> Held:
     """What `function` may reach by its names, closures, defaults, and attributes of those."""
     finder = _Finder()
@@ -175,4 +184,5 @@ def held_by(function: Any) -> Held:
            if not any(parameter is other for module in held.modules.values()
                       for other in module.parameters())}
     unique = {id(parameter): name for name, parameter in reversed(list(own.items()))}
-    return held._replace(parameters={name: own[name] for name in own if name in unique.values()})
+    return held._replace(parameters={name: own[name] for name in own if name in unique.values()},
+                         tensors=_without_buffers(held.tensors, held.modules))

@@ -93,6 +93,15 @@ class StepRecorder(watching.Recorder):
                           "the step's code holds")
         return super().on_card(tensor)
 
+    def _constant(self, tensor: torch.Tensor) -> str:
+        held = self._step.name_of(tensor)
+        if held is None:
+            return super()._constant(tensor)
+        name = "b_step_" + "".join(char if char.isalnum() else "_" for char in held)
+        self.held[name] = f"step.{held}"
+        self.give(tensor, name)
+        return name
+
     def value_of(self, func: Any, args: Sequence[Any]) -> Optional[float]:
         """What item() and float() are of a number that follows from weights: 1, whatever runs.  What
         a model's own code asks, and what follows from inputs alone, recording.py answers."""

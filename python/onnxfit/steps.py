@@ -32,11 +32,16 @@ class Step(torch.nn.Module):
         for name, parameter in self.held.parameters.items():
             self.register_parameter(name, parameter)
         self.__dict__["forward"] = function
-        self._on_card: Dict[int, torch.Tensor] = {}  # by id: of parameters of no module
+        self._on_card: Dict[int, torch.Tensor] = {}  # by id, of what it holds
 
     def there(self, tensor: torch.Tensor) -> Optional[torch.Tensor]:
-        """What stands for a parameter of no module."""
+        """What stands for a tensor that it holds."""
         return self._on_card.get(id(tensor))
+
+    def name_of(self, there: torch.Tensor) -> Optional[str]:
+        """Of a plain tensor that it holds, which lives from step to step."""
+        return next((name for name, tensor in self.held.tensors.items()
+                     if self.there(tensor) is there), None)
 
     def more(self, given: Dict[str, torch.Tensor]) -> Json:
         """What a program says of it beside its calls; `given` are its tensors by name."""
@@ -57,15 +62,15 @@ class Step(torch.nn.Module):
                     variable.put(_there(variable.value))
             for scaler in self.held.scalers.values():
                 stack.enter_context(_fresh_scaler(scaler))
-            own = list(self.held.parameters.values())
-            self._on_card = {id(parameter): card.of_module(parameter) for parameter in own}
+            own = [*self.parameters(), *self.buffers(), *self.held.tensors.values()]
+            self._on_card = {id(tensor): card.of_module(tensor) for tensor in own}
             for value in self.held.objects:
                 _put_there(value, self._on_card)
             for variable in self.held.variables:
                 if id(variable.value) in self._on_card:
                     variable.put(self._on_card[id(variable.value)])
-            for buffer in self.buffers():
-                card.lend_again(buffer)
+            for tensor in (*self.buffers(), *self.held.tensors.values()):
+                card.lend_again(tensor)
             stack.enter_context(card.holding(self))
             self._begin(card, stack)
             yield

@@ -217,10 +217,13 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
     constants = [{"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": name}}
                  for name in recorder.constants]
     inputs_json = [{"as_tensor": {"name": name}}
-                   for name in [*given, *recorder.constants, *users]]
+                   for name in [*given, *recorder.held, *recorder.constants, *users]]
     graph = {"inputs": inputs_json,
              "outputs": [{"as_tensor": {"name": name}} for name in outputs if name],
              "nodes": recorder.nodes, "tensor_values": recorder.tensors, "sym_int_values": {}}
+    for name, path in recorder.held.items():
+        specs.append({"buffer": {"arg": {"name": name}, "buffer_name": path, "persistent": False}})
+        weights[path] = f"held_{len(weights)}"
     specs += constants
     specs += [{"user_input": {"arg": {"as_tensor": {"name": name}}}} for name in users]
     more = step.more(given) if step is not None else {}

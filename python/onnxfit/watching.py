@@ -190,6 +190,7 @@ class Recorder:
         self.nodes: List[Json] = []
         self.tensors: Dict[str, Json] = {}
         self.constants: List[str] = []
+        self.held: Dict[str, str] = {}  # paths of buffers that no module has, by name
         self._is_fresh = False
         self._is_closed = False
         self.reads_tracked = False  # whether an argument of the last call requires gradients

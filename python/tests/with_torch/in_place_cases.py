@@ -38,6 +38,35 @@ def _add_to_columns(images, layer):
     return made
 
 
+def _averaged(update, keep):
+    """A step behind which `update` moves plain tensors, kept by `keep`, towards the weights."""
+    def case(device):
+        layer = nn.Linear(512, 512).to(device)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+        averages = keep({name: parameter.detach().clone()
+                         for name, parameter in layer.named_parameters()})
+
+        def step(images):
+            optimizer.zero_grad()
+            layer(images).pow(2).mean().backward()
+            optimizer.step()
+            kept = averages.values() if isinstance(averages, dict) else averages
+            with torch.no_grad():
+                for average, parameter in zip(kept, layer.parameters()):
+                    update(average, parameter)
+
+        return step, (torch.randn(64, 512),)
+    return case
+
+
+def _multiplied(average, parameter):
+    average.mul_(0.999).add_(parameter, alpha=0.001)
+
+
+def _interpolated(average, parameter):
+    average.lerp_(parameter, 0.001)
+
+
 def _named(name, case):
     case.__name__ = name
     return case
@@ -45,4 +74,6 @@ def _named(name, case):
 
 IN_PLACE_CASES = (_named("columns_set", _written(_set_columns)),
                   _named("rows_set", _written(_set_rows)),
-                  _named("columns_added", _written(_add_to_columns)))
+                  _named("columns_added", _written(_add_to_columns)),
+                  _named("average_list", _averaged(_multiplied, lambda made: [*made.values()])),
+                  _named("average_dict", _averaged(_interpolated, dict)))
