@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -56,14 +57,26 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+_OF_MODULE = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL",
+                        "LOAD_FROM_DICT_OR_GLOBALS"))
+
+
+def _globals(code: types.CodeType) -> Iterator[str]:
+    """Names of its module.  co_names has those of attributes, too: a function that says
+    optimizer.step() has nothing to do with another that is called step."""
+    for inner in _codes(code):
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname in _OF_MODULE:
+                yield instruction.argval
+
+
 def _variables(function: types.FunctionType) -> Iterator[Tuple[str, Variable]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield name, Variable(cell, "", cell.cell_contents)
         except ValueError:  # an empty cell
             pass
-    names = dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names)
-    for name in names:
+    for name in dict.fromkeys(_globals(function.__code__)):
         if name in function.__globals__:
             yield name, Variable(function.__globals__, name, function.__globals__[name])
 
