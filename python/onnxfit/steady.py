@@ -11,6 +11,22 @@ from onnxfit.schema_json import Json
 from onnxfit.watching import OF_RUN_BEFORE
 
 
+class OtherCalls(Exception):
+    """The second run makes tensors that the first does not: it is the first that is special."""
+
+
+def _is_in_place(node: Json) -> bool:
+    return str(node["target"].split(".")[-2]).endswith("_")
+
+
+def check(first: Sequence[Json], second: Sequence[Json]) -> None:
+    """Raises OtherCalls where calls of `second` make what `first` has none of."""
+    known = set(_pairs(first, second).values())
+    if any(at not in known and node["outputs"] and not _is_in_place(node)
+           for at, node in enumerate(second)):
+        raise OtherCalls
+
+
 def _key(node: Json) -> Tuple[str, str, str]:
     metadata = node["metadata"]
     return node["target"], metadata["nn_module_stack"], metadata["stack_trace"]

@@ -79,9 +79,13 @@ class Step(torch.nn.Module):
         """As before the first step: no gradients, no state of optimizers."""
         for optimizer in self.held.optimizers.values():
             stack.enter_context(_optimizer_there(optimizer, card))
+        self.drop_gradients()
+        for parameter in self.parameters():
+            stack.callback(setattr, parameter, "grad", None)
+
+    def drop_gradients(self) -> None:
         for parameter in self.parameters():
             parameter.grad = None
-            stack.callback(setattr, parameter, "grad", None)
 
 
 def step_of(function: Callable[..., Any]) -> Step:

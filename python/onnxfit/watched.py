@@ -9,6 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from onnxfit import fake_card, free_sizes, plain_values, schema_json, steady, watching
+from onnxfit.errors import note
 from onnxfit.inputs import Free, Inputs, positional
 from onnxfit.schema_json import Json
 
@@ -161,6 +162,7 @@ class _Runner(NamedTuple):
     card: fake_card.Card
     precision: Precision
     asks: bool  # of a whole step that asks for values: each run has as many questions
+    is_warm: bool = False  # a run of the step goes before, which is no part of the program
 
     def run(self, parts: Inputs, is_repeated: bool) -> _Run:
         """One run of `parts`, given.apart() at some sizes, or two where the first leaves tensors."""
@@ -170,7 +172,7 @@ class _Runner(NamedTuple):
 
 
 def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
-    model, inputs, card, precision, _ = runner
+    model, inputs, card, precision = runner[:4]
     import torch
     from torch.utils import _pytree as pytree
     names = dict(zip(map(id, parts.once().tensors()), _input_names(model, parts.once())))
@@ -196,7 +198,11 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
         asking = pytree.tree_map_only(torch.Tensor, recorder.leaf, (args, kwargs))
         return model(*asking[0], **asking[1])
 
-    recorder, output = watching.watch(model, called, {**given, **users}, loop, card.put)
+    warm = None
+    if runner.is_warm:
+        warm = watching.watch(model, called, {**given, **users}, loop, card.put)[0]
+        step.drop_gradients()
+    recorder, output = watching.watch(model, called, {**given, **users}, loop, card.put, warm=warm)
     outputs = [recorder.name_of(leaf) if isinstance(leaf, torch.Tensor) else ""
                for leaf in _leaves(output)]
     for path, tensor in model.named_buffers(remove_duplicate=False):
@@ -210,6 +216,8 @@ def _run(runner: _Runner, parts: Inputs, is_repeated: bool) -> _Run:
                                        before=recorder)
         del output
         recorder.check_same(again)
+        if step is not None and not runner.is_warm:
+            steady.check(recorder.nodes, again.nodes)
         steady.merge(recorder.nodes, again.nodes)
     if any(name not in outputs for _, name in recorder.alive()):
         fake_card.forget_results()
@@ -282,7 +290,13 @@ def program(model: torch.nn.Module, given: Inputs, frees: Sequence[Free], sizes:
     why = ""
     with card.entered():
         parts = given.apart().resized(frees, sizes)
-        first = runner.run(parts, True)
+        try:
+            first = runner.run(parts, True)
+        except steady.OtherCalls:
+            note("the step does otherwise the first time that it runs: what is played is how it runs "
+                 "behind that")
+            runner = runner._replace(is_warm=True)
+            first = runner.run(parts, True)
         if told is not None:
             told.keep_answers()
         free = [one._replace(size=size) for one, size in zip(frees, sizes)]

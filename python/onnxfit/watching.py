@@ -462,6 +462,12 @@ class Recorder:
         """What its calls have made and somebody still holds."""
         return self._names.alive()
 
+    def hold_from(self, warm: Recorder) -> None:
+        """What a run that is no part of the program has left is there from the beginning."""
+        for tensor, name in warm.alive():
+            self.held[f"b_step_{name}"] = f"step.{name}"
+            self.give(tensor, f"b_step_{name}")
+
     def carry_from(self, before: Recorder) -> None:
         """What a run before this one has left; its names end in OF_RUN_BEFORE here."""
         for tensor, name in before.alive():
@@ -603,17 +609,20 @@ def _mode(recorder: Recorder) -> Any:
 
 def watch(model: torch.nn.Module, run: Callable[[Recorder], Any], given: Dict[str, torch.Tensor],
           loop: Loop, put: Callable[[torch.Tensor], torch.Tensor],
-          before: Optional[Recorder] = None) -> Tuple[Recorder, Any]:
+          before: Optional[Recorder] = None, warm: Optional[Recorder] = None
+          ) -> Tuple[Recorder, Any]:
     """Calls `run`, which calls `model`, and returns what it returns.  REQUIRES: a card is entered
     (fake_card.py); `given` are parameters, buffers and inputs by name, and `put` puts another tensor
     there.  `before` is the record of the run before, of which modules and caches may hold
-    something."""
+    something; `warm` that of one which is no part of the program."""
     from torch._dispatch.python import enable_python_dispatcher
     recorder = getattr(step_in(model), "recorder", Recorder)(model, loop, put)
     for name, tensor in given.items():
         recorder.give(tensor, name)
     if before is not None:
         recorder.carry_from(before)
+    if warm is not None:
+        recorder.hold_from(warm)
     recorder.begin()
     with _entering(recorder.modules), recorder.told(), loop.entered(), \
             enable_python_dispatcher(), _mode(recorder):

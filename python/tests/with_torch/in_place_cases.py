@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
 
 
 def _written(write):
@@ -67,6 +68,39 @@ def _interpolated(average, parameter):
     average.lerp_(parameter, 0.001)
 
 
+def _swa(device):
+    """The first update copies, those behind it compute."""
+    layer = nn.Linear(512, 512).to(device)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    average = AveragedModel(layer, avg_fn=get_ema_avg_fn(0.999))
+
+    def step(images):
+        optimizer.zero_grad()
+        layer(images).pow(2).mean().backward()
+        optimizer.step()
+        average.update_parameters(layer)
+
+    return step, (torch.randn(64, 512),)
+
+
+def _kept_at_first(device):
+    layer = nn.Linear(512, 512).to(device)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    start = {}
+
+    def step(images):
+        if "weight" not in start:
+            start["weight"] = layer.weight.detach().clone()
+        else:
+            way = (layer.weight - start["weight"]).detach()
+            start["length"] = way @ way
+        optimizer.zero_grad()
+        layer(images).pow(2).mean().backward()
+        optimizer.step()
+
+    return step, (torch.randn(64, 512),)
+
+
 def _named(name, case):
     case.__name__ = name
     return case
@@ -76,4 +110,5 @@ IN_PLACE_CASES = (_named("columns_set", _written(_set_columns)),
                   _named("rows_set", _written(_set_rows)),
                   _named("columns_added", _written(_add_to_columns)),
                   _named("average_list", _averaged(_multiplied, lambda made: [*made.values()])),
-                  _named("average_dict", _averaged(_interpolated, dict)))
+                  _named("average_dict", _averaged(_interpolated, dict)),
+                  _named("average_swa", _swa), _named("kept_at_first", _kept_at_first))
