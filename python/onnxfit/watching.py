@@ -546,7 +546,7 @@ def _mode(recorder: Recorder) -> Any:
         without_autograd = without_autograd | torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, key))
 
-    has_cudnn = torch.backends.cudnn.enabled
+    has_cudnn, aten = torch.backends.cudnn.enabled, torch.ops.aten
 
     def of_card(tensor: torch.Tensor) -> torch.Tensor:
         return tensor if isinstance(tensor, FakeTensor) else recorder.on_card(tensor)
@@ -574,6 +574,11 @@ def _mode(recorder: Recorder) -> Any:
                 out, is_same = self._called(func, args, kwargs)
             finally:
                 torch._C._set_cudnn_enabled(has_cudnn)
+            if func is aten.set_.source_Tensor:
+                if args[0] is args[1]:  # torch.nn.utils.parametrize does so: nothing changes
+                    return out
+                func = aten.alias.default
+                given = recorder.written(args[1:], {}, func)
             recorder.add(func, given, out, 2, is_same)
             if recorder.reads_tracked and func.overloadpacket.__name__ not in _NOT_TRACKED:
                 recorder.tracked(out)

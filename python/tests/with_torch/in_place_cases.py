@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
 
 
@@ -101,6 +102,30 @@ def _kept_at_first(device):
     return step, (torch.randn(64, 512),)
 
 
+class _Moved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.zeros(1024, 1))
+
+    def forward(self, weight):
+        return weight + self.by
+
+
+def _parametrized(device):
+    """As peft's target_parameters: within each forward, which has the weight set to itself."""
+    layer, moved = nn.Linear(1024, 1024).to(device), _Moved().to(device)
+
+    def step(images):
+        parametrize.register_parametrization(layer, "weight", moved)
+        loss = layer(images).pow(2).mean()
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+        loss.backward()
+        layer.zero_grad()
+        moved.zero_grad()
+
+    return step, (torch.randn(64, 1024),)
+
+
 def _named(name, case):
     case.__name__ = name
     return case
@@ -111,4 +136,5 @@ IN_PLACE_CASES = (_named("columns_set", _written(_set_columns)),
                   _named("columns_added", _written(_add_to_columns)),
                   _named("average_list", _averaged(_multiplied, lambda made: [*made.values()])),
                   _named("average_dict", _averaged(_interpolated, dict)),
-                  _named("average_swa", _swa), _named("kept_at_first", _kept_at_first))
+                  _named("average_swa", _swa), _named("kept_at_first", _kept_at_first),
+                  _named("parametrized", _parametrized))
