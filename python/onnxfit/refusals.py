@@ -95,6 +95,12 @@ def is_of_experts(error: BaseException) -> bool:
                if hasattr(module, "named_parameters"))
 
 
+def _has_eager_experts(model: torch.nn.Module) -> bool:
+    """Of a step: whether a module of its has."""
+    configs = (getattr(module, "config", None) for module in model.modules())
+    return any(getattr(config, "_experts_implementation", "") == "eager" for config in configs)
+
+
 def _known(error: BaseException) -> Optional[_Known]:
     """What was running, of a few things that are never taken."""
     import torch
@@ -188,8 +194,7 @@ def refused(model: torch.nn.Module, inputs: Inputs, error: Exception) -> Onnxfit
         return OnnxfitError(f"{name}: expected a forward and a loss that run with these "
                             f"inputs and labels, found: {first_line(error)}{where}",
                             "loss(model(…), labels) with them")
-    if (getattr(getattr(model, "config", None), "_experts_implementation", "") == "eager"
-            and is_of_experts(error)):
+    if _has_eager_experts(model) and is_of_experts(error):
         return OnnxfitError(f"{name}: expected experts whose sizes no value decides, found those of "
                             f"'eager', which run on the tokens that are routed to each: "
                             f"{first_line(error)}",

@@ -194,7 +194,14 @@ class Refusals(unittest.TestCase):
         experts.config = SimpleNamespace(_experts_implementation="eager")
         self.assertIn("try: model.set_experts_implementation('grouped_mm')",
                       self.refusal(experts, torch.zeros(4, 2)))
+        experts.gate = torch.nn.Linear(2, 2)
+        model = torch.nn.Sequential(experts)
 
+        def step(x):
+            model(x).sum().backward()
+
+        self.assertIn("try: model.set_experts_implementation('grouped_mm')",
+                      self.refusal(step, torch.zeros(4, 2)))
 
     def test_other_code_of_such_a_library(self):
         class Dense(torch.nn.Module):
