@@ -34,7 +34,7 @@ class Variable(NamedTuple):
 
 class Held(NamedTuple):
     modules: Dict[str, torch.nn.Module]
-    parameters: Dict[str, torch.nn.Parameter]  # of no module
+    parameters: Dict[str, torch.Tensor]  # of no module, and other leaves that require gradients
     tensors: Dict[str, torch.Tensor]  # plain ones, such as averages of weights
     optimizers: Dict[str, torch.optim.Optimizer]
     scalers: Dict[str, Any]
@@ -97,6 +97,11 @@ def _methods(value: Any) -> Iterator[types.FunctionType]:
                 yield method
 
 
+def _is_trained(value: Any) -> bool:
+    import torch
+    return isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad
+
+
 class _Finder:
     def __init__(self) -> None:
         self.held = Held({}, {}, {}, {}, {}, [], [], set())
@@ -109,7 +114,7 @@ class _Finder:
         self._seen[id(value)] = value
         if isinstance(value, torch.nn.Module):
             self._add(self.held.modules, name, value)
-        elif isinstance(value, torch.nn.Parameter):
+        elif isinstance(value, torch.nn.Parameter) or _is_trained(value):
             self._add(self.held.parameters, name, value)
         elif isinstance(value, torch.optim.Optimizer):
             self._add(self.held.optimizers, name, value)

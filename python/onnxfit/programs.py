@@ -14,7 +14,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping,
 
 from onnxfit import (_command, batch_first, guesses, losses, recording, refusals, watched, watching, wrappers)
 from onnxfit.errors import OnnxfitError, OnnxfitWarning, note, noted, warn
-from onnxfit.inputs import BatchDim, Free, Inputs, check, on_device_of
+from onnxfit.inputs import BatchDim, Free, Inputs, check, on_device_of, positional
 
 if TYPE_CHECKING:
     import torch
@@ -278,6 +278,10 @@ def _write_step(function: Callable[..., Any], inputs: object, folder: str, batch
     from onnxfit import steps
     step = steps.step_of(function)
     name = type(step).__name__
+    if inputs is None and not positional(step):
+        raise OnnxfitError(f"{name}: expected a step that is given a batch, found one without "
+                           "arguments, whose batch nobody can size",
+                           f"def {name}(images): with what it makes, or holds, as its argument")
     if inputs is None:
         raise OnnxfitError(f"{name}: expected an example of what the step is given, found none",
                            f"onnxfit.estimate({name}, (images, labels))")

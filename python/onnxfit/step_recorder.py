@@ -53,9 +53,9 @@ class StepRecorder(watching.Recorder):
     # --- Nodes ----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        import torch
+        own = {id(parameter) for parameter in self._step.parameters()}
         self._parameters = {name: tensor for tensor, name in self._given.values()
-                            if isinstance(tensor, torch.nn.Parameter)}
+                            if id(tensor) in own}
         self.act("begin")
 
     def _state(self) -> Dict[str, Any]:

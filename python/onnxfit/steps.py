@@ -30,7 +30,7 @@ class Step(torch.nn.Module):
         for name, module in self.held.modules.items():
             self.add_module(name, module)
         for name, parameter in self.held.parameters.items():
-            self.register_parameter(name, parameter)
+            self._parameters[name] = parameter  # type: ignore[assignment]  # be it a plain leaf
         self.__dict__["forward"] = function
         self._on_card: Dict[int, torch.Tensor] = {}  # by id, of what it holds
 
@@ -106,8 +106,9 @@ def _check(step: Step) -> None:
     """Raises where something is done that nobody sees."""
     name = type(step).__name__
     if not any(True for _ in step.parameters()):
-        raise OnnxfitError(f"{name}: expected a function whose code holds a torch.nn.Module, found "
-                           "none among its variables", "a function that names its models")
+        raise OnnxfitError(f"{name}: expected a function whose code holds a torch.nn.Module, or "
+                           "tensors that require gradients, found none among its variables",
+                           "a function that names its models")
     for path, parameter in step.named_parameters():
         hooks = parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)
         if hooks:

@@ -6,6 +6,7 @@ import unittest
 import torch
 from torch import nn
 
+import onnxfit
 from onnxfit import held_objects
 from steps_test import estimated
 
@@ -49,6 +50,32 @@ class Names(unittest.TestCase):
         two = module_of_two()
         estimated(two.second, torch.randn(8, 64))
         self.assertEqual(two.count, 0)
+
+
+def of_leaves():
+    first, second = (torch.randn(512, 64, requires_grad=True) for _ in range(2))
+    optimizer = torch.optim.Adam([first, second])
+
+    def step(x):
+        optimizer.zero_grad()
+        (x @ (first - second).t()).pow(2).sum().backward()
+        optimizer.step()
+
+    return step, [first, second]
+
+
+class Leaves(unittest.TestCase):
+    def test_leaves_that_require_gradients_are_trained(self):
+        step, leaves = of_leaves()
+        answer = estimated(step, torch.randn(256, 64))
+        self.assertEqual(answer.peak.exact_bytes, 19988488)  # PyTorch's on the stand-in
+        self.assertEqual(answer.bytes_of("parameters"), 2 * 512 * 64 * 4)
+        self.assertEqual([leaf.grad for leaf in leaves], [None, None])
+
+    def test_a_step_without_arguments_is_told_what_to_do(self):
+        step, _ = of_leaves()
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "found one without arguments"):
+            onnxfit.estimate(lambda: step(torch.randn(256, 64)))
 
 
 if __name__ == "__main__":
