@@ -10,12 +10,10 @@
 #include "estimator/absent/askers.h"
 #include "estimator/absent/contents.h"
 #include "estimator/absent/contexts.h"
+#include "estimator/base/device_pages.h"
 
 namespace onnxfit::absent {
 namespace {
-
-constexpr int64_t kLargestShared = kPage / 2;  // smaller ones lie in a page with others
-constexpr int64_t kAlignment = 512;
 
 // More than any card has, and little enough to be rounded up: what is beyond is told as this.
 constexpr uint64_t kMostAsked = uint64_t{1} << 62;
@@ -26,14 +24,14 @@ struct SharedPage {
   int blocks = 0;
 };
 
-int64_t UnitsOf(int64_t bytes) { return RoundUp(bytes > 0 ? bytes : 1, kAlignment); }
+int64_t UnitsOf(int64_t bytes) { return RoundUp(bytes > 0 ? bytes : 1, kDeviceAlignment); }
 
 class DeviceMemory {
  public:
   bool Allocate(DeviceBlock block, const std::string& asker, uint64_t& address) {
     const std::lock_guard lock(mutex_);
     const bool has_room =
-        block.bytes <= kLargestShared
+        block.bytes <= kLargestSharedBlock
             ? TakeShared(block, asker, address)
             : TakePages(block.device, block.pool, RoundUp(block.bytes, kPage), asker, address);
     if (!has_room) return false;
@@ -77,7 +75,7 @@ class DeviceMemory {
     blocks_.erase(found);
     ForgetContents(address, static_cast<uint64_t>(block.bytes));
     if (block.pool != nullptr) UsePool(*block.pool, -UnitsOf(block.bytes));
-    if (block.bytes > kLargestShared) {
+    if (block.bytes > kLargestSharedBlock) {
       GivePages(block.device, block.pool, address, RoundUp(block.bytes, kPage));
     } else {
       FreeShared(block);

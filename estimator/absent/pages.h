@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "estimator/base/device_pages.h"
+
 namespace onnxfit::absent {
 
 // Where memory of cards lies: where x86-64 Linux maps nothing (arch/x86/mm/mmap.c).  It maps below
@@ -22,7 +24,7 @@ inline bool IsDevice(const void* pointer) {
 }
 
 // What the driver maps at once.
-inline constexpr int64_t kPage = int64_t{2} << 20;
+inline constexpr int64_t kPage = kDevicePage;
 
 template <class Number>
 Number RoundUp(Number bytes, Number to) {
