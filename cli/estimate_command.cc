@@ -116,6 +116,7 @@ std::vector<JudgedTarget> TargetsOf(const SweepAnswer& answer) {
 
 int RunEstimate(const Options& given, std::ostream& out, std::ostream& err) {
   if (given.numbers.any()) return RunClosedForm(given, out);
+  if (given.runtime.runtime != Runtime::kTorch) return RunEstimateOnRuntime(given, out, err);
   CheckOutput(given, given.model, "the model");
   Progress progress(err, std::chrono::seconds(1));
   progress.Show("estimate: reading the model");

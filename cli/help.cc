@@ -276,7 +276,7 @@ constexpr CommonFlag kCommonFlags[] = {
 struct HelpTopic {
   std::string_view name;
   std::string_view what;
-  std::array<std::string_view, 2> groups;
+  std::array<std::string_view, 3> groups;
 };
 constexpr HelpTopic kTopics[] = {
     {"training",
@@ -284,7 +284,9 @@ constexpr HelpTopic kTopics[] = {
      {kRunGroup, kTrainingGroup}},
     {"ranks", "DDP, ZeRO, FSDP, pipelines, tensor parallelism", {kRanksGroup}},
     {"card", "cards, PyTorch's version and its allocator", {kCardGroup, kLibrariesGroup}},
-    {"file", "what a file leaves open; models given by numbers", {kFileGroup, kNumbersGroup}},
+    {"file",
+     "what a file leaves open; models by numbers; ONNX Runtime",
+     {kFileGroup, kNumbersGroup, kRuntimeGroup}},
     {"report", "formats, one tensor's life, drawings", {kReportGroup}},
 };
 constexpr std::string_view kAll = "all";

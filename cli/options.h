@@ -148,6 +148,16 @@ struct ProgramOptions {
   std::string page = {};      // a path: HTML, "" for none
 };
 
+// The engine that estimate asks about, in the place of PyTorch.
+enum class Runtime : uint8_t { kTorch, kOnnxRuntime };
+inline constexpr Spelling<Runtime> kRuntimes[] = {{"torch", Runtime::kTorch},
+                                                  {"onnxruntime", Runtime::kOnnxRuntime}};
+struct RuntimeOptions {
+  Runtime runtime = Runtime::kTorch;
+  std::map<std::string, std::string> session = {};   // of ONNX Runtime's sessions
+  std::map<std::string, std::string> provider = {};  // of their CUDA provider
+};
+
 // A flag and its value as they were typed, "" for a switch.
 struct TypedFlag {
   std::string name;
@@ -167,6 +177,7 @@ struct Options {
   VerifyOptions verify;
   CheckOptions check;
   ProgramOptions program;
+  RuntimeOptions runtime;
   std::string folder;                   // of init: a path, "" is the current one
   std::string old_model;                // of diff and report, whose other side is `model`
   std::optional<Allowance> fail_above;  // of diff

@@ -1,17 +1,15 @@
 #include "cli/python_models.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <vector>
 
 #include "cli/process.h"
 #include "cli/values.h"
+#include "cli/work_folder.h"
 #include "estimator/base/error.h"
 #include "estimator/base/file_bytes.h"
 #include "estimator/base/quote.h"
@@ -29,30 +27,6 @@ constexpr const char* kPython = "python3";
 constexpr std::string_view kOtherPython =
     "python = \".venv/bin/python\" in the config, or ONNXFIT_PYTHON, for another";
 
-// A folder that is gone with it.
-class ExportFolder {
- public:
-  ExportFolder() {
-    std::string name = (fs::temp_directory_path() / "onnxfit-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Error({.text = fmt::format("no folder for the export in {}: {}",
-                                       fs::temp_directory_path().string(), std::strerror(errno))});
-    }
-    path_ = name;
-  }
-  ~ExportFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ExportFolder(const ExportFolder&) = delete;
-  ExportFolder& operator=(const ExportFolder&) = delete;
-
-  std::string File(std::string_view name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
 // As messages call it, and what is run: a path is one of a folder, a name is looked for in PATH.
 struct ChosenPython {
   std::string name;
@@ -66,9 +40,7 @@ struct ChosenPython {
 
 ChosenPython PythonOf(const PythonExport& python) {
   if (!python.python.empty()) return {.name = python.python, .folder = python.folder};
-  const char* const chosen = std::getenv(kVariable);
-  const bool is_chosen = chosen != nullptr && *chosen != '\0';
-  return {.name = is_chosen ? chosen : kPython, .folder = {}};
+  return {.name = DefaultPython(), .folder = {}};
 }
 
 std::vector<std::string> ExportCommand(const PythonExport& python, const std::string& file) {
@@ -143,6 +115,11 @@ ProcessResult RunPython(const PythonExport& python, const std::string& file) {
 
 }  // namespace
 
+std::string DefaultPython() {
+  const char* const chosen = std::getenv(kVariable);
+  return chosen != nullptr && *chosen != '\0' ? chosen : kPython;
+}
+
 bool NamesPython(const std::string& text, const std::string& folder) {
   std::error_code ignored;
   const size_t colon = text.find(':');
@@ -151,7 +128,7 @@ bool NamesPython(const std::string& text, const std::string& folder) {
 }
 
 Graph ExportPython(const PythonExport& python, const std::string& path) {
-  const ExportFolder folder;
+  const WorkFolder folder("the export");
   const std::string file = folder.File("model.pt2");
   const ProcessResult result = RunPython(python, file);
   std::error_code ignored;

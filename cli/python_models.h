@@ -13,6 +13,9 @@ namespace onnxfit {
 // "torchvision:resnet50".  What names a file, or ends as one, is a file.
 bool NamesPython(const std::string& text, const std::string& folder);
 
+// The Python that is run where no config names another: ONNXFIT_PYTHON, else python3.
+std::string DefaultPython();
+
 // The model, of which messages and reports say `path`.  Takes the seconds that Python takes.
 // Throws Error where no Python runs, where it lacks the package or PyTorch, and what it says of the
 // module and of the function.

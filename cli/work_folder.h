@@ -1,0 +1,24 @@
+// A folder for what is needed as long as a command runs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace onnxfit {
+
+// Gone with the object.  Throws Error where there is no room for one, which says `what` it is for.
+class WorkFolder {
+ public:
+  explicit WorkFolder(std::string_view what);
+  ~WorkFolder();
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  std::string File(std::string_view name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace onnxfit

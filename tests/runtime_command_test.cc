@@ -1,0 +1,140 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/paths.h"
+#include "tests/run_command.h"
+#include "tests/temp_folder.h"
+
+namespace onnxfit::runtime_command_test {
+namespace {
+
+using Args = std::vector<std::string>;
+
+const std::string kModel = std::string(kSourceDir) + "/models/resnet50.train.onnx";
+
+CommandResult OnRuntime(Args more) {
+  Args args = {kModel, "--runtime", "onnxruntime", "-b", "8"};
+  args.insert(args.end(), more.begin(), more.end());
+  return RunCommand(args);
+}
+
+// In the place of a Python with onnxruntime: it uses the card, and answers so.
+class Answering {
+ public:
+  explicit Answering(const std::string& answer) {
+    const std::string program = folder_.Write(
+        "python", fmt::format("#!/bin/sh\ncat > \"$4\" <<'END'\n{}\nEND\nexec {} take 1\n", answer,
+                              ABSENT_CLIENT));
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    setenv("ONNXFIT_PYTHON", program.c_str(), /*overwrite=*/1);
+  }
+  ~Answering() { unsetenv("ONNXFIT_PYTHON"); }
+  Answering(const Answering&) = delete;
+  Answering& operator=(const Answering&) = delete;
+
+ private:
+  TempFolder folder_;
+};
+
+// Two weights of 3 and 5 MiB, and two runs with one value of 2 MiB.  With 3 MiB first the arena's
+// regions are 4, 8 and 8 MiB, as what they leave is not split off; with 5 first 8 and 8, of which
+// the second has room for the value, too.
+constexpr const char* kTwoWeights = R"({"version": "1.31.1", "context": 1000, "sessions": [
+    {"used": [12582912, 12582912, 12582912], "extensions": [[4194304, 8388608], [], []]}],
+  "requests": {"weights": [3145728, 5242880], "runs": [[2097152, -3], [2097152, -4]]}})";
+
+nlohmann::json AnswerTo(const Args& more) {
+  Args args = {"-f", "json"};
+  args.insert(args.end(), more.begin(), more.end());
+  return nlohmann::json::parse(OnRuntime(args).out);
+}
+
+}  // namespace
+
+TEST_CASE("orders of the weights are played") {
+  const Answering python(kTwoWeights);
+  const auto json = AnswerTo({"-g", "t4"});
+  const auto& run = json["runs"][0];
+  CHECK(json["runtime"] == "ONNX Runtime 1.31.1");
+  CHECK(run["weight_bytes"] == 8 << 20);
+  CHECK(run["most_bytes"] == 10 << 20);
+  CHECK(run["orders"] == 200);
+  CHECK(run["arena_low_bytes"] == 16 << 20);
+  CHECK(run["arena_high_bytes"] == 20 << 20);
+  CHECK(json["targets"][0]["verdict"] == "fits");
+}
+
+TEST_CASE("what settings make of it is played, unless some are given") {
+  const Answering python(kTwoWeights);
+  const auto settings = AnswerTo({"-g", "t4"})["runs"][0]["settings"];
+  REQUIRE(settings.size() == 3);
+  CHECK(settings[1]["flag"] == "--provider-option arena_extend_strategy=kSameAsRequested");
+  CHECK(settings[1]["high_bytes"] == 12 << 20);  // pages of 4, 6 and 2 MiB
+  const auto given = AnswerTo({"-g", "t4", "--session", "enable_mem_pattern=0"})["runs"][0];
+  CHECK(given["settings"].empty());
+}
+
+TEST_CASE("weights outside of the arena have no order") {
+  const Answering python(R"({"version": "1.31.1", "context": 1000, "sessions": [
+    {"used": [12582912], "extensions": [[8388608, 2097152]], "reserved": 8388608}],
+  "requests": {"weights": [3145728, 5242880], "runs": [[2097152, -3]]}})");
+  const auto run = AnswerTo({"-g", "t4"})["runs"][0];
+  CHECK(run["orders"] == 1);
+  CHECK(run["arena_low_bytes"] == 10 << 20);
+  CHECK(run["arena_high_bytes"] == 10 << 20);
+}
+
+TEST_CASE("an order that finds no room decides") {
+  const Answering python(kTwoWeights);
+  const CommandResult result = OnRuntime({"--memory", "10MiB", "--overhead", "0"});
+  CHECK(result.code == 1);
+  CHECK(result.out.find("orders of the weights find no room") != std::string::npos);
+}
+
+TEST_CASE("what ONNX Runtime says of the file is an error") {
+  const Answering python(R"({"version": "1.31.1", "context": 1, "sessions": [
+    {"used": [], "extensions": [], "error": "Type Error: no such operator"}]})");
+  const CommandResult result = OnRuntime({"-g", "t4"});
+  CHECK(result.code == 2);
+  CHECK(result.err.find("Type Error: no such operator") != std::string::npos);
+}
+
+TEST_CASE("what --runtime does not go with") {
+  struct Row {
+    Args flags;
+    const char* error;
+  };
+  const Row rows[] = {
+      {{"-g", "t4", "-o", "sgd"}, "--optimizer: expected without --runtime onnxruntime"},
+      {{}, "--runtime onnxruntime: expected a card, found none (try: --gpu t4)"},
+      {{"-g", "t4", "-f", "csv"}, "--format: expected text or json beside --runtime onnxruntime"},
+      {{"-g", "t4", "--session", "x"}, "--session: expected KEY=VALUE"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.error);
+    const CommandResult result = OnRuntime(row.flags);
+    CHECK(result.code == 2);
+    CHECK(result.err.find(row.error) != std::string::npos);
+  }
+}
+
+TEST_CASE("a Python without onnxruntime is told how to get it") {
+  const TempFolder folder;
+  const std::string program =
+      folder.Write("python", "#!/bin/sh\necho '{\"missing\": \"onnxruntime\"}' > \"$4\"\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  setenv("ONNXFIT_PYTHON", program.c_str(), /*overwrite=*/1);
+  const CommandResult result = OnRuntime({"-g", "t4"});
+  unsetenv("ONNXFIT_PYTHON");
+  CHECK(result.code == 2);
+  CHECK(result.err.find("expected onnxruntime with its CUDA provider, found none") !=
+        std::string::npos);
+}
+
+}  // namespace onnxfit::runtime_command_test
