@@ -285,7 +285,7 @@ constexpr HelpTopic kTopics[] = {
     {"ranks", "DDP, ZeRO, FSDP, pipelines, tensor parallelism", {kRanksGroup}},
     {"card", "cards, PyTorch's version and its allocator", {kCardGroup, kLibrariesGroup}},
     {"file",
-     "what a file leaves open; models by numbers; ONNX Runtime",
+     "what a file leaves open; numbers; ONNX Runtime",
      {kFileGroup, kNumbersGroup, kRuntimeGroup}},
     {"report", "formats, one tensor's life, drawings", {kReportGroup}},
 };

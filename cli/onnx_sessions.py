@@ -144,7 +144,8 @@ def phases(ort, asked, feeds, more_options, seen):
     """A session and its runs; `seen` is called behind each."""
     options, of_runs = session_options(ort, asked["session"])
     provider = ("CUDAExecutionProvider", {**asked["provider_options"], **more_options})
-    session = ort.InferenceSession(asked["model"], options, providers=[provider])
+    session = ort.InferenceSession(asked["model"], options, providers=[provider],
+                                   enable_fallback=0)  # to the CPU
     if "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError("the CUDA provider could not be loaded")
     seen()

@@ -264,7 +264,8 @@ void AddPlayed(const ToldSessions& told, const RuntimeOptions& options, RuntimeR
   run.failed_orders =
       std::ranges::count(player.Orders(config, is_outside), false, &OrderBytes::fits);
   run.arena = RangeOf(orders, &OrderBytes::arena_bytes);
-  run.bytes = {std::min(run.bytes.low, played.low), std::max(run.bytes.high, played.high)};
+  const ByteRange seen = RangeOfSessions(run.sessions).value_or(played);
+  run.bytes = {std::min(seen.low, played.low), std::max(seen.high, played.high)};
   run.settings = PlaySettings(told, options);
 }
 
@@ -287,11 +288,11 @@ void JudgeSessions(RuntimeRun& run) {
   if (!error.empty() || run.failed_orders > 0) {
     judgement.verdict = Verdict::kOom;
     judgement.used_bytes = endless;
-    judgement.reasons.push_back(
-        error.empty() ? fmt::format("{} of {} orders of the weights find no room, and which one "
-                                    "a session has is chance",
-                                    run.failed_orders, run.orders)
-                      : error);
+    judgement.reasons.assign(
+        1, error.empty() ? fmt::format("{} of {} orders of the weights find no room, and which one "
+                                       "a session has is chance",
+                                       run.failed_orders, run.orders)
+                         : error);
   } else if (judgement.high_bytes > judgement.usable_bytes) {
     judgement.verdict = Verdict::kTight;
     judgement.reasons.push_back(

@@ -100,6 +100,12 @@ def _line_that_asks() -> Line:
     return frame.f_code.co_filename, frame.f_lineno
 
 
+def _is_of_vmap(tensor: torch.Tensor) -> bool:
+    """One of torch.vmap's, which has no storage of its own."""
+    from torch._C._functorch import is_functorch_wrapped_tensor
+    return bool(is_functorch_wrapped_tensor(tensor))
+
+
 class _Values:
     """The values of fake tensors, as far as they are known: below autograd, call by call."""
 
@@ -124,7 +130,7 @@ class _Values:
         return known
 
     def give(self, fake: object, tensor: torch.Tensor, by: str) -> None:
-        if tensor.is_meta or str(tensor.layout) != "torch.strided":
+        if tensor.is_meta or str(tensor.layout) != "torch.strided" or _is_of_vmap(tensor):
             return
         if not self._is_affordable(tensor.numel()):
             return
