@@ -214,6 +214,7 @@ void CallWriter::PassToBase(const AtenCall& write) {
   const NameId part = write.outputs[0];
   const NameId base = BaseOf(write.inputs[0]);
   if (base == kNoName || base == write.inputs[0] || write.op == "copy_slice") return;
+  if (IsTracked(base)) return;  // its history goes on through the part
   const NameId written = NewNameLike(base, std::string(running_->name) + ".base");
   Emit("copy_slice", {base, part}, {written});
   tracked_.insert(written);
