@@ -145,6 +145,17 @@ class Ctc(torch.nn.Module):
         return torch.nn.functional.ctc_loss(logs, labels.masked_select(labels > 0), steps, lengths)
 
 
+class Vmapped(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        positions = torch.arange(4, device=x.device)
+        seen = torch.vmap(lambda one: one.new_ones((), dtype=torch.bool))(positions)
+        return self.layer(x) if bool(x.sum() > 100) and bool(seen.all()) else self.layer(self.layer(x))
+
+
 class Means(torch.nn.Module):
     """Asks for a value of its input, in code that a free batch reaches."""
 
@@ -206,6 +217,10 @@ def answered(test, way, *more, model=None, **flags):
 
 
 class Branches(unittest.TestCase):
+    def test_tensors_of_vmap_are_no_values(self):
+        estimate = onnxfit.estimate(Vmapped(), torch.empty(4, 8))
+        self.assertGreater(estimate.peak.exact_bytes, 0)
+
     def test_random_numbers_are_at_their_mean(self):
         plain, _ = answered(self, None)
         for way in (dropped, kept):
