@@ -50,7 +50,6 @@ class Log:
 
     def __init__(self, path):
         self.path = path
-        self.kept = os.dup(2)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         os.dup2(file, 2)
         os.close(file)

@@ -217,17 +217,18 @@ constexpr SettingRow kSettings[] = {
     {"--session enable_mem_pattern=0", false, false, false},
 };
 
-// Those that nobody has set, each alone, and the first two together.
-std::vector<PlayedSetting> PlaySettings(const ToldSessions& told, const RuntimeOptions& options) {
+// Each alone, where nobody has set any.
+std::vector<PlayedSetting> PlaySettings(const Player& player, const RuntimeOptions& options,
+                                        int64_t beside) {
   std::vector<PlayedSetting> played;
   if (!options.session.empty() || !options.provider.empty()) return played;
   for (const SettingRow& row : kSettings) {
-    ArenaConfig config = ConfigOf(options);
+    ArenaConfig config;
     if (row.is_same_as_requested) config.extend_strategy = ExtendStrategy::kSameAsRequested;
-    Player player(told);
-    if (!row.has_pattern) player.ForgetPattern();
-    played.push_back({std::string(row.flag), RangeOf(player.Orders(config, row.weights_are_outside),
-                                                     &OrderBytes::page_bytes, MostBeside(told))});
+    Player set = player;
+    if (!row.has_pattern) set.ForgetPattern();
+    played.push_back({std::string(row.flag), RangeOf(set.Orders(config, row.weights_are_outside),
+                                                     &OrderBytes::page_bytes, beside)});
   }
   return played;
 }
@@ -266,7 +267,7 @@ void AddPlayed(const ToldSessions& told, const RuntimeOptions& options, RuntimeR
   run.arena = RangeOf(orders, &OrderBytes::arena_bytes);
   const ByteRange seen = RangeOfSessions(run.sessions).value_or(played);
   run.bytes = {std::min(seen.low, played.low), std::max(seen.high, played.high)};
-  run.settings = PlaySettings(told, options);
+  run.settings = PlaySettings(player, options, beside);
 }
 
 std::string FirstError(const std::vector<RuntimeSession>& sessions) {
