@@ -29,18 +29,13 @@ namespace fs = std::filesystem;
 // Of all tensors together: each may lie in the same bytes.
 constexpr int64_t kMostReadBytes = 256 * kMiB;
 
-// Where the elements of one tensor lie.
-struct Extent {
-  std::string location;  // relative to the model's folder
-  int64_t offset = 0;
-  std::optional<int64_t> length;
-};
-
 int64_t ParseNumber(const std::string& text) {
   int64_t number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() ? number : -1;
 }
+
+}  // namespace
 
 Extent ExtentOf(const onnx::TensorProto& tensor) {
   Extent extent;
@@ -56,6 +51,8 @@ bool StaysInFolder(const fs::path& location) {
   return !location.empty() && location.is_relative() &&
          std::find(location.begin(), location.end(), "..") == location.end();
 }
+
+namespace {
 
 // "" where the file ends before.
 std::string ReadAt(const fs::path& path, int64_t offset, int64_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -46,6 +47,17 @@ Shortened ShortenModel(std::string_view file, const LoadOptions& options,
                        const std::function<void(std::string_view)>& passed = {});
 
 // --- Files next to the model (onnx/docs/ExternalData.md) -----------------------
+
+// Where a tensor's elements lie, as its external_data says; -1 for what is no number.
+struct Extent {
+  std::string location = {};
+  int64_t offset = 0;
+  std::optional<int64_t> length = {};
+};
+Extent ExtentOf(const onnx::TensorProto& tensor);
+
+// Whether such a location is below the model's folder.
+bool StaysInFolder(const std::filesystem::path& location);
 
 // Reads what shapes may be computed from, integer and bool tensors of at most
 // `options.keep_integer_bytes`, from the files next to `model_path` into the graph's

@@ -4,7 +4,6 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -22,21 +21,6 @@ namespace fs = std::filesystem;
 
 // Shapes and scalars; the weights of layers are larger.
 constexpr int64_t kSmallBytes = 4096;
-
-int64_t NumberIn(std::string_view text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return std::max<int64_t>(number, 0);
-}
-
-void CheckName(const std::string& path, const fs::path& name) {
-  const bool leaves =
-      name.empty() || name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
-  if (!leaves) return;
-  throw Error(
-      {.file = path,
-       .text = fmt::format("expected weights in files beside it, found {}", name.string())});
-}
 
 class WeightReader {
  public:
@@ -68,17 +52,17 @@ class WeightReader {
 
   void Visit(const onnx::TensorProto& tensor) {
     if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
-    std::string name;
-    StoredExtent extent;
-    for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
-      if (entry.key() == "location") name = entry.value();
-      if (entry.key() == "offset") extent.offset = NumberIn(entry.value());
-      if (entry.key() == "length") extent.bytes = NumberIn(entry.value());
+    const Extent stored = ExtentOf(tensor);
+    if (!StaysInFolder(stored.location)) {
+      throw Error(
+          {.file = path_,
+           .text = fmt::format("expected weights in files beside it, found {}", stored.location)});
     }
-    CheckName(path_, name);
+    StoredExtent extent = {.offset = std::max<int64_t>(stored.offset, 0),
+                           .bytes = std::max<int64_t>(stored.length.value_or(0), 0)};
     if (extent.bytes == 0) extent.bytes = BytesOf(TypeOfInitializer(tensor));
     extent.is_small = extent.bytes <= kSmallBytes;
-    tensors_[name].push_back(extent);
+    tensors_[stored.location].push_back(extent);
   }
 
   const std::string& path_;
