@@ -23,6 +23,9 @@ int RunEstimate(const Options& options, std::ostream& out, std::ostream& err);
 // Writes the answer and returns the exit code.  Throws Error.
 int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream& err);
 
+// `onnxfit max-batch --runtime onnxruntime`: the largest batch of one session of it.  As above.
+int RunMaxBatchOnRuntime(const Options& options, std::ostream& out, std::ostream& err);
+
 // `onnxfit estimate` of a model that is given by its numbers instead of a file.  Writes the closed
 // form; returns the exit code.  Throws Error.
 int RunClosedForm(const Options& options, std::ostream& out);

@@ -139,8 +139,8 @@ def zeros(ort, inputs):
     return values
 
 
-def phases(ort, asked, feeds, more_options, seen):
-    """A session and its runs; `seen` is called behind each."""
+def phases(ort, asked, shapes, more_options, seen):
+    """A session and its runs of each shape; `seen` is called behind each."""
     options, of_runs = session_options(ort, asked["session"])
     provider = ("CUDAExecutionProvider", {**asked["provider_options"], **more_options})
     session = ort.InferenceSession(asked["model"], options, providers=[provider],
@@ -148,12 +148,13 @@ def phases(ort, asked, feeds, more_options, seen):
     if "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError("the CUDA provider could not be loaded")
     seen()
-    for _ in range(asked["runs"]):
-        session.run_with_ort_values(None, feeds, of_runs)
-        seen()
+    for feeds in shapes:
+        for _ in range(asked["runs"]):
+            session.run_with_ort_values(None, feeds, of_runs)
+            seen()
 
 
-def session_of(ort, asked, feeds, card, log):
+def session_of(ort, asked, shapes, card, log):
     """What the card and the arena have behind each phase, and what ended them, if anything did."""
     found, reserved = {"used": [], "extensions": []}, log.reserved
 
@@ -161,7 +162,7 @@ def session_of(ort, asked, feeds, card, log):
         found["used"].append(card.used() - card.context)
         found["extensions"].append(log.extensions())
     try:
-        phases(ort, asked, feeds, {}, seen)
+        phases(ort, asked, shapes, {}, seen)
     except Exception as error:  # the library's own have no common class
         found["error"] = " ".join(str(error).split())
         log.extensions()
@@ -169,10 +170,10 @@ def session_of(ort, asked, feeds, card, log):
     return found
 
 
-def requests_of(ort, asked, feeds, card):
+def requests_of(ort, asked, shapes, card):
     """What a session asks its arena for: weights, then run by run."""
     requests, found = Requests(card.runtime), []
-    phases(ort, asked, feeds, requests.options(), lambda: found.append(requests.since_last()))
+    phases(ort, asked, shapes, requests.options(), lambda: found.append(requests.since_last()))
     return {"weights": found[0], "runs": found[1:]}
 
 
@@ -187,13 +188,13 @@ def answer_of(asked, begin):
     log = Log(asked["log"])
     ort.set_default_logger_severity(1)  # INFO
     answer["context"] = card.context
-    feeds = zeros(ort, asked["inputs"])
+    shapes = [zeros(ort, inputs) for inputs in asked["shapes"]]
     while len(answer["sessions"]) < asked["sessions"]:
-        answer["sessions"].append(session_of(ort, asked, feeds, card, log))
+        answer["sessions"].append(session_of(ort, asked, shapes, card, log))
         if "error" in answer["sessions"][-1] or time.time() - begin > asked["seconds"]:
             break
     try:
-        answer["requests"] = requests_of(ort, asked, feeds, card)
+        answer["requests"] = requests_of(ort, asked, shapes, card)
     except Exception as error:
         answer["untraced"] = " ".join(str(error).split())
     return answer

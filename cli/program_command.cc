@@ -151,8 +151,9 @@ int AnswerRuns(const Options& options, std::ostream& out, std::ostream& err) {
 
 int AnswerSearches(const Options& options, std::ostream& out, std::ostream& err) {
   std::vector<ProgramSearch> searches;
+  std::ostream* told = options.text.quiet ? nullptr : &err;
   for (const std::vector<Target>& cards : GroupsOf(options)) {
-    searches.push_back(SearchBatch(TrialOf(options, cards, out), LimitsOf(options), err));
+    searches.push_back(SearchBatch(TrialOf(options, cards, out), LimitsOf(options), told, err));
     searches.back().largest.is_assumed = options.request.targets.empty();
   }
   const std::string report = IsJson(options) ? ToJson(searches, {.version = ONNXFIT_VERSION})

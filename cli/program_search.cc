@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <ostream>
 #include <utility>
 
@@ -17,9 +16,6 @@ namespace {
 
 constexpr std::string_view kPlaceholder = "{}";
 constexpr int64_t kStepsOfSearch = kVerdictSteps;  // where nobody says
-constexpr int64_t kFar = 8;  // times as large as what runs: further on no line is believed
-constexpr int64_t kWider = 4;
-constexpr int64_t kCloseEnough = 64;  // a search ends where what is open is so small a part
 
 std::vector<std::string> WithBatch(const std::vector<std::string>& words, int64_t batch) {
   std::vector<std::string> filled;
@@ -34,153 +30,6 @@ std::vector<std::string> WithBatch(const std::vector<std::string>& words, int64_
   return filled;
 }
 
-class Search {
- public:
-  Search(const ProgramTrial& trial, const ProgramLimits& limits, std::ostream& err)
-      : trial_(trial), limits_(limits), err_(err) {
-    if (trial_.most_steps == 0) trial_.most_steps = kStepsOfSearch;
-    trial_.is_silent = true;
-    found_.command = trial.command;
-    found_.steps = trial_.most_steps;
-    found_.multiple_of = limits.multiple_of;
-  }
-
-  ProgramSearch Find() {
-    Climb();
-    Narrow();
-    found_.batch = runs_;
-    found_.fits_batch = fits_;
-    found_.is_limited = !fails_;
-    found_.fails = fails_;
-    found_.does_not_fit = misfits_;
-    return std::move(found_);
-  }
-
- private:
-  int64_t Down(int64_t batch) const { return batch - batch % limits_.multiple_of; }
-  int64_t Up(int64_t batch) const { return Down(batch + limits_.multiple_of - 1); }
-
-  // What a search leaves open.
-  int64_t Grain(int64_t batch) const {
-    return std::max(limits_.multiple_of, Down(batch / kCloseEnough));
-  }
-
-  // Along the line through the last two that fit, until one does not run.  What grows by less than
-  // the line says is met by strides that widen.
-  void Climb() {
-    const int64_t most = Down(limits_.most);
-    int64_t stride = 0;
-    for (int64_t batch = Up(limits_.least); batch <= most; batch = std::min(batch, most)) {
-      if (!Runs(batch) || batch == most) return;
-      stride = std::max(kWider * stride, Grain(batch));
-      const int64_t along = AlongFrom(batch);
-      const bool is_by_line = fits_ == batch && along > batch + stride;
-      batch = std::max(along, batch + stride);
-      if (is_by_line) stride = 0;
-    }
-  }
-
-  // Where the line says that the card is full, if there is a line; a TIGHT one is nearly there.
-  int64_t AlongFrom(int64_t batch) const {
-    if (fits_ < batch) return Down(batch + batch / 4);
-    return meets_ > 0 ? std::min(Down(meets_), kFar * batch) : 2 * batch;
-  }
-
-  // Between what runs and what does not; then, where the largest that runs is TIGHT, between what
-  // fits and what does not, as long as that takes no more runs than halving everything would.
-  void Narrow() {
-    const size_t allowed = MostRuns();
-    while (fails_ && runs_ > 0 && *fails_ - runs_ > Grain(runs_)) {
-      Runs(Between(runs_, *fails_));
-    }
-    while (misfits_ && fits_ > 0 && *misfits_ - fits_ > Grain(fits_) &&
-           found_.tried.size() < allowed) {
-      Runs(Between(fits_, *misfits_));
-    }
-  }
-
-  size_t MostRuns() const {
-    const int64_t range = (limits_.most - limits_.least) / limits_.multiple_of + 1;
-    return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(range))) + 2;
-  }
-
-  // Where the line meets the card, unless that was tried or the last try along it was of little
-  // use; else the middle.
-  int64_t Between(int64_t low, int64_t high) {
-    const bool is_open = low == fits_ && meets_ >= low && meets_ < high;
-    const bool was_useful = !was_along_ || 2 * (high - low) <= width_;
-    was_along_ = is_open && was_useful;
-    width_ = high - low;
-    const int64_t next = Down(was_along_ ? meets_ : low + (high - low) / 2);
-    const int64_t first = low + Grain(low);
-    return std::clamp(next, first, std::max(first, high - Grain(low)));
-  }
-
-  bool Runs(int64_t batch) {
-    ProgramTrial trial = trial_;
-    trial.command = WithBatch(trial_.command, batch);
-    ProgramRun run = RunTrial(trial, err_);
-    if (run.failed) {
-      throw Error({.where = fmt::format("batch {}", batch),
-                   .text = fmt::format("the program ended with {}, and not for want of memory",
-                                       run.exit_code),
-                   .hint = "what it says itself, above"});
-    }
-    const JudgedTarget& worst = WorstOf(run);
-    found_.tried.push_back({batch, worst.judgement.verdict, worst.judgement.used_bytes});
-    if (!limits_.is_brief) err_ << fmt::format("batch {}: ", batch) << VerdictLine(worst, {});
-    const bool fits = worst.judgement.verdict == Verdict::kFits;
-    const bool runs = fits || (worst.judgement.verdict == Verdict::kTight && !limits_.is_strict);
-    if (fits) NoteFitting(batch, worst.judgement);
-    if (!fits) misfits_ = std::min(misfits_.value_or(batch), batch);
-    if (!runs) fails_ = std::min(fails_.value_or(batch), batch);
-    // Not every program takes more for a larger batch: of several answers the largest counts.
-    const bool is_largest = runs && batch > runs_;
-    if (is_largest) runs_ = batch;
-    if (is_largest || found_.largest.cards.empty()) found_.largest = std::move(run);
-    return runs;
-  }
-
-  // A card that was full shows no more of what a sample takes.
-  void NoteFitting(int64_t batch, const Judgement& judgement) {
-    const int64_t more = judgement.used_bytes - used_;
-    if (line_batch_ > 0 && batch != line_batch_) {
-      const int64_t a_sample = more / (batch - line_batch_);
-      meets_ = 0;
-      if (a_sample > 0) {
-        found_.per_sample_bytes = a_sample;
-        found_.fixed_bytes = judgement.used_bytes - a_sample * batch;
-        meets_ = (judgement.usable_bytes - found_.fixed_bytes) / a_sample;
-      }
-    }
-    line_batch_ = batch;
-    used_ = judgement.used_bytes;
-    fits_ = std::max(fits_, batch);
-  }
-
-  static const JudgedTarget& WorstOf(const ProgramRun& run) {
-    const auto worse = [](const JudgedTarget& a, const JudgedTarget& b) {
-      return std::pair(a.judgement.verdict, a.judgement.share()) <
-             std::pair(b.judgement.verdict, b.judgement.share());
-    };
-    return *std::ranges::max_element(run.cards, worse);
-  }
-
-  ProgramTrial trial_;
-  const ProgramLimits limits_;
-  std::ostream& err_;
-  ProgramSearch found_;
-  int64_t runs_ = 0;                     // the largest so far
-  int64_t fits_ = 0;                     // the same without TIGHT ones
-  std::optional<int64_t> fails_ = {};    // the least that does not run
-  std::optional<int64_t> misfits_ = {};  // that does not fit
-  int64_t line_batch_ = 0;               // the last that fitted
-  int64_t used_ = 0;                     // by it
-  int64_t meets_ = 0;       // where the line through the last two meets the card; 0: none
-  bool was_along_ = false;  // the last try was along it
-  int64_t width_ = 0;       // between what runs and what does not, before it
-};
-
 void CheckPlaceholder(const std::vector<std::string>& words) {
   const auto has_place = [](const std::string& word) {
     return word.find(kPlaceholder) != std::string::npos;
@@ -191,25 +40,52 @@ void CheckPlaceholder(const std::vector<std::string>& words) {
                .hint = "onnxfit run --max-batch 8:512 -- python train.py --batch-size {}"});
 }
 
+// The run of one batch.  Throws where it ends for another reason than memory.
+ProgramRun RunBatch(const ProgramTrial& trial, int64_t batch, std::ostream& err) {
+  ProgramTrial filled = trial;
+  filled.command = WithBatch(trial.command, batch);
+  ProgramRun run = RunTrial(filled, err);
+  if (!run.failed) return run;
+  throw Error(
+      {.where = fmt::format("batch {}", batch),
+       .text = fmt::format("the program ended with {}, and not for want of memory", run.exit_code),
+       .hint = "what it says itself, above"});
+}
+
+const JudgedTarget& WorstOf(const ProgramRun& run) {
+  const auto worse = [](const JudgedTarget& a, const JudgedTarget& b) {
+    return std::pair(a.judgement.verdict, a.judgement.share()) <
+           std::pair(b.judgement.verdict, b.judgement.share());
+  };
+  return *std::ranges::max_element(run.cards, worse);
+}
+
 }  // namespace
 
-ProgramLimits LimitsOf(const Options& options) {
+TrialLimits LimitsOf(const Options& options) {
   return {.least = options.program.least_batch,
           .most = options.program.most_batch,
           .multiple_of = options.limits.multiple_of,
-          .is_strict = options.is_strict,
-          .is_brief = options.text.quiet};
+          .is_strict = options.is_strict};
 }
 
-ProgramSearch SearchBatch(const ProgramTrial& trial, const ProgramLimits& limits,
+ProgramSearch SearchBatch(ProgramTrial trial, const TrialLimits& limits, std::ostream* told,
                           std::ostream& err) {
   CheckPlaceholder(trial.command);
-  if (limits.most / limits.multiple_of * limits.multiple_of < limits.least) {
-    throw Error({.where = "--multiple-of",
-                 .text = fmt::format("expected a multiple of {} from {} to {}, found none",
-                                     limits.multiple_of, limits.least, limits.most)});
-  }
-  return Search(trial, limits, err).Find();
+  if (trial.most_steps == 0) trial.most_steps = kStepsOfSearch;
+  trial.is_silent = true;
+  std::map<int64_t, ProgramRun> runs;
+  const auto run = [&](int64_t batch) {
+    const ProgramRun& one = runs[batch] = RunBatch(trial, batch, err);
+    const JudgedTarget worst = WorstOf(one);
+    if (told != nullptr) *told << fmt::format("batch {}: ", batch) << VerdictLine(worst, {});
+    return worst;
+  };
+  const TriedBatches found = TryBatches(limits, run);
+  return {.command = trial.command,
+          .steps = trial.most_steps,
+          .found = found,
+          .largest = std::move(runs.at(found.told()))};
 }
 
 }  // namespace onnxfit

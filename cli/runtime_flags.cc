@@ -20,7 +20,7 @@ void AddSetting(const Typed& typed, std::map<std::string, std::string>& settings
 }  // namespace
 
 std::vector<Flag> RuntimeFlags() {
-  constexpr Commands kOf = Only(Command::kEstimate);
+  constexpr Commands kOf = Only(Command::kEstimate) | Only(Command::kMaxBatch);
   return {
       {"--runtime", "", "R", kRuntimeGroup,
        "run the ONNX file in the installed onnxruntime-gpu of python3 (ONNXFIT_PYTHON), on a card "

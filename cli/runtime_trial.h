@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <vector>
 
 #include "cli/options.h"
 #include "estimator/fit/target.h"
@@ -11,9 +12,11 @@
 namespace onnxfit {
 
 // Runs the model of `options` by the onnxruntime-gpu of ONNXFIT_PYTHON (python3) on `target`, with
-// zeros for weights and inputs, and plays other orders of its weights.  `graph` is the model's.
-// Seconds.  Throws Error where onnxruntime is not there, or does not take the model.
-RuntimeRun RunOnRuntime(const Options& options, const Graph& graph, const Target& target,
+// zeros for weights and inputs, and plays other orders of its weights.  Each session runs the
+// shapes of `requests` one after another.  `graph` is the model's.  Seconds.  Throws Error where
+// onnxruntime is not there, or does not take the model.
+RuntimeRun RunOnRuntime(const Options& options, const Graph& graph,
+                        const std::vector<EstimateRequest>& requests, const Target& target,
                         std::ostream& err);
 
 }  // namespace onnxfit

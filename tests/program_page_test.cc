@@ -218,12 +218,13 @@ TEST_CASE("of several cards all have a row, and the one that is told has its cur
 }
 
 TEST_CASE("a search shows all that was run, in order, and the run of its batch") {
-  ProgramSearch search = {.command = {"python", "train.py", "{}"}, .steps = 10, .batch = 96};
-  search.fails = 97;
+  ProgramSearch search = {
+      .command = {"python", "train.py", "{}"}, .steps = 10, .found = {.batch = 96}};
+  search.found.fails = 97;
   search.largest = Run();
-  search.tried = {{64, Verdict::kFits, 500 * kMiB},
-                  {128, Verdict::kOom, 900 * kMiB},
-                  {96, Verdict::kTight, 800 * kMiB}};
+  search.found.tried = {{64, Verdict::kFits, 500 * kMiB},
+                        {128, Verdict::kOom, 900 * kMiB},
+                        {96, Verdict::kTight, 800 * kMiB}};
   const std::string page = ProgramPage(std::vector{search}, "1");
   CHECK(Has(page, "<li>The largest batch that runs on t4: 96.</li><li>97 does not run.</li>"));
   const size_t at_64 = page.find("<th scope=\"row\">64</th>");

@@ -373,12 +373,14 @@ TEST_CASE("JSON has what a record says") {
 }
 
 TEST_CASE("a search whose largest batch is TIGHT names the one that fits") {
-  ProgramSearch search = {.command = {"python", "train.py", "{}"}, .steps = 10, .batch = 96};
-  search.fits_batch = 80;
-  search.does_not_fit = 88;
+  ProgramSearch search = {
+      .command = {"python", "train.py", "{}"}, .steps = 10, .found = {.batch = 96}};
+  search.found.fits_batch = 80;
+  search.found.does_not_fit = 88;
   search.largest = RunOn("t4", 3000 * kMiB);
   search.largest.cards[0].judgement.verdict = Verdict::kTight;
-  search.tried = {{80, Verdict::kFits, 1}, {96, Verdict::kTight, 2}, {88, Verdict::kTight, 2}};
+  search.found.tried = {
+      {80, Verdict::kFits, 1}, {96, Verdict::kTight, 2}, {88, Verdict::kTight, 2}};
   const std::string text = ToText({search});
   CHECK(text.starts_with("batch 96 on t4: TIGHT, 2.93 GiB of 14.6 GiB, 20.1%; 80 FITS\n"));
   CHECK(text.find("  - 80 FITS, 88 does not; what lies between was not tried\n") !=
@@ -386,14 +388,15 @@ TEST_CASE("a search whose largest batch is TIGHT names the one that fits") {
 }
 
 TEST_CASE("a search tells the batch, what was run, and what it left open") {
-  ProgramSearch search = {.command = {"python", "train.py", "{}"}, .steps = 10, .batch = 96};
-  search.multiple_of = 8;
-  search.fits_batch = 96;
-  search.fails = 112;
+  ProgramSearch search = {
+      .command = {"python", "train.py", "{}"}, .steps = 10, .found = {.batch = 96}};
+  search.found.multiple_of = 8;
+  search.found.fits_batch = 96;
+  search.found.fails = 112;
   search.largest = RunOn("t4", 3000 * kMiB);
-  search.tried = {{64, Verdict::kFits, 1}, {128, Verdict::kOom, 2}, {96, Verdict::kTight, 2}};
-  search.fixed_bytes = 500 * kMiB;
-  search.per_sample_bytes = 25 * kMiB;
+  search.found.tried = {{64, Verdict::kFits, 1}, {128, Verdict::kOom, 2}, {96, Verdict::kTight, 2}};
+  search.found.fixed_bytes = 500 * kMiB;
+  search.found.per_sample_bytes = 25 * kMiB;
   CHECK(ToText({search}) ==
         "batch 96 on t4: FITS, 2.93 GiB of 14.6 GiB, 20.1%\n"
         "  - run, up to 10 steps each: 64, 128 (OOM), 96 (TIGHT)\n"

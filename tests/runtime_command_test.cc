@@ -105,6 +105,51 @@ TEST_CASE("what ONNX Runtime says of the file is an error") {
   CHECK(result.err.find("Type Error: no such operator") != std::string::npos);
 }
 
+TEST_CASE("without a pattern each run asks as the first of its shape") {
+  // Of two shapes, with values of 2 and 6 MiB; their second runs ask for a pattern's 9 MiB.
+  const Answering python(R"({"version": "1.31.1", "context": 1000, "sessions": [
+    {"used": [8388608], "extensions": [[8388608], [], [], [], []]}],
+  "requests": {"weights": [4194304], "runs": [[2097152, -2], [9437184, -3], [6291456, -4],
+    [9437184, -5]]}})");
+  const auto run = AnswerTo({"-g", "t4"})["runs"][0];
+  CHECK(run["most_bytes"] == 13 << 20);
+  CHECK(run["settings"][2]["flag"] == "--session enable_mem_pattern=0");
+  CHECK(run["settings"][2]["high_bytes"] == 16 << 20);  // regions of 4, 4 and 8 MiB
+}
+
+TEST_CASE("each size that is named is a shape of the same session") {
+  const Answering python(kTwoWeights);
+  const auto json = nlohmann::json::parse(
+      RunCommand({kModel, "--runtime", "onnxruntime", "-b", "1,8", "-g", "t4", "-f", "json"}).out);
+  CHECK(json["shapes"] == nlohmann::json({"batch 1", "batch 8"}));
+}
+
+TEST_CASE("the largest batch is found by running sessions") {
+  // A value of 256 MiB a sample, read off the inputs that are asked for.
+  const TempFolder folder;
+  const std::string program = folder.Write(
+      "python",
+      fmt::format("#!/bin/sh\n"
+                  "batch=$(tr -d ' \\n' < \"$3\" | sed 's/.*\"dims\":\\[\\([0-9]*\\).*/\\1/')\n"
+                  "value=$((batch * 268435456))\n"
+                  "cat > \"$4\" <<END\n"
+                  "{{\"version\": \"1\", \"context\": 1000, \"sessions\": [{{\"used\": [0], "
+                  "\"extensions\": [[]]}}], \"requests\": {{\"weights\": [256], \"runs\": "
+                  "[[$value, -2]]}}}}\nEND\nexec {} take 1\n",
+                  ABSENT_CLIENT));
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  setenv("ONNXFIT_PYTHON", program.c_str(), /*overwrite=*/1);
+  const CommandResult result = RunCommand(
+      {"max-batch", kModel, "--runtime", "onnxruntime", "--memory", "8GiB", "--overhead", "0", "-f",
+       "json", "--provider-option", "arena_extend_strategy=kSameAsRequested"});
+  unsetenv("ONNXFIT_PYTHON");
+  REQUIRE(result.code == 0);
+  const auto target = nlohmann::json::parse(result.out)["targets"][0];
+  CHECK(target["max_batch"] == 31);  // and the weight's own page, which leaves no room for 32
+  CHECK(target["fails"] == 32);
+  CHECK(target["run"]["most_bytes"] == (int64_t{31} << 28) + 256);
+}
+
 TEST_CASE("what --runtime does not go with") {
   struct Row {
     Args flags;

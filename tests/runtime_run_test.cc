@@ -57,6 +57,32 @@ TEST_CASE("sessions of a runtime as text") {
         "FITS on t4: 1.12 GiB of 14.0 GiB, 8.0% (631.0 MiB–1.12 GiB)\n");
 }
 
+TEST_CASE("runs are named by their shapes where there are several") {
+  RuntimeRun run = SomeRun();
+  run.shapes = {"batch 8, seq 64", "batch 8, seq 128"};
+  run.sessions = {{.used_bytes = {1, 2, 3, 4, 5}, .arena_bytes = {1, 2, 3, 4, 5}}};
+  const std::string text = ToText({run});
+  CHECK(text.find("\n  batch 8, seq 64: run 2 ") != std::string::npos);
+  CHECK(text.find("\n  batch 8, seq 128: run 1 ") != std::string::npos);
+}
+
+TEST_CASE("the largest batch of a runtime as text and JSON") {
+  RuntimeSearch search = {.found = {.batch = 8, .fits_batch = 8, .fails = 9}, .largest = SomeRun()};
+  search.found.tried = {{1, Verdict::kFits, 1}, {9, Verdict::kOom, 3}, {8, Verdict::kFits, 2}};
+  const std::vector<RuntimeSearch> searches = {search};
+  const std::string text = ToText(searches);
+  CHECK(
+      text.starts_with("batch 8 on t4: FITS, 1.12 GiB of 14.0 GiB, 8.0% (631.0 MiB–1.12 GiB)\n"
+                       "  - run: 1, 9 (OOM), 8\n"
+                       "  - 9 does not run\n"
+                       "\n"
+                       "ONNX Runtime 1.31.1, 2 sessions"));
+  const auto json = nlohmann::json::parse(ToJson(searches, {.version = "1"}));
+  CHECK(json["targets"][0]["max_batch"] == 8);
+  CHECK(json["targets"][0]["tried"][1]["verdict"] == "oom");
+  CHECK(json["targets"][0]["run"]["high_bytes"] == 1024 * kMiB);
+}
+
 TEST_CASE("sessions of a runtime as JSON") {
   const auto json = nlohmann::json::parse(ToJson({SomeRun()}, {.version = "1"}));
   CHECK(json["targets"][0]["verdict"] == "fits");

@@ -171,7 +171,7 @@ std::string CardsSection(const std::vector<ProgramRun>& runs) {
 
 std::vector<BatchPoint> PointsOf(const ProgramSearch& search) {
   std::vector<BatchPoint> points;
-  for (const TriedBatch& row : search.tried) {
+  for (const TriedBatch& row : search.found.tried) {
     points.push_back({row.batch, row.used_bytes, row.verdict == Verdict::kOom});
   }
   std::ranges::sort(points, {}, &BatchPoint::batch);
@@ -179,7 +179,7 @@ std::vector<BatchPoint> PointsOf(const ProgramSearch& search) {
 }
 
 std::string TriedTable(const ProgramSearch& search) {
-  std::vector<TriedBatch> tried = search.tried;
+  std::vector<TriedBatch> tried = search.found.tried;
   std::ranges::sort(tried, {}, &TriedBatch::batch);
   const int64_t usable = search.largest.cards[0].judgement.usable_bytes;
   std::string body;
@@ -189,8 +189,8 @@ std::string TriedTable(const ProgramSearch& search) {
         Element("th", {{"scope", "row"}}, std::to_string(row.batch)) +
         HtmlCell(VerdictWord(row.verdict), fmt::format("verdict {}", ToString(row.verdict))) +
         BytesCellOf(row.used_bytes) + HtmlCell(fmt::format("{:.1f}%", 100 * share), "number");
-    body += (row.batch == search.batch ? Element("tr", {{"class", "total"}}, cells)
-                                       : Element("tr", {}, cells)) +
+    body += (row.batch == search.found.batch ? Element("tr", {{"class", "total"}}, cells)
+                                             : Element("tr", {}, cells)) +
             "\n";
   }
   return HtmlTable({"batch", "", "#on the device", "#share"}, body);
@@ -203,7 +203,7 @@ std::string SearchSection(const ProgramSearch& search, size_t place) {
   const int64_t most = std::ranges::max(points, {}, &BatchPoint::bytes).bytes;
   std::string figure;
   if (points.size() > 1) {
-    Plot plot = BatchPlot(points, search.batch, TopOf(lines, most), lines);
+    Plot plot = BatchPlot(points, search.found.batch, TopOf(lines, most), lines);
     plot.id = fmt::format("batches-{}", place + 1);
     figure = PlotFigure(plot, HtmlText(fmt::format("{} Each is a run of at most {} steps.",
                                                    plot.label, search.steps)));
@@ -218,9 +218,10 @@ std::string SearchHead(const std::vector<ProgramSearch>& searches) {
   for (const ProgramSearch& search : searches) {
     for (const JudgedTarget& judged : search.largest.cards) cards += CardOf(search.largest, judged);
     const std::string on = CardNames(search.largest);
-    told.push_back(search.batch == 0
-                       ? fmt::format("No batch runs on {}: {} does not.", on, search.tried[0].batch)
-                       : fmt::format("The largest batch that runs on {}: {}.", on, search.batch));
+    told.push_back(
+        search.found.batch == 0
+            ? fmt::format("No batch runs on {}: {} does not.", on, search.found.tried[0].batch)
+            : fmt::format("The largest batch that runs on {}: {}.", on, search.found.batch));
     for (const std::string& sentence : SearchSentences(search)) {
       told.push_back(searches.size() > 1 ? fmt::format("On {}, {}.", on, sentence)
                                          : Sentence(sentence));
@@ -236,7 +237,7 @@ std::string SearchHead(const std::vector<ProgramSearch>& searches) {
 
 // The last whose batch runs, else the last.
 size_t ToldSearch(const std::vector<ProgramSearch>& searches) {
-  const auto runs = [](const ProgramSearch& search) { return search.batch > 0; };
+  const auto runs = [](const ProgramSearch& search) { return search.found.batch > 0; };
   const auto found = std::find_if(searches.rbegin(), searches.rend(), runs);
   return static_cast<size_t>(found == searches.rend() ? std::ssize(searches) - 1
                                                       : searches.rend() - found - 1);

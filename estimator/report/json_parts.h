@@ -15,6 +15,7 @@
 #include "estimator/fit/verdict.h"
 #include "estimator/fit/why.h"
 #include "estimator/report/formats.h"
+#include "estimator/report/tried_batches.h"
 
 namespace onnxfit {
 
@@ -47,6 +48,10 @@ Json TargetJson(const JudgedTarget& judged);
 Json SharesJson(const std::vector<Share>& shares);
 
 Json FailureJson(const Failure& failure);
+
+// Puts "max_batch", "max_batch_fits", "limited", "fails", "fixed_bytes", "per_sample_bytes" and
+// "tried".
+void PutSearch(const TriedBatches& found, Json& json);
 
 // [{"change", "flags", "effect", "max_batch", "accumulate", "verdict", "used_bytes", "saved_bytes",
 // "cost", "cost_class", "why"}], all of them; what is not known is absent.

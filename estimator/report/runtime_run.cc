@@ -15,7 +15,7 @@ namespace {
 
 using Rows = std::vector<std::vector<Cell>>;
 
-constexpr size_t kMostRuns = 8;  // that are told one by one
+constexpr size_t kMostRuns = 32;  // that are told one by one
 
 std::string TextOfRange(const ByteRange& range, const Glyphs& glyphs) {
   if (FormatBytes(range.low) == FormatBytes(range.high)) return FormatBytes(range.high);
@@ -35,6 +35,14 @@ std::optional<ByteRange> RangeOfPhase(const RuntimeRun& run, size_t phase,
   return range;
 }
 
+// "run 2 of batch 8, seq 128": the weights stand before all runs.
+std::string NameOfPhase(const RuntimeRun& run, size_t phase) {
+  if (phase == 0) return "weights";
+  const std::string number = fmt::format("run {}", (phase - 1) % kRunsOfShape + 1);
+  const size_t shape = (phase - 1) / kRunsOfShape;
+  return run.shapes.size() < 2 ? number : fmt::format("{}: {}", run.shapes.at(shape), number);
+}
+
 std::string TextOfSessions(const RuntimeRun& run, const Glyphs& glyphs) {
   Rows rows = {{{fmt::format("{}, {} session{}", run.runtime, run.sessions.size(),
                              run.sessions.size() == 1 ? "" : "s")},
@@ -44,7 +52,7 @@ std::string TextOfSessions(const RuntimeRun& run, const Glyphs& glyphs) {
     const auto used = RangeOfPhase(run, phase, &RuntimeSession::used_bytes);
     const auto arena = RangeOfPhase(run, phase, &RuntimeSession::arena_bytes);
     if (!used || !arena) break;
-    rows.push_back({{phase == 0 ? "  weights" : fmt::format("  run {}", phase)},
+    rows.push_back({{"  " + NameOfPhase(run, phase)},
                     {TextOfRange(*arena, glyphs)},
                     {TextOfRange(*used, glyphs)}});
   }
@@ -109,6 +117,13 @@ Json JsonOfRun(const RuntimeRun& run) {
   return json;
 }
 
+// All of a run below its verdict.
+std::string TextBelow(const RuntimeRun& run, const TextOptions& options) {
+  const Glyphs& glyphs = GlyphsOf(options);
+  return TextOfSessions(run, glyphs) + TextOfShares(run) + TextOfSettings(run, glyphs) +
+         TextOfOpen(run);
+}
+
 }  // namespace
 
 std::string ToText(const std::vector<RuntimeRun>& runs, const TextOptions& options) {
@@ -120,9 +135,28 @@ std::string ToText(const std::vector<RuntimeRun>& runs, const TextOptions& optio
   if (options.quiet) return text;
   const RuntimeRun& told = runs.back();
   if (runs.size() > 1) text += fmt::format("\nOn {}\n", told.target.target.name);
-  const Glyphs& glyphs = GlyphsOf(options);
-  text += TextOfSessions(told, glyphs) + TextOfShares(told) + TextOfSettings(told, glyphs);
-  return TrimLines(text + TextOfOpen(told));
+  return TrimLines(text + TextBelow(told, options));
+}
+
+std::string ToText(const std::vector<RuntimeSearch>& searches, const TextOptions& options) {
+  std::string text;
+  for (const RuntimeSearch& search : searches) {
+    const JudgedTarget& judged = search.largest.target;
+    text += BatchHeadline(search.found, judged.target.name, judged, options);
+  }
+  if (options.quiet) return text;
+  for (const RuntimeSearch& search : searches) {
+    const JudgedTarget& judged = search.largest.target;
+    if (searches.size() > 1) text += fmt::format("\nOn {}\n", judged.target.name);
+    text += Wrap("  - ", "run: " + TriedText(search.found));
+    const bool is_tight = judged.judgement.verdict == Verdict::kTight;
+    for (const std::string& sentence : SearchSentences(search.found, is_tight)) {
+      text += Wrap("  - ", sentence);
+    }
+    if (searches.size() > 1) continue;
+    text += VerdictDetails(judged, options) + TextBelow(search.largest, options);
+  }
+  return TrimLines(text);
 }
 
 std::string ToJson(const std::vector<RuntimeRun>& runs, const JsonOptions& options) {
@@ -133,11 +167,29 @@ std::string ToJson(const std::vector<RuntimeRun>& runs, const JsonOptions& optio
                {"runtime", runs[0].runtime},
                {"model", runs[0].model},
                {"batch", runs[0].batch},
+               {"shapes", runs[0].shapes},
                {"targets", Json::array()},
                {"runs", Json::array()}};
   for (const RuntimeRun& run : runs) {
     json["targets"].push_back(TargetJson(run.target));
     json["runs"].push_back(JsonOfRun(run));
+  }
+  return Dumped(json) + '\n';
+}
+
+std::string ToJson(const std::vector<RuntimeSearch>& searches, const JsonOptions& options) {
+  const RuntimeRun& run = searches[0].largest;
+  Json json = {{"schema", 1},
+               {"version", options.version},
+               {"basis", "run"},
+               {"text", ToText(searches)},
+               {"runtime", run.runtime},
+               {"model", run.model},
+               {"targets", Json::array()}};
+  for (const RuntimeSearch& search : searches) {
+    Json& target = json["targets"].emplace_back(Json{{"gpu", search.largest.target.target.name}});
+    PutSearch(search.found, target);
+    target["run"] = JsonOfRun(search.largest);
   }
   return Dumped(json) + '\n';
 }

@@ -11,6 +11,7 @@
 #include "estimator/base/tensor_type.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/report/formats.h"
+#include "estimator/report/tried_batches.h"
 
 namespace onnxfit {
 
@@ -37,17 +38,20 @@ struct PlayedSetting {
   ByteRange bytes = {};   // of the card, beside the context
 };
 
+// The second run of a shape asks for the block of the first one's pattern.
+inline constexpr int kRunsOfShape = 2;
+
 // What cli/onnx_sessions.py is asked to do.
 struct RuntimeInput {
   std::string name = {};
   TensorType type = {};
 };
 struct AskedSessions {
-  std::string model = {};  // a path
-  std::vector<RuntimeInput> inputs = {};
-  std::map<std::string, std::string> session = {};   // settings of the session
-  std::map<std::string, std::string> provider = {};  // and of its provider
-  std::string log = {};                              // a path for what the library says
+  std::string model = {};                              // a path
+  std::vector<std::vector<RuntimeInput>> shapes = {};  // each is run kRunsOfShape times
+  std::map<std::string, std::string> session = {};     // settings of the session
+  std::map<std::string, std::string> provider = {};    // and of its provider
+  std::string log = {};                                // a path for what the library says
 };
 std::string ToJson(const AskedSessions& asked);
 
@@ -68,7 +72,8 @@ ToldSessions ReadSessions(std::string_view json);
 struct RuntimeRun {
   std::string runtime = {};  // "ONNX Runtime 1.31.1"
   std::string model = {};
-  int64_t batch = 0;
+  int64_t batch = 0;                     // of the first shape
+  std::vector<std::string> shapes = {};  // "batch 8, seq 128", in the order of their runs
   JudgedTarget target = {};
   int64_t context_bytes = 0;
   std::vector<RuntimeSession> sessions = {};
@@ -82,12 +87,19 @@ struct RuntimeRun {
   std::vector<std::string> open = {};  // a sentence each
 };
 
+// The largest batch whose sessions run on a card.
+struct RuntimeSearch {
+  TriedBatches found = {};
+  RuntimeRun largest = {};  // of found.told()
+};
+
 // At most 80 columns wide, every line with its newline.  With options.quiet the verdict alone.
 std::string ToText(const std::vector<RuntimeRun>& runs, const TextOptions& options = {});
+std::string ToText(const std::vector<RuntimeSearch>& searches, const TextOptions& options = {});
 
 // Schema 1, one object:
 //   {"schema", "version", "basis": "run", "text", "runtime", "model", "batch",
-//    "targets": [as estimate's],
+//    "shapes", "targets": [as estimate's],
 //    "runs": [by target: {"context_bytes", "low_bytes", "high_bytes", "weight_bytes", "most_bytes",
 //      "orders", "failed_orders", "arena_low_bytes", "arena_high_bytes", "sessions":
 //      [{"used_bytes": [], "arena_bytes": [], "error"}], "settings": [{"flag", "low_bytes",
@@ -95,5 +107,13 @@ std::string ToText(const std::vector<RuntimeRun>& runs, const TextOptions& optio
 // "used_bytes" and "arena_bytes" have what there was behind the session's making and behind each of
 // its runs; all bytes but the context's are beside it.
 std::string ToJson(const std::vector<RuntimeRun>& runs, const JsonOptions& options);
+
+// Schema 1, one object:
+//   {"schema", "version", "basis": "run", "text", "runtime", "model",
+//    "targets": [{"gpu", "max_batch", "max_batch_fits", "limited", "fails", "fixed_bytes",
+//      "per_sample_bytes", "tried": [{"batch", "verdict", "used_bytes"}],
+//      "run": one of "runs" above}]}
+// What is not known is absent.
+std::string ToJson(const std::vector<RuntimeSearch>& searches, const JsonOptions& options);
 
 }  // namespace onnxfit

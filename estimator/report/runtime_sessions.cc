@@ -9,7 +9,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr int kRuns = 2;          // the second run asks for the block of the first one's pattern
 constexpr int kSessions = 2;      // at most, each with an order of its own
 constexpr double kSeconds = 2.5;  // no session is begun behind it
 
@@ -27,20 +26,26 @@ RuntimeSession SessionOf(const Json& json) {
   return session;
 }
 
+Json JsonOf(const std::vector<RuntimeInput>& inputs) {
+  Json json = Json::array();
+  for (const RuntimeInput& input : inputs) {
+    json.push_back({{"name", input.name},
+                    {"dims", input.type.dims},
+                    {"type", static_cast<int>(input.type.dtype)}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string ToJson(const AskedSessions& asked) {
-  Json inputs = Json::array();
-  for (const RuntimeInput& input : asked.inputs) {
-    inputs.push_back({{"name", input.name},
-                      {"dims", input.type.dims},
-                      {"type", static_cast<int>(input.type.dtype)}});
-  }
+  Json shapes = Json::array();
+  for (const std::vector<RuntimeInput>& inputs : asked.shapes) shapes.push_back(JsonOf(inputs));
   return Dumped({{"model", asked.model},
-                 {"inputs", inputs},
+                 {"shapes", shapes},
                  {"session", asked.session},
                  {"provider_options", asked.provider},
-                 {"runs", kRuns},
+                 {"runs", kRunsOfShape},
                  {"sessions", kSessions},
                  {"seconds", kSeconds},
                  {"log", asked.log}});
