@@ -4,16 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <string_view>
 #include <thread>
 
-#include "estimator/absent/process_stat.h"
+#include "cli/process_tree.h"
 
 #if defined(__linux__)
 #include <sys/prctl.h>
@@ -35,30 +31,9 @@ void TakeOrphans(bool take) { prctl(PR_SET_CHILD_SUBREAPER, take ? 1 : 0, 0, 0, 
 void TakeOrphans(bool /*take*/) {}
 #endif
 
-struct Child {
-  pid_t pid = 0;
-  std::string name = {};
-};
-
-bool IsOurs(const std::string& line, Child& child) {
-  const auto stat = absent::ParseProcessStat(line);
-  if (!stat) return false;
-  child.name = stat->name;
-  return stat->parent == getpid() && stat->state != 'Z';
-}
-
-std::vector<Child> Children() {
-  std::vector<Child> children;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    Child child;
-    const std::string name = entry.path().filename().string();
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), child.pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    std::string line;
-    std::getline(std::ifstream(entry.path() / "stat"), line);
-    if (IsOurs(line, child)) children.push_back(child);
-  }
+std::vector<RunningProcess> Children() {
+  std::vector<RunningProcess> children = RunningProcesses();
+  std::erase_if(children, [](const RunningProcess& one) { return one.parent != getpid(); });
   return children;
 }
 
@@ -78,7 +53,7 @@ bool Signal(int signal, std::chrono::milliseconds most, std::vector<std::string>
   const Clock::time_point until = Clock::now() + most;
   while (Reap()) {
     if (Clock::now() > until) return true;
-    for (const Child& child : signal == 0 ? std::vector<Child>() : Children()) {
+    for (const RunningProcess& child : signal == 0 ? std::vector<RunningProcess>() : Children()) {
       if (!told.insert(child.pid).second) continue;
       kill(child.pid, signal);
       if (names != nullptr) names->push_back(child.name);

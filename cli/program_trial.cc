@@ -11,6 +11,7 @@
 #include <ostream>
 #include <utility>
 
+#include "cli/host_watch.h"
 #include "cli/process.h"
 #include "cli/program_asks.h"
 #include "cli/program_folder.h"
@@ -182,11 +183,14 @@ void ShowEnd(const std::string& path, std::ostream& err) {
 
 // As long as it runs, what it asks of its cards' convolutions is answered.
 ProgramEnd RunAnswered(const ProgramTrial& trial, const ProgramFolder& folder,
-                       const ProgramOutput& output) {
+                       const ProgramOutput& output, HostPeak& host) {
   std::vector<DeviceProfile> cards;
   for (const Target& target : trial.cards) cards.push_back(target.device);
   const ProgramAsks asks(folder.path(), std::move(cards));
-  return RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
+  const HostWatch watch;
+  ProgramEnd end = RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
+  host = watch.Peak();
+  return end;
 }
 
 // The snapshot of the process that had most, of those that have one; "" where none has.
@@ -233,12 +237,15 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   const ProgramFolder folder(trial.cards);
   const std::string said = folder.path() + "/said";
   const ProgramOutput output = {.file = trial.is_silent ? said : "", .to_stderr = trial.to_stderr};
-  const ProgramEnd end = RunAnswered(trial, folder, output);
+  HostPeak host;
+  const ProgramEnd end = RunAnswered(trial, folder, output, host);
   TellLeft(end, err);
   const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path(), PointsOf(trial));
   std::ranges::copy_if(processes, std::back_inserter(run.processes), IsOfInterest);
+  run.host = host;
+  run.host.pinned_bytes = records.pinned_peak_bytes;
   run.saved = ReadSaved(folder.path());
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;

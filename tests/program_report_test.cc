@@ -372,6 +372,19 @@ TEST_CASE("JSON has what a record says") {
   CHECK(json["not_written"][0] == "model.pt");
 }
 
+TEST_CASE("RAM of the host is told, but for what every machine has") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.host = {.bytes = 3072 * kMiB, .processes = 5, .pinned_bytes = 512 * kMiB};
+  CHECK(ToText({run}).find(
+            "\nRAM of the host, at most 3.00 GiB in 5 processes; 512.0 MiB pinned\n") !=
+        std::string::npos);
+  const auto host = nlohmann::json::parse(ToJson({run}, {.version = "1"}))["host"];
+  CHECK(host["bytes"] == 3072 * kMiB);
+  CHECK(host["pinned_bytes"] == 512 * kMiB);
+  run.host.bytes = 9 * kMiB;
+  CHECK(ToText({run}).find("RAM") == std::string::npos);
+}
+
 TEST_CASE("a search whose largest batch is TIGHT names the one that fits") {
   ProgramSearch search = {
       .command = {"python", "train.py", "{}"}, .steps = 10, .found = {.batch = 96}};

@@ -45,7 +45,15 @@ void RaisePeak(int place, int64_t bytes) {
   }
 }
 
+void RaisePinnedPeak(int64_t bytes) {
+  std::atomic<int64_t>& peak = Shared().pinned_peak_bytes;
+  for (int64_t before = peak.load(); before < bytes;) {
+    if (peak.compare_exchange_weak(before, bytes)) return;
+  }
+}
+
 void GiveBackAll(SharedProcess& process) {
+  Shared().pinned_bytes -= process.pinned_bytes.exchange(0);
   for (int place = 0; place < kMostCards; ++place) {
     Shared().bytes[place] -= process.bytes[place].exchange(0);
     Shared().open.contexts[place] -= process.open.contexts[place].exchange(0);
@@ -103,6 +111,11 @@ void GiveBackOfEnded() {
     GiveBackAll(process);
     process.pid.compare_exchange_strong(pid, 0);
   }
+}
+
+void CountPinned(int64_t more) {
+  RaisePinnedPeak(Shared().pinned_bytes += more);
+  Own().pinned_bytes += more;
 }
 
 void CountContexts(int place, int more) {

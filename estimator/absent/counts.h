@@ -24,6 +24,9 @@ const SharedCounts& Counts();
 // Whether the process of that place still runs.
 bool IsRunning(const SharedProcess& process);
 
+// So many more bytes of the host are pinned by this process, or less.
+void CountPinned(int64_t more);
+
 // One more context of this process on the card, or one less.
 void CountContexts(int place, int more);
 

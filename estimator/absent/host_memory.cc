@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "estimator/absent/counts.h"
+
 namespace onnxfit::absent {
 namespace {
 
@@ -13,6 +15,9 @@ constexpr size_t kHostPage = 4096;
 
 class Mappings {
  public:
+  // `count` is told how many bytes more there are, or less.
+  explicit Mappings(void (*count)(int64_t) = nullptr) : count_(count) {}
+
   void* Map(size_t bytes) {
     const size_t rounded = (bytes + kHostPage - (bytes > 0)) / kHostPage * kHostPage;
     void* const at = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
@@ -20,16 +25,14 @@ class Mappings {
     if (at == MAP_FAILED) return nullptr;
     const std::lock_guard lock(mutex_);
     mapped_[reinterpret_cast<uint64_t>(at)] = rounded;
+    Tell(static_cast<int64_t>(rounded));
     return at;
   }
 
   bool Unmap(void* pointer) {
-    const std::lock_guard lock(mutex_);
-    const auto found = mapped_.find(reinterpret_cast<uint64_t>(pointer));
-    if (found == mapped_.end()) return false;
-    munmap(pointer, found->second);
-    mapped_.erase(found);
-    return true;
+    const size_t bytes = Remove(pointer);
+    if (bytes > 0) munmap(pointer, bytes);
+    return bytes > 0;
   }
 
   bool Add(void* pointer, size_t bytes) {
@@ -41,12 +44,19 @@ class Mappings {
     const bool is_free =
         is_before_free && (after == mapped_.end() || after->first >= address + bytes);
     if (is_free) mapped_[address] = bytes;
+    if (is_free) Tell(static_cast<int64_t>(bytes));
     return is_free;
   }
 
-  bool Remove(void* pointer) {
+  // How large it was; 0 where there is none.
+  size_t Remove(void* pointer) {
     const std::lock_guard lock(mutex_);
-    return mapped_.erase(reinterpret_cast<uint64_t>(pointer)) > 0;
+    const auto found = mapped_.find(reinterpret_cast<uint64_t>(pointer));
+    if (found == mapped_.end()) return 0;
+    const size_t bytes = found->second;
+    mapped_.erase(found);
+    Tell(-static_cast<int64_t>(bytes));
+    return bytes;
   }
 
   bool Has(const void* pointer) {
@@ -59,17 +69,22 @@ class Mappings {
   }
 
  private:
+  void Tell(int64_t more) const {
+    if (count_ != nullptr) count_(more);
+  }
+
+  void (*const count_)(int64_t);
   std::mutex mutex_;
   std::map<uint64_t, size_t> mapped_;
 };
 
 Mappings& Pinned() {
-  static auto* const mappings = new Mappings;  // outlives destructors
+  static auto* const mappings = new Mappings(CountPinned);  // outlives destructors
   return *mappings;
 }
 
 Mappings& Registered() {
-  static auto* const mappings = new Mappings;
+  static auto* const mappings = new Mappings(CountPinned);
   return *mappings;
 }
 
@@ -85,7 +100,7 @@ bool FreePinned(void* pointer) { return Pinned().Unmap(pointer); }
 bool IsPinned(const void* pointer) { return Pinned().Has(pointer) || Registered().Has(pointer); }
 
 bool RegisterPinned(void* pointer, size_t bytes) { return Registered().Add(pointer, bytes); }
-bool UnregisterPinned(void* pointer) { return Registered().Remove(pointer); }
+bool UnregisterPinned(void* pointer) { return Registered().Remove(pointer) > 0; }
 
 void* AllocateManaged(size_t bytes) { return Managed().Map(bytes); }
 bool FreeManaged(void* pointer) { return Managed().Unmap(pointer); }

@@ -5,7 +5,8 @@
 
 namespace onnxfit::absent {
 
-// Null where the host has none left.
+// Whole pages, which count as pinned whether they are touched or not (counts.h).  Null where the
+// host has none left.
 void* AllocatePinned(size_t bytes);
 bool FreePinned(void* pointer);  // false where it is not
 bool IsPinned(const void* pointer);

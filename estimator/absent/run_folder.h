@@ -62,6 +62,7 @@ struct SharedOpen {
 struct SharedProcess {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> bytes[kMostCards];  // held now, its contexts included
+  std::atomic<int64_t> pinned_bytes;       // of the host
   SharedOpen open;
 };
 
@@ -71,6 +72,8 @@ struct SharedCounts {
   std::atomic<int64_t> peak_bytes[kMostCards];
   SharedOpen open;
   SharedOpen open_at_peak;
+  std::atomic<int64_t> pinned_bytes;  // of the host, of all processes
+  std::atomic<int64_t> pinned_peak_bytes;
   SharedProcess processes[kMostProcesses];
 };
 

@@ -102,6 +102,13 @@ struct ProgramProcess {
 };
 
 // One run of the command.
+// The most that a program's processes had of the machine's RAM at once.
+struct HostPeak {
+  int64_t bytes = 0;
+  int64_t processes = 0;     // that ran then; 0 where nobody looked
+  int64_t pinned_bytes = 0;  // at most, maybe at another time: as asked for, touched or not
+};
+
 struct ProgramRun {
   std::vector<std::string> command = {};
   int exit_code = 0;
@@ -117,6 +124,7 @@ struct ProgramRun {
   // for it: a line of Python, else a library and its function in the place of the source.
   std::vector<HeldBytes> asked = {};
   int64_t asked_bytes = 0;
+  HostPeak host = {};
   int64_t unwatched = 0;                   // processes of Python that left the hooks out
   std::vector<std::string> failures = {};  // of the hooks: "saves: KeyError: 'x'"
 };
@@ -150,7 +158,7 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //      "unknown_reads": [{PLACE, "count", "kind": "shown", "most" or "decides"}]}],
 //    "not_written": [PATH],
 //    "unknown_functions", "unknown_sizes", "asked_bytes", "asked": [{PLACE, "bytes", "count"}],
-//    "unwatched_processes", "failures"}
+//    "host": {"bytes", "processes", "pinned_bytes"}, "unwatched_processes", "failures"}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
 // what is below "command" for each; "text" is what people read.  What is not known or does not
 // apply is absent.

@@ -231,6 +231,11 @@ Json RunJson(const ProgramRun& run) {
     json["asked_bytes"] = run.asked_bytes;
     json["asked"] = HeldJson(run.asked);
   }
+  if (run.host.processes > 0) {
+    json["host"] = {{"bytes", run.host.bytes},
+                    {"processes", run.host.processes},
+                    {"pinned_bytes", run.host.pinned_bytes}};
+  }
   if (run.unwatched > 0) json["unwatched_processes"] = run.unwatched;
   if (!run.failures.empty()) json["failures"] = run.failures;
   return json;

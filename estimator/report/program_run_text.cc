@@ -354,9 +354,26 @@ std::vector<std::string> OpenSentences(const ProgramRun& run) {
   return OpenSentences(page);
 }
 
+namespace {
+
+constexpr int64_t kToldRam = 64 * kMiB;  // less is on every machine
+
+// "RAM of the host, at most 3.10 GiB in 5 processes; 512.0 MiB pinned": no card's memory.
+std::string HostText(const ProgramRun& run) {
+  if (run.host.bytes < kToldRam) return "";
+  const std::string pinned = run.host.pinned_bytes == 0
+                                 ? ""
+                                 : fmt::format("; {} pinned", FormatBytes(run.host.pinned_bytes));
+  return fmt::format("\nRAM of the host, at most {} in {}{}\n", FormatBytes(run.host.bytes),
+                     Counted(static_cast<size_t>(run.host.processes), "process", "processes"),
+                     pinned);
+}
+
+}  // namespace
+
 std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const RunPage page = {run, options, GlyphsOf(options)};
-  return PeaksTable(page) + HeldText(page) + run.drawing + OpenText(page);
+  return PeaksTable(page) + HostText(run) + HeldText(page) + run.drawing + OpenText(page);
 }
 
 namespace {
