@@ -71,6 +71,17 @@ void WriteCards(const fs::path& path, const std::vector<Target>& cards) {
   }
 }
 
+// Nothing is behind them: who opens one has a device that answers nothing.
+void WriteDevices(const fs::path& folder, size_t cards) {
+  fs::create_directory(folder);
+  for (const char* const name : {"nvidiactl", "nvidia-uvm"}) {
+    fs::create_symlink("/dev/null", folder / name);
+  }
+  for (size_t i = 0; i < cards; ++i) {
+    fs::create_symlink("/dev/null", folder / fmt::format("nvidia{}", i));
+  }
+}
+
 std::string Prefixed(const char* variable, const std::string& first) {
   const char* const rest = std::getenv(variable);
   const bool has_rest = rest != nullptr && *rest != '\0';
@@ -166,6 +177,7 @@ ProgramFolder::ProgramFolder(const std::vector<Target>& cards) {
   WriteLibrary(fs::path(path_) / kLibraries);
   WriteHooks(fs::path(path_) / absent::kHooksFolder);
   WriteCards(fs::path(path_) / absent::kCardsFile, cards);
+  WriteDevices(fs::path(path_) / absent::kDeviceFolder, cards.size());
 }
 
 ProgramFolder::~ProgramFolder() {

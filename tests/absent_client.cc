@@ -18,6 +18,7 @@
 //     count          how many cards there are, printed
 //     table          asks for NVIDIA's private functions, as a runtime linked into a program does
 //     unknown        calls a function of which no header says anything
+//     own            how many cards a runtime within this program finds, printed
 //     nvml           the bytes of this process as NVML has them, printed
 //     ints V N …  longs V N …
 //                    a variable of such numbers, up to the word "."
@@ -46,6 +47,12 @@
 #include <map>
 #include <string>
 #include <vector>
+
+// As a runtime that is linked into a program: a function of that name, which no loader finds.
+extern "C" __attribute__((visibility("hidden"), noinline)) int cudaGetDeviceCount(int* count) {
+  *count = -1;
+  return 35;  // the driver is too old
+}
 
 namespace {
 
@@ -324,6 +331,11 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
     std::printf("%s\n", Find<const char* (*)(void*)>(words.at(i + 1).c_str())(nullptr));
   if (word == "name") PrintName();
   if (word == "count") PrintCount();
+  if (word == "own") {
+    int count = 0;
+    const int status = cudaGetDeviceCount(&count);
+    std::printf("%d %d\n", status, count);
+  }
   if (word == "nvml") std::printf("%llu\n", NvmlBytes(0));
   if (word == "processes") PrintProcesses();
   if (word == "call" || word == "ints" || word == "longs") {

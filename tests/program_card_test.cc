@@ -406,6 +406,33 @@ TEST_CASE("functions that are asked for by name") {
   CHECK(Printed("opened cudaNoSuchFunction take 1") == "0\n");
 }
 
+TEST_CASE("a runtime that is linked into a program leads to the card") {
+  CHECK(Printed("own take 1") == "0 1\n");
+  CHECK(PrintedOfTwo("own take 1") == "0 2\n");
+}
+
+TEST_CASE("CUPTI's version is that of the runtime's release") {
+  const auto version = [](int runtime) {
+    return Printed(fmt::format("cudart {} call cuptiGetVersion @v . printint v 0 take 1", runtime));
+  };
+  CHECK(version(11080) == "18\n");
+  CHECK(version(12080) == "26\n");
+  CHECK(version(13000) == "130000\n");
+  CHECK(version(13050) == "130500\n");
+}
+
+TEST_CASE("what a stream records goes into the graph that was given") {
+  for (const char* const side : {"cuda", "cu"}) {
+    CAPTURE(side);
+    CHECK(Printed(fmt::format("call {0}StreamBeginCaptureToGraph 5 9 0 0 0 0 . "
+                              "call {0}StreamEndCapture 5 @g . print g 0 take 1",
+                              side)) == "9\n");
+  }
+  // Not twice: it does not record any more.
+  CHECK(Printed("call cuStreamBeginCapture_v2 5 0 . call cuStreamEndCapture 5 @g . "
+                "call cuStreamEndCapture 5 @g . take 1") == "401\n");
+}
+
 TEST_CASE("a runtime before 12 makes no context when a card is set") {
   CHECK(Printed("cudart 11080 call cudaSetDevice 0 . nvml") == "0\n");
   CHECK(Printed("cudart 12000 call cudaSetDevice 0 . nvml") == fmt::format("{}\n", ContextBytes()));

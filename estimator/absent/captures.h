@@ -3,8 +3,11 @@
 
 namespace onnxfit::absent {
 
-void BeginCapture(void* stream);
-void EndCapture(void* stream);
+// What is recorded goes into `graph`, a new one where that is null.
+void BeginCapture(void* stream, void* graph = nullptr);
+
+// The graph; null where the stream does not record.
+void* EndCapture(void* stream);
 
 // 0 where it does not record; else a number of the recording, as cudaStreamGetCaptureInfo tells it.
 unsigned long long CaptureOf(void* stream);

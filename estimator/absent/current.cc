@@ -7,6 +7,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "estimator/absent/kept_libc.h"
+#include "estimator/absent/own_runtimes.h"
 #include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
@@ -55,8 +57,33 @@ void* OneHandle() {
   return handle;
 }
 
+void* OwnFunction(const char* name) {
+  static void* const self = [] {
+    Dl_info info;
+    return dladdr(reinterpret_cast<void*>(&OwnFunction), &info) == 0
+               ? nullptr
+               : RealOf<void*(const char*, int)>("dlopen")(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  }();
+  return self == nullptr ? nullptr : dlsym(self, name);
+}
+
+bool IsNvidias(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libcu") || name.starts_with("libnv") || name.starts_with("libnccl");
+}
+
+namespace {
+// Frameworks bring functions of the same names that lead to whatever dlopen() gave them: to us
+// (TensorFlow 2.21).
+bool IsOfNvidias(const void* function) {
+  Dl_info info;
+  return dladdr(function, &info) != 0 && IsNvidias(info.dli_fname);
+}
+}  // namespace
+
 void* RealFunction(const char* name) {
-  if (void* const next = dlsym(RTLD_NEXT, name)) return next;
+  void* const next = dlsym(RTLD_NEXT, name);
+  if (next != nullptr && IsOfNvidias(next)) return next;
   for (const char* file :
        {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcublas.so.13",
         "libcublas.so.12", "libcublasLt.so.13", "libcublasLt.so.12", "libcudnn.so.9",
@@ -66,7 +93,7 @@ void* RealFunction(const char* name) {
     void* const found = library == nullptr ? nullptr : dlsym(library, name);
     if (found != nullptr) return found;
   }
-  return nullptr;
+  return OwnRuntimeFunction(name);
 }
 
 }  // namespace onnxfit::absent

@@ -1,6 +1,8 @@
 // The card that this thread of the program works on, and handles that only have to differ.
 #pragma once
 
+#include <string_view>
+
 #include "estimator/absent/contexts.h"
 #include "estimator/absent/status.h"
 
@@ -24,5 +26,11 @@ void* OneHandle();
 // `name` of the library that the program would have, found where it is loaded: for what needs no
 // card, such as versions and texts.  Null where there is none.
 void* RealFunction(const char* name);
+
+// This library's own function of that name; null where it has none.
+void* OwnFunction(const char* name);
+
+// Whether a library is NVIDIA's, by its path.
+bool IsNvidias(std::string_view path);
 
 }  // namespace onnxfit::absent

@@ -74,6 +74,19 @@ ABSENT_API Status cuDeviceGetPCIBusId(char* text, int size, int device) {
 
 ABSENT_API Status cuStreamCreate(void** stream, unsigned) { return Fresh(stream); }
 ABSENT_API Status cuStreamCreateWithPriority(void** stream, unsigned, int) { return Fresh(stream); }
+ABSENT_API Status cuStreamBeginCapture_v2(void* stream, int) {
+  BeginCapture(stream);
+  return kSuccess;
+}
+ABSENT_API Status cuStreamBeginCaptureToGraph(void* stream, void* graph, const void*, const void*,
+                                              size_t, int) {
+  BeginCapture(stream, graph);
+  return kSuccess;
+}
+ABSENT_API Status cuStreamEndCapture(void* stream, void** graph) {
+  *graph = EndCapture(stream);
+  return *graph == nullptr ? kIllegalState : kSuccess;
+}
 ABSENT_API Status cuStreamIsCapturing(void* stream, int* status) {
   TellCapture(stream, status, nullptr, nullptr);
   return kSuccess;
@@ -116,6 +129,10 @@ ABSENT_API Status cuEventElapsedTime_v2(float* milliseconds, void*, void*) {
 }
 
 ABSENT_API Status cuGraphCreate(void** graph, unsigned) { return Fresh(graph); }
+ABSENT_API Status cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
+ABSENT_API Status cuGraphGetNodes(void* graph, void** nodes, size_t* count) {
+  return cudaGraphGetNodes(graph, nodes, count);
+}
 ABSENT_API Status cuGraphInstantiateWithFlags(void** runnable, void*, unsigned long long) {
   return Fresh(runnable);
 }

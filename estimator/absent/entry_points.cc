@@ -1,11 +1,10 @@
 // Functions of the driver by name, as the runtime and frameworks ask for them.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <string>
 
+#include "estimator/absent/current.h"
 #include "estimator/absent/events.h"
 #include "estimator/absent/status.h"
 
@@ -40,21 +39,15 @@ constexpr VersionRow kVersions[] = {
 };
 
 void* Find(const std::string& name, int version) {
-  static void* const self = [] {
-    Dl_info info;
-    return dladdr(reinterpret_cast<void*>(&WriteUnknown), &info) == 0
-               ? nullptr
-               : dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  }();
   const auto* const row = std::find_if(
       std::begin(kVersions), std::end(kVersions),
       [&](const VersionRow& known) { return name == known.name && version >= known.since; });
-  if (row != std::end(kVersions)) return dlsym(self, row->symbol);
+  if (row != std::end(kVersions)) return OwnFunction(row->symbol);
   const bool is_plain = std::any_of(std::begin(kPlain), std::end(kPlain),
                                     [&](const char* plain) { return name == plain; });
   for (const char* ending : {"_v2", ""}) {
     if (is_plain && *ending != '\0') continue;
-    if (void* const found = dlsym(self, (name + ending).c_str())) return found;
+    if (void* const found = OwnFunction((name + ending).c_str())) return found;
   }
   return nullptr;
 }

@@ -6,13 +6,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string_view>
+#include <vector>
 
+#include "estimator/absent/current.h"
 #include "estimator/absent/kept_libc.h"
 #include "estimator/absent/kept_paths.h"
+#include "estimator/absent/own_runtimes.h"
 
 namespace onnxfit::absent {
 namespace {
@@ -149,39 +154,77 @@ __attribute__((visibility("hidden"))) void* onnxfit_kept_dlopen = nullptr;
 namespace onnxfit::absent {
 namespace {
 
-// Whether programs ask for the library's functions by name, from what dlopen() gives them, rather
-// than link to it: ONNX Runtime cuDNN's (1.31), Python's ctypes the runtime's.
+// What the card's own functions stand for.  Programs that do not link to these ask for their
+// functions by name, from what dlopen() gives them: ONNX Runtime cuDNN's (1.31), Python's ctypes
+// the runtime's, XLA's plugin those of all (jax 0.10.2).
+constexpr std::string_view kStoodFor[] = {
+    "libcudart.so", "libcublas.so",   "libcublasLt.so",   "libcudnn.so",    "libcufft.so",
+    "libcurand.so", "libcusolver.so", "libcusparse.so",   "libcupti.so",    "libnccl.so",
+    "libcuda.so",   "libcufile.so",   "libcusparseLt.so", "libnvidia-ml.so"};
+
 bool IsAskedByName(const char* path) {
-  const char* const slash = std::strrchr(path, '/');
-  const std::string_view name = slash == nullptr ? path : slash + 1;
-  return name.substr(0, 11) == "libcudnn.so" || name.substr(0, 12) == "libcudart.so";
+  const std::string_view name = NameOf(path);
+  return std::any_of(std::begin(kStoodFor), std::end(kStoodFor),
+                     [&](std::string_view known) { return name.starts_with(known); });
+}
+
+// NVIDIA's libraries know one another's private functions, and what needs no card is asked of
+// them (current.h): cuDNN's plans, versions.
+bool IsOfNvidias(const void* caller) {
+  Dl_info info;
+  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && IsNvidias(info.dli_fname);
+}
+
+void* RealOpen(const char* path, int flags) {
+  return reinterpret_cast<void* (*)(const char*, int)>(onnxfit_kept_dlopen)(path, flags);
+}
+
+// A library by its name in the folders that its caller's file names (RUNPATH), as the loader does
+// it for that caller; null where it is in none.
+void* OpenFor(const void* caller, const char* name, int flags) {
+  Dl_info info;
+  Dl_serinfo size;
+  if (std::strchr(name, '/') != nullptr || dladdr(caller, &info) == 0) return nullptr;
+  void* const file = RealOpen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (file == nullptr || dlinfo(file, RTLD_DI_SERINFOSIZE, &size) != 0) return nullptr;
+  std::vector<char> room(size.dls_size);
+  auto* const folders = reinterpret_cast<Dl_serinfo*>(room.data());
+  *folders = size;
+  if (dlinfo(file, RTLD_DI_SERINFO, folders) != 0) return nullptr;
+  void* found = nullptr;
+  for (unsigned i = 0; found == nullptr && i < folders->dls_cnt; ++i) {
+    const Path path(folders->dls_serpath[i].dls_name, "/");
+    found = RealOpen(Path(path.view(), name).text(), flags);
+  }
+  return found;
 }
 
 // This library's own file, once the one at `path` is loaded, too; `path` where that fails.
-const char* InsteadOf(const char* path, int flags) {
-  const auto real = reinterpret_cast<void* (*)(const char*, int)>(onnxfit_kept_dlopen);
+const char* InsteadOf(const char* path, int flags, const void* caller) {
   Dl_info info;
-  if (real(path, flags) == nullptr || dladdr(reinterpret_cast<void*>(&InsteadOf), &info) == 0) {
-    return path;
-  }
-  return info.dli_fname;
+  const bool is_loaded =
+      RealOpen(path, flags) != nullptr || OpenFor(caller, path, flags) != nullptr;
+  return is_loaded && dladdr(reinterpret_cast<void*>(&InsteadOf), &info) != 0 ? info.dli_fname
+                                                                              : path;
 }
 
 }  // namespace
 }  // namespace onnxfit::absent
 
-extern "C" __attribute__((visibility("hidden"))) const char* onnxfit_kept_library(const char* path,
-                                                                                  int flags) {
+extern "C" __attribute__((visibility("hidden"))) const char* onnxfit_kept_library(
+    const char* path, int flags, const void* caller) {
   using onnxfit::absent::Path;
   static thread_local Path room;
   if (onnxfit_kept_dlopen == nullptr) onnxfit_kept_dlopen = dlsym(RTLD_NEXT, "dlopen");
+  onnxfit::absent::ReplaceOwnRuntimes();
   if (path == nullptr) return path;
   const char* const kept = std::strchr(path, '/') == nullptr
                                ? nullptr
                                : onnxfit::absent::ToRead(AT_FDCWD, path, /*follows=*/true, room);
   const char* const found = kept == nullptr ? path : kept;
-  const bool is_replaced = (flags & RTLD_NOLOAD) == 0 && onnxfit::absent::IsAskedByName(found);
-  return is_replaced ? onnxfit::absent::InsteadOf(found, flags) : found;
+  const bool is_replaced = (flags & RTLD_NOLOAD) == 0 && onnxfit::absent::IsAskedByName(found) &&
+                           !onnxfit::absent::IsOfNvidias(caller);
+  return is_replaced ? onnxfit::absent::InsteadOf(found, flags, caller) : found;
 }
 
 asm(R"(
@@ -189,6 +232,7 @@ asm(R"(
   .globl dlopen
   .type dlopen, @function
 dlopen:
+  mov (%rsp), %rdx
   push %rdi
   push %rsi
   sub $8, %rsp

@@ -251,6 +251,15 @@ const char* AsItIs(const Place& place, const char* text, Path& room) {
   return room.text();
 }
 
+// The driver's files (/dev/nvidia0, /dev/nvidiactl), by which programs look whether there is a card
+// before they ask CUDA (jax 0.10.2): those of the run's cards, whatever this machine has.
+const char* ToCardFile(const char* text, Path& room) {
+  constexpr std::string_view kDevices = "/dev/nvidia";
+  if (std::strncmp(text, kDevices.data(), kDevices.size()) != 0 || !IsKeeping()) return nullptr;
+  room = Path(RunFolder(), text);
+  return room.text();
+}
+
 // Once something is saved or removed.  What may not even be looked at the kernel says itself.
 const char* FindToRead(int folder, const char* text, bool follows, Path& room, int& error) {
   const ErrnoKept kept;
@@ -306,6 +315,7 @@ const char* OpenToWrite(const Place& place, const char* text, int flags, Path& r
 
 const char* ToRead(int folder, const char* text, bool follows, Path& room) {
   if (text == nullptr) return Failed(EFAULT);
+  if (const char* const device = ToCardFile(text, room)) return device;
   if (!IsKeeping() || !(IsDone(kSaved) || IsDone(kRemoved))) return text;
   int error = 0;
   const char* const found = FindToRead(folder, text, follows, room, error);
@@ -317,6 +327,7 @@ const char* ToOpen(int folder, const char* text, int flags, Path& room) {
   const bool is_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
   const bool follows = (flags & O_NOFOLLOW) == 0 && !is_new;
   if (!Writes(flags)) return ToRead(folder, text, follows, room);
+  if (const char* const device = ToCardFile(text, room)) return device;
   const int before = errno;
   Place place;
   const char* found = text;

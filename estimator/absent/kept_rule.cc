@@ -21,19 +21,13 @@ namespace {
 // --- Which folders are the user's in name only --------------------------------------------------
 
 constexpr const char* kScratch[] = {"/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run"};
-constexpr const char* kScratchOfHome[] = {"/.cache", "/.triton", "/.config", "/.nv"};
-constexpr const char* kScratchVariables[] = {"XDG_CACHE_HOME",
-                                             "HF_HOME",
-                                             "HF_HUB_CACHE",
-                                             "HF_DATASETS_CACHE",
-                                             "TORCH_HOME",
-                                             "TRITON_CACHE_DIR",
-                                             "TORCHINDUCTOR_CACHE_DIR",
-                                             "CUDA_CACHE_PATH",
-                                             "MPLCONFIGDIR",
-                                             "NUMBA_CACHE_DIR",
-                                             "TORCH_EXTENSIONS_DIR",
-                                             "TMPDIR"};
+constexpr const char* kScratchOfHome[] = {"/.cache", "/.triton", "/.config", "/.nv", "/.cupy"};
+constexpr const char* kScratchVariables[] = {
+    "XDG_CACHE_HOME",          "HF_HOME",         "HF_HUB_CACHE",
+    "HF_DATASETS_CACHE",       "TORCH_HOME",      "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR",
+    "NUMBA_CACHE_DIR",         "CUPY_CACHE_DIR",  "JAX_COMPILATION_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",    "TMPDIR"};
 constexpr std::string_view kScratchName = "/__pycache__";
 
 constexpr size_t kMostFolders = 32;

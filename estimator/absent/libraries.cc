@@ -1,8 +1,12 @@
 // cuBLAS, cuBLASLt and the versions of all libraries: what the table of functions cannot say.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "estimator/absent/current.h"
 #include "estimator/absent/status.h"
+
+extern "C" int cudaRuntimeGetVersion(int* version);  // runtime_device.cc
 
 namespace onnxfit::absent {
 namespace {
@@ -68,6 +72,27 @@ ABSENT_API Status cusparseGetVersion(void*, int* version) {
   int parts[3] = {};
   for (int part = 0; part < 3; ++part) cusparseGetProperty(part, &parts[part]);
   *version = parts[0] * 1000 + parts[1] * 100 + parts[2];
+  return kSuccess;
+}
+
+namespace {
+// The runtime's version, and CUPTI_API_VERSION of its release (cupti_version.h of 13.5.25): the
+// newest first.  From 13 on it is made of the release, 130500 of 13.5.
+struct CuptiRow {
+  int runtime = 0;
+  unsigned version = 0;
+};
+constexpr CuptiRow kCupti[] = {{12090, 27}, {12080, 26}, {12060, 24}, {12050, 23}, {12040, 22},
+                               {12030, 21}, {12020, 20}, {12000, 19}, {11080, 18}, {0, 17}};
+}  // namespace
+
+// CUPTI itself asks the driver before it answers.
+ABSENT_API Status cuptiGetVersion(unsigned* version) {
+  int runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  const auto* const row = std::find_if(std::begin(kCupti), std::end(kCupti),
+                                       [&](const CuptiRow& at) { return runtime >= at.runtime; });
+  *version = runtime >= 13000 ? static_cast<unsigned>(runtime) * 10 : row->version;
   return kSuccess;
 }
 

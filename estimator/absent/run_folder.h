@@ -23,6 +23,10 @@ inline constexpr const char* kPythonVariable = "PYTHONPATH";
 // bus; with tabs between.
 inline constexpr const char* kCardsFile = "cards";
 
+// The driver's files of these cards, each below it: "nvidia0", "nvidiactl".  What the program calls
+// /dev/nvidia… is <run's folder>/dev/nvidia….
+inline constexpr const char* kDeviceFolder = "dev";
+
 // What the program wrote apart from the user's files, each below it by its own path (kept_rule.h).
 inline constexpr const char* kSavedFolder = "saved";
 

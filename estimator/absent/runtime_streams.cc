@@ -12,9 +12,14 @@ extern "C" int cudaRuntimeGetVersion(int* version);  // runtime_device.cc
 namespace onnxfit::absent {
 namespace {
 
+struct Capture {
+  unsigned long long number = 0;
+  void* graph = nullptr;
+};
+
 struct Captures {
   std::mutex mutex;
-  std::map<void*, unsigned long long> numbers;
+  std::map<void*, Capture> living;  // by stream
   unsigned long long last = 0;
 };
 
@@ -25,27 +30,34 @@ Captures& All() {
 
 }  // namespace
 
-void BeginCapture(void* stream) {
+void BeginCapture(void* stream, void* graph) {
+  if (graph == nullptr) graph = NewHandle();
   const std::lock_guard lock(All().mutex);
-  All().numbers[stream] = ++All().last;
+  All().living[stream] = {++All().last, graph};
 }
 
-void EndCapture(void* stream) {
+namespace {
+Capture Find(void* stream) {
   const std::lock_guard lock(All().mutex);
-  All().numbers.erase(stream);
+  const auto found = All().living.find(stream);
+  return found == All().living.end() ? Capture{} : found->second;
+}
+}  // namespace
+
+void* EndCapture(void* stream) {
+  void* const graph = Find(stream).graph;
+  const std::lock_guard lock(All().mutex);
+  All().living.erase(stream);
+  return graph;
 }
 
-unsigned long long CaptureOf(void* stream) {
-  const std::lock_guard lock(All().mutex);
-  const auto found = All().numbers.find(stream);
-  return found == All().numbers.end() ? 0 : found->second;
-}
+unsigned long long CaptureOf(void* stream) { return Find(stream).number; }
 
 void TellCapture(void* stream, int* status, unsigned long long* number, void** graph) {
-  const unsigned long long capture = CaptureOf(stream);
-  *status = capture != 0 ? 1 : 0;
-  if (number != nullptr) *number = capture;
-  if (graph != nullptr) *graph = OneHandle();
+  const Capture capture = Find(stream);
+  *status = capture.number != 0 ? 1 : 0;
+  if (number != nullptr) *number = capture.number;
+  if (graph != nullptr) *graph = capture.graph;
 }
 
 namespace {
@@ -85,14 +97,22 @@ ABSENT_API Status cudaStreamAddCallback(void* stream, void (*function)(void*, St
   return kSuccess;
 }
 
-ABSENT_API Status cudaStreamBeginCapture(void* stream, int) {
+namespace {
+Status Begin(void* stream, void* graph) {
   const Status status = EnterContext();
-  if (status == kSuccess) BeginCapture(stream);
+  if (status == kSuccess) BeginCapture(stream, graph);
   return Said(status);
 }
+}  // namespace
+
+ABSENT_API Status cudaStreamBeginCapture(void* stream, int) { return Begin(stream, nullptr); }
+ABSENT_API Status cudaStreamBeginCaptureToGraph(void* stream, void* graph, const void*, const void*,
+                                                size_t, int) {
+  return Begin(stream, graph);
+}
 ABSENT_API Status cudaStreamEndCapture(void* stream, void** graph) {
-  EndCapture(stream);
-  return Fresh(graph);
+  *graph = EndCapture(stream);
+  return Said(*graph == nullptr ? kIllegalState : kSuccess);
 }
 ABSENT_API Status cudaStreamIsCapturing(void* stream, int* status) {
   TellCapture(stream, status, nullptr, nullptr);

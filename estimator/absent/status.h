@@ -13,6 +13,7 @@ inline constexpr Status kNoDevice = 100;
 inline constexpr Status kInvalidDevice = 101;
 inline constexpr Status kInvalidContext = 201;  // the driver's
 inline constexpr Status kInvalidHandle = 400;
+inline constexpr Status kIllegalState = 401;
 inline constexpr Status kNotFound = 500;
 inline constexpr Status kAlreadyRegistered = 712;  // host memory
 inline constexpr Status kNotRegistered = 713;
