@@ -26,6 +26,9 @@ namespace fs = std::filesystem;
 // "PID.torch.json": what PyTorch's side wrote when the process ended (hook/record.py).
 constexpr std::string_view kTorchEnding = ".torch.json";
 
+// "PID.JAX.pool.json": the same of another framework (hook/pools.py).
+constexpr std::string_view kPoolEnding = ".pool.json";
+
 // In the order of their names.
 std::string TextOf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -163,6 +166,15 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t poin
   }
   std::ranges::stable_sort(processes, {}, RankOf);
   return processes;
+}
+
+std::vector<FrameworkCounts> ReadFrameworks(const std::string& folder) {
+  std::vector<FrameworkCounts> frameworks;
+  for (const fs::path& file : FilesEnding(folder, kPoolEnding)) {
+    frameworks.push_back(ReadFrameworkCounts(TextOf(file)));
+  }
+  std::ranges::stable_sort(frameworks, {}, &FrameworkCounts::pid);
+  return frameworks;
 }
 
 std::vector<std::string> ReadSaved(const std::string& folder) {

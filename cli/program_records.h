@@ -37,6 +37,9 @@ DeviceRecords ReadDeviceRecords(const std::string& folder, size_t cards);
 // of so many `points`, if any.
 std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t points = 0);
 
+// What frameworks other than PyTorch counted, by process.
+std::vector<FrameworkCounts> ReadFrameworks(const std::string& folder);
+
 // Files that the program wrote apart from the user's, as the user would call them from where the
 // command was started: in the order of their last writing, those of hidden folders behind.
 std::vector<std::string> ReadSaved(const std::string& folder);

@@ -34,6 +34,7 @@ constexpr size_t kLinesShown = 20;  // of what a program said that failed
 // Whether want of a card's memory is what ended it, as far as anything tells.  The machine's may
 // run out, too, in the same words.
 bool RanOut(const ProgramRun& run, const DeviceRecords& records) {
+  if (RanOutOfPool(run)) return true;
   if (run.exit_code == 0) return false;
   bool is_told = false;
   for (const ProgramProcess& process : run.processes) {
@@ -246,6 +247,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   std::ranges::copy_if(processes, std::back_inserter(run.processes), IsOfInterest);
   run.host = host;
   run.host.pinned_bytes = records.pinned_peak_bytes;
+  run.frameworks = ReadFrameworks(folder.path());
   run.saved = ReadSaved(folder.path());
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;

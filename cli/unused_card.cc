@@ -68,12 +68,11 @@ Error::Parts PartsOf(const UnusedCard& card) {
             .hint = "pip install torch, which needs neither a card nor a driver for this"};
   }
   if (!card.own_runtime.empty()) {
-    return {
-        .text = fmt::format(
-            "NVIDIA's runtime is linked into {} (cudart_static) and finds no card here: it asks "
-            "the driver for tables that only NVIDIA's driver has",
-            fs::path(card.own_runtime).filename().string()),
-        .hint = "a build with nvcc --cudart shared, or one that calls the driver alone"};
+    return {.text = fmt::format(
+                "NVIDIA's runtime is linked into {} (cudart_static) and finds no card here: its "
+                "functions can only be led to the card where the file has its symbols",
+                fs::path(card.own_runtime).filename().string()),
+            .hint = "a build without strip (-s), or with nvcc --cudart shared"};
   }
   if (card.end.exit_code != 0) return Failed(card);
   if (card.visible) {

@@ -240,6 +240,86 @@ class Imports(Hook):
         self.assertEqual(out.strip(), "True")
 
 
+# As much of JAX as the hook asks for: `up` says whether a program has used it.
+JAX = {
+    "__init__.py": """
+        import atexit, jax._src.xla_bridge as bridge
+        __version__ = "0.10"
+        bytes_in_use = 100
+        def stop(): bridge.up = False
+        atexit.register(stop)
+        class Device:
+            platform, local_hardware_id = "gpu", 0
+            def memory_stats(self):
+                return {"peak_bytes_in_use": bytes_in_use, "peak_pool_bytes": 400,
+                        "bytes_limit": 400}
+        class Array:
+            def __init__(self, error): self.error = error
+            def block_until_ready(self):
+                if self.error: raise RuntimeError(self.error)
+        arrays = []
+        def local_devices(): return [Device()]
+        def live_arrays(): return arrays
+        """,
+    "_src/__init__.py": "",
+    "_src/xla_bridge.py": """
+        up = True
+        def backends_are_initialized(): return up
+        """,
+}
+
+
+class Pools(Hook):
+    def setUp(self):
+        super().setUp()
+        for name, text in JAX.items():
+            self.package("jax/" + name, text)
+
+    def pool(self):
+        files = list(self.run_folder.glob("*.JAX.pool.json"))
+        return json.loads(files[0].read_text()) if files else None
+
+    def test_figures_are_the_frameworks_own(self):
+        self.program("import jax")
+        self.assertEqual(self.pool()["devices"],
+                         [{"index": 0, "used_bytes": 100, "pool_bytes": 400, "limit_bytes": 400,
+                           "is_peak": True}])
+        self.assertEqual(self.pool()["in_advance"], "XLA_PYTHON_CLIENT_PREALLOCATE=false")
+        self.assertEqual((self.pool()["exception"], self.pool()["failed"]), ("", ""))
+        self.assertEqual(self.failures(), [])
+
+    def test_what_grows_takes_nothing_in_advance(self):
+        self.program("import jax", XLA_PYTHON_CLIENT_PREALLOCATE="false")
+        self.assertEqual(self.pool()["in_advance"], "")
+
+    def test_nothing_is_asked_of_what_was_never_used(self):
+        self.program("import jax; jax.bridge.up = False")
+        self.assertEqual(self.pool(), None)
+
+    def test_want_of_memory_that_nobody_read(self):
+        self.program("import jax; jax.arrays.append(jax.Array('RESOURCE_EXHAUSTED: 1 GiB'))")
+        self.assertEqual(self.pool()["failed"], "RESOURCE_EXHAUSTED: 1 GiB")
+
+    def test_want_of_memory_that_ended_it(self):
+        self.program("import jax; raise RuntimeError('RESOURCE_EXHAUSTED: 1 GiB')", code=1)
+        self.assertEqual((self.pool()["out_of_memory"], self.pool()["exception"]),
+                         (True, "RuntimeError: RESOURCE_EXHAUSTED: 1 GiB"))
+
+    def test_a_process_that_leaves_at_once(self):
+        self.program("import jax, os; os._exit(3)", code=3)
+        self.assertEqual(self.pool()["devices"][0]["used_bytes"], 100)
+
+    def test_a_child_tells_nothing_of_its_parents(self):
+        self.program("""
+            import jax, os
+            if os.fork() == 0:
+                jax.bytes_in_use = 7
+                os._exit(0)
+            os.wait()
+            """)
+        self.assertEqual(self.pool()["devices"][0]["used_bytes"], 100)
+
+
 class Records(Hook):
     def test_peaks_of_the_run_and_of_steps(self):
         out = self.program("""

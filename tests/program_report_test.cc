@@ -282,6 +282,46 @@ TEST_CASE("a failure has its own words, and no verdict") {
       "  - the program ended with 1 after 1 step: ValueError: no labels\n"));
 }
 
+// As hook/pools.py writes it.
+std::string PoolRecord(const char* exception, bool is_oom, const char* failed) {
+  return fmt::format(R"json({{"framework": "JAX", "version": "0.10.2", "pid": 7,
+    "devices": [{{"index": 0, "used_bytes": 276479232, "pool_bytes": 11733565440,
+                  "limit_bytes": 11733565440, "is_peak": true}}],
+    "in_advance": "PREALLOCATE=false", "more": "FRACTION=0.95", "exception": "{}",
+    "out_of_memory": {}, "failed": "{}", "open": ["values are zeros"]}})json",
+                     exception, is_oom, failed);
+}
+
+TEST_CASE("what a framework took in advance is told apart from what it used") {
+  ProgramRun run = RunOn("t4", 11326 * kMiB);
+  run.frameworks = {ReadFrameworkCounts(PoolRecord("", false, ""))};
+  const std::string text = ToText({run});
+  CHECK(
+      text.find("  - JAX takes 10.9 GiB in advance, whatever it needs: it used 263.7 MiB of that\n"
+                "    at most; PREALLOCATE=false has it take what it needs\n") != text.npos);
+  CHECK(text.find("\nJAX 0.10.2  used at most  its pool\n"
+                  "  the run      263.7 MiB  10.9 GiB\n") != text.npos);
+  CHECK(text.find("  - JAX: values are zeros\n") != text.npos);
+  const auto json = nlohmann::json::parse(ToJson({run}, {}));
+  CHECK(json["frameworks"][0]["devices"][0]["used_bytes"] == 276479232);
+  CHECK(json["frameworks"][0]["devices"][0]["pool_bytes"] == 11733565440);
+  CHECK_THROWS_AS(ReadFrameworkCounts("{}"), Error);
+}
+
+TEST_CASE("a framework that ran out of its pool says so, and how it has more") {
+  ProgramRun run = RunOn("t4", 11326 * kMiB);
+  run.frameworks = {ReadFrameworkCounts(PoolRecord("", false, "RESOURCE_EXHAUSTED: 1 GiB"))};
+  CHECK(LinesOf(ToText({run}), "- ") ==
+        "  - JAX ran out of memory: a result that it never read is an error:\n"
+        "  - its pool may have 10.9 GiB of the card: FRACTION=0.95 lets it have more\n"
+        "  - JAX: values are zeros\n");
+  run.frameworks = {ReadFrameworkCounts(PoolRecord("ValueError: no", false, ""))};
+  run.failed = true;
+  run.exit_code = 1;
+  CHECK(LinesOf(ToText({run}), "- the program") ==
+        "  - the program ended with 1: ValueError: no\n");
+}
+
 TEST_CASE("what stays open is short") {
   ProgramRun run = RunOn("t4", 3000 * kMiB);
   run.processes = {Trained({{100 * kMiB, 200 * kMiB}}), Trained({{100 * kMiB, 200 * kMiB}})};

@@ -388,9 +388,9 @@ TEST_CASE("a program that never uses CUDA is told why") {
        "it was ended by signal 11 (Segmentation fault) before it used CUDA (try: the same without "
        "onnxfit run)"},
       {ABSENT_CLIENT " table > /dev/null",
-       "NVIDIA's runtime is linked into absent_client (cudart_static) and finds no card here: it "
-       "asks the driver for tables that only NVIDIA's driver has (try: a build with nvcc --cudart "
-       "shared, or one that calls the driver alone)"},
+       "NVIDIA's runtime is linked into absent_client (cudart_static) and finds no card here: its "
+       "functions can only be led to the card where the file has its symbols (try: a build without "
+       "strip (-s), or with nvcc --cudart shared)"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.program);
@@ -443,6 +443,30 @@ TEST_CASE("what fails in Python's hooks is told") {
       "$ONNXFIT_RUN/7.hook.txt");
   CHECK(answer.out.find("the program\n    went on: saves: KeyError: 1 (and 1 more)\n") !=
         std::string::npos);
+}
+
+TEST_CASE("want of memory in a framework's own pool is an answer, read or not") {
+  // As hook/pools.py writes it.
+  const std::string record = ABSENT_CLIENT R"( take 1; printf '{"framework": "JAX", "version": "1",
+    "pid": 7, "in_advance": "", "more": "", "exception": "", "open": [],
+    "devices": [{"index": 0, "used_bytes": 1, "pool_bytes": null, "limit_bytes": null,
+                 "is_peak": true}],
+    "out_of_memory": %s, "failed": "%s"}' )";
+  const std::string end = " > $ONNXFIT_RUN/7.JAX.pool.json; exit ";
+  CHECK(RunShell(record + "false ''" + end + "0").out.starts_with("FITS"));
+  CHECK(RunShell(record + "false 'full'" + end + "0").out.starts_with("OOM"));
+  CHECK(RunShell(record + "true ''" + end + "1").out.starts_with("OOM"));
+  CHECK(RunShell(record + "true ''" + end + "0").out.starts_with("FITS"));  // it caught it
+  CHECK(RunShell(record + "false ''" + end + "1").out.starts_with("FAILED"));
+}
+
+TEST_CASE("the driver's files are those of the run's cards") {
+  const TempFolder folder;
+  const std::string file = folder.Path("printed");
+  RunShell(ABSENT_CLIENT " take 1; for f in 0 1 ctl; do test -c /dev/nvidia$f && echo $f; done > " +
+           file);
+  std::ifstream printed(file);
+  CHECK(std::string{std::istreambuf_iterator<char>(printed), {}} == "0\nctl\n");
 }
 
 TEST_CASE("a card that the user hides is told of") {

@@ -101,6 +101,32 @@ struct ProgramProcess {
   std::vector<std::string> oom = {};         // what its message means, a sentence each
 };
 
+// What a framework other than PyTorch counts of one card in one process.
+struct FrameworkPool {
+  int64_t device = 0;                       // the process's number of it
+  int64_t used_bytes = 0;                   // that its allocator handed out
+  std::optional<int64_t> pool_bytes = {};   // that it had of the card for it
+  std::optional<int64_t> limit_bytes = {};  // that it may have
+  bool is_peak = true;                      // the most of the run, else what was left at its end
+
+  bool operator==(const FrameworkPool&) const = default;
+};
+
+// A framework other than PyTorch in one process, in its own figures and words (hook/pools.py).
+struct FrameworkCounts {
+  int64_t pid = 0;
+  std::string name = {};  // "JAX"
+  std::string version = {};
+  std::vector<FrameworkPool> pools = {};  // one at least
+  std::string in_advance =
+      {};                 // how not to have it take memory before it is needed, "" if it does not
+  std::string more = {};  // how it takes more of a card, "" for nothing
+  std::string exception = {};          // that ended the process, "" for none
+  bool is_oom = false;                 // it is one of memory
+  std::vector<std::string> open = {};  // what may be otherwise on a card, a sentence each
+  std::string failed = {};  // of a result that it never read: want of memory, in its own words
+};
+
 // One run of the command.
 // The most that a program's processes had of the machine's RAM at once.
 struct HostPeak {
@@ -115,9 +141,10 @@ struct ProgramRun {
   bool is_assumed = false;  // nobody named the card
   bool failed = false;      // it ended early, and not for want of memory: no verdict holds
   std::vector<JudgedTarget> cards = {};
-  std::vector<ProgramProcess> processes = {};  // those that used PyTorch on a card
-  std::string drawing = {};                    // of what was allocated over time, if asked for
-  std::vector<std::string> saved = {};         // files that were not written over
+  std::vector<ProgramProcess> processes = {};    // those that used PyTorch on a card
+  std::vector<FrameworkCounts> frameworks = {};  // those that used a card
+  std::string drawing = {};                      // of what was allocated over time, if asked for
+  std::vector<std::string> saved = {};           // files that were not written over
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};  // whose scratch was taken as none
   // Without PyTorch: what lived at the peak of the process that had most, by who asked the card
@@ -131,6 +158,9 @@ struct ProgramRun {
 
 // One process's file, which PyTorch's side wrote (hook/record.py).  Throws Error where it is none.
 ProgramProcess ReadProgramProcess(std::string_view json);
+
+// One framework's file (hook/pools.py).  Throws Error where it is none.
+FrameworkCounts ReadFrameworkCounts(std::string_view json);
 
 // A line for each card: "FITS on t4: 12.3 GiB of …", "FAILED on t4: until then …".
 std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options);
@@ -156,6 +186,9 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //      [PLACE's],
 //        "requested": [bytes by point], "reserved", "lines": [{PLACE, "name", "requested"}]},
 //      "unknown_reads": [{PLACE, "count", "kind": "shown", "most" or "decides"}]}],
+//    "frameworks": [{"pid", "name", "version", "in_advance", "exception", "out_of_memory",
+//    "failed",
+//      "devices": [{"device", "used_bytes", "pool_bytes", "limit_bytes", "is_peak"}]}],
 //    "not_written": [PATH],
 //    "unknown_functions", "unknown_sizes", "asked_bytes", "asked": [{PLACE, "bytes", "count"}],
 //    "host": {"bytes", "processes", "pinned_bytes"}, "unwatched_processes", "failures"}

@@ -224,6 +224,7 @@ Json RunJson(const ProgramRun& run) {
   for (const ProgramProcess& process : run.processes) {
     json["processes"].push_back(ProcessJson(process));
   }
+  if (!run.frameworks.empty()) json["frameworks"] = PoolsJson(run);
   json["not_written"] = run.saved;
   json["unknown_functions"] = run.unknown_functions;
   json["unknown_sizes"] = run.unknown_sizes;

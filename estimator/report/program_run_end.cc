@@ -160,7 +160,11 @@ std::string StepsOf(const ProgramProcess& process) {
 
 std::string FailedText(const ProgramRun& run) {
   const std::string text = fmt::format("the program ended with {}", run.exit_code);
-  if (run.processes.empty()) return text;
+  if (run.processes.empty()) {
+    const auto ended = std::ranges::find_if(
+        run.frameworks, [](const FrameworkCounts& counts) { return !counts.exception.empty(); });
+    return ended == run.frameworks.end() ? text : fmt::format("{}: {}", text, ended->exception);
+  }
   const auto failed = std::ranges::find_if(
       run.processes, [](const ProgramProcess& process) { return !process.exception.empty(); });
   const ProgramProcess& process = failed == run.processes.end() ? run.processes[0] : *failed;
@@ -201,7 +205,7 @@ std::string RunReasons(const ProgramRun& run, const TextOptions& options, bool i
     }
     text += VerdictDetails(judged, options);
   }
-  return text + OomText(page, is_brief) + WentOnText(page);
+  return text + OomText(page, is_brief) + WentOnText(page) + PoolReasons(run, options);
 }
 
 }  // namespace onnxfit

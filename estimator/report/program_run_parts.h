@@ -40,6 +40,18 @@ std::string RunReasons(const ProgramRun& run, const TextOptions& options, bool i
 // All of a run below that.
 std::string RunDetails(const ProgramRun& run, const TextOptions& options);
 
+// What frameworks other than PyTorch counted: a table; why their memory is no question of need, or
+// ran out, below the verdicts; and for JSON.
+std::string PoolsTable(const ProgramRun& run);
+std::string PoolReasons(const ProgramRun& run, const TextOptions& options);
+Json PoolsJson(const ProgramRun& run);
+
+// What of them stays open, a sentence each.
+std::vector<std::string> PoolSentences(const ProgramRun& run);
+
+// Whether one of them ran out of memory, so that the program ended or had no result.
+bool RanOutOfPool(const ProgramRun& run);
+
 // {"exit_code", "failed", "peak", "targets", "processes", …}
 Json RunJson(const ProgramRun& run);
 

@@ -317,7 +317,7 @@ void AddUnwatched(const ProgramRun& run, std::vector<std::string>& sentences) {
 // A sentence each.
 std::vector<std::string> OpenSentences(const RunPage& page) {
   const ProgramRun& run = page.run;
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences = PoolSentences(run);
   if (const std::string ended = EndedText(run); !ended.empty()) sentences.push_back(ended);
   if (const std::string saved = SavedText(run); !saved.empty()) sentences.push_back(saved);
   if (!run.unknown_functions.empty()) {
@@ -373,7 +373,8 @@ std::string HostText(const ProgramRun& run) {
 
 std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const RunPage page = {run, options, GlyphsOf(options)};
-  return PeaksTable(page) + HostText(run) + HeldText(page) + run.drawing + OpenText(page);
+  return PeaksTable(page) + PoolsTable(run) + HostText(run) + HeldText(page) + run.drawing +
+         OpenText(page);
 }
 
 namespace {

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 
-notes = load("notes")  # noqa: F821, sitecustomize.py has given it
+ends = load("ends")  # noqa: F821, sitecustomize.py has given it
+notes = load("notes")  # noqa: F821
 peaks = load("peaks")  # noqa: F821
 pictures = load("pictures")  # noqa: F821
 refusals = load("refusals")  # noqa: F821
@@ -238,8 +239,7 @@ class Record:
         return rows
 
     def end(self):
-        """sys.last_value is the exception that Python printed, whoever replaced sys.excepthook."""
-        last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        last = ends.last_exception()
         code = self.exit_code
         if code is None:
             code = 1 if last is not None else 0
@@ -249,14 +249,8 @@ class Record:
         out_of_memory = (isinstance(last, self.torch.cuda.OutOfMemoryError)
                          or "CUDA error: out of memory" in text)
         return {"exit_code": code, "by": self.ended_by, "out_of_memory": out_of_memory,
-                "exception": None if last is None else name_of(type(last)),
+                "exception": None if last is None else ends.name_of(type(last)),
                 "message": None if last is None else text if out_of_memory else text[:2000]}
-
-
-def name_of(kind):
-    """As a traceback has it: "ValueError", "torch.OutOfMemoryError"."""
-    module = "" if kind.__module__ == "builtins" else kind.__module__ + "."
-    return module + kind.__qualname__
 
 
 def guarded(what, call):

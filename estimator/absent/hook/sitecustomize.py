@@ -53,6 +53,13 @@ def after_others(module):
     attempt("saves", lambda: load("saves").wrap_module(module))
 
 
+def with_pool(name):
+    """What `name` of pools.py does with a framework."""
+    def after(module):
+        attempt("pools", lambda: getattr(load("pools"), name)(module))
+    return after
+
+
 def with_values(name):
     """What `name` of where_on.py does with a package, once torch is there."""
     def after(module):
@@ -74,6 +81,9 @@ torch_is_there = []
 # What is done once a package has been loaded.
 WATCHED = {
     "torch": after_torch,
+    "jax": with_pool("watch_jax"),
+    "cupy": with_pool("watch_cupy"),
+    "tensorflow": with_pool("watch_tensorflow"),
     "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
     "triton.runtime.jit": with_values("around_triton"),
