@@ -6,8 +6,8 @@
     programs.py sft generate         # these alone; with --check and none of the others
 
 Each asserts what a card would give it: how many tokens a step has, how many steps a scaler let through, which
-batch was the first that the card took.  PyTorch 2.11.0, transformers 5.17.0 and the libraries of LIBRARIES are
-those of --python, this one's where it is not given; what it has not is left out, and said.
+batch was the first that the card took.  PyTorch 2.11.0, transformers 5.17.0 and the libraries of LIBRARIES, or those
+of ALONE, are those of --python, this one's where it is not given; what it has not is left out, and said.
 """
 
 import argparse
@@ -28,9 +28,13 @@ TWO_CARDS = ["--devices", "2xa100-40gb"]
 LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings": {"lightning": "2.6.6"},
              "sft": {"trl": "1.16.0", "datasets": "5.2.0"}, "offload": {"diffusers": "0.42.1"},
              "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"}}
+# Without PyTorch: what they need in its place.  Their figures are what the framework's allocator handed
+# out and what its pool had, at most or (CuPy) at the end.
+ALONE = {"jax_mlp": {"jax": "0.10.2"}, "cupy_pool": {"cupy-cuda13x": "14.2.0"}}
 # Where it is not one process on an A100: flags of the run, what goes before the file, arguments.
 HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORCHRUN, "ranks", ["fsdp2"]),
-       "full_card": (["-g", "rtx3060"], [], "full_card", [])}
+       "full_card": (["-g", "rtx3060"], [], "full_card", []),
+       "jax_mlp": (["-g", "t4"], [], "jax_mlp", [])}  # on later cards XLA compiles for minutes
 FIGURES = ["verdict", "allocated", "reserved", "open", "ended"]
 
 
@@ -54,7 +58,7 @@ def missing(python, name):
     script = ("import importlib.metadata as m, json, sys\nfor name, version in json.loads(sys.argv[1]).items():\n"
               "  try: found = m.version(name)\n  except m.PackageNotFoundError: found = 'none'\n"
               "  if found.split('+')[0] != version: print(f'{name} {version} (here: {found})')")
-    wanted = {"torch": "2.11.0", "transformers": "5.17.0"} | LIBRARIES.get(name, {})
+    wanted = ALONE.get(name) or {"torch": "2.11.0", "transformers": "5.17.0"} | LIBRARIES.get(name, {})
     text = subprocess.run([python, "-c", script, json.dumps(wanted)], capture_output=True, text=True, check=True)
     return text.stdout.splitlines()
 
@@ -82,6 +86,8 @@ def row_of(args, name):
     if answer is None:
         return {"program": name, **dict.fromkeys(FIGURES, ""), "ended": "no answer"}
     devices = [device for process in answer["processes"] for device in process["devices"]]
+    devices += [{"allocated_bytes": device["used_bytes"], "reserved_bytes": device.get("pool_bytes", 0)}
+                for framework in answer.get("frameworks", []) for device in framework["devices"]]
     return {"program": name, "verdict": " ".join(sorted({target.get("verdict", "failed") for target in answer["targets"]})),
             "allocated": max((device.get("allocated_bytes", 0) for device in devices), default=0),
             "reserved": max((device.get("reserved_bytes", 0) for device in devices), default=0),
