@@ -11,6 +11,7 @@
 #include "estimator/absent/addresses.h"
 #include "estimator/absent/contents.h"
 #include "estimator/absent/cudnn_layers.h"
+#include "estimator/absent/images.h"
 #include "estimator/absent/memory.h"
 #include "estimator/absent/process_stat.h"
 #include "estimator/absent/reductions.h"
@@ -49,6 +50,72 @@ TEST_CASE("cards whose addresses all rise") {
   CHECK(addresses.Take(kPage) == kPage);
   CHECK(addresses.Take(kPage) == 2 * kPage);
   CHECK(absent::RisingBytes(90) < absent::RisingBytes(86));
+}
+
+using absent::Image;
+
+TEST_CASE("the image of a kernel that a card runs") {
+  // Those of PyTorch 2.11.0+cu130, vLLM 0.33.0's attention (2, 3) and its products of 4 bits.
+  const std::vector<Image> torch = {{.capability = 75}, {.capability = 80},  {.capability = 86},
+                                    {.capability = 90}, {.capability = 100}, {.capability = 120}};
+  const std::vector<Image> second = {{.is_ptx = true, .capability = 80}, {.capability = 80}};
+  const std::vector<Image> third = {{.is_for_one = true, .capability = 90}};
+  struct Row {
+    const std::vector<Image>& images;
+    int capability;
+    std::optional<Image> chosen;
+  };
+  const Row rows[] = {
+      {torch, 75, Image{.capability = 75}},
+      {torch, 89, Image{.capability = 86}},  // an L4: none is for it alone
+      {torch, 90, Image{.capability = 90}},
+      {torch, 103, Image{.capability = 100}},
+      {torch, 70, std::nullopt},
+      {torch, 110, std::nullopt},  // another generation's machine code does not run
+      {second, 89, Image{.capability = 80}},
+      {second, 90, Image{.is_ptx = true, .capability = 80}},
+      {second, 75, std::nullopt},
+      {third, 90, Image{.is_for_one = true, .capability = 90}},
+      {third, 100, std::nullopt},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.capability);
+    CHECK(absent::ChosenImage(row.images, row.capability) == row.chosen);
+  }
+}
+
+// As nvcc 13.0.88 writes them: the first words of an image, at 40 whether it is for one card alone.
+struct FatBinary {
+  struct Words {
+    uint32_t words[18];
+  };
+  uint32_t magic = 0xBA55ED50;
+  uint16_t version = 1;
+  uint16_t header_bytes = 16;
+  uint64_t bytes = sizeof images;
+  Words images[3] = {{{0x01010002, 64, 8, 0, 0, 0, 0x10008, 80, 0, 0, 0x11}},
+                     {{0x01010001, 64, 8, 0, 0, 0, 0x90000, 86, 0, 0, 0x8011}},
+                     {{0x01010002, 64, 8, 0, 0, 0, 0x10008, 90, 0, 0, 0x100011}}};
+};
+
+struct FatBinaryWrapper {
+  uint32_t magic = 0x466243B1;
+  uint32_t version = 1;
+  const void* data = nullptr;
+  void* rest = nullptr;
+};
+
+TEST_CASE("the images of a fat binary") {
+  const FatBinary binary;
+  FatBinaryWrapper wrapper = {.data = &binary};
+  CHECK(absent::ImagesOf(&wrapper) == std::vector<Image>{{.capability = 80},
+                                                         {.is_ptx = true, .capability = 86},
+                                                         {.is_for_one = true, .capability = 90}});
+  absent::RegisterKernel(&wrapper, &binary);  // any address that the host calls it by
+  CHECK(absent::ImageOf(&binary, 89) == Image{.capability = 80});
+  CHECK(!absent::ImageOf(&wrapper, 89));
+  wrapper.magic = 0;
+  CHECK(absent::ImagesOf(&wrapper).empty());
 }
 
 using absent::Basis;

@@ -11,6 +11,7 @@
 
 #include "estimator/absent/contents.h"
 #include "estimator/absent/current.h"
+#include "estimator/absent/images.h"
 #include "estimator/absent/memory.h"
 #include "estimator/absent/status.h"
 
@@ -141,7 +142,12 @@ ABSENT_API Status cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned,
   return kSuccess;
 }
 
-ABSENT_API void** __cudaRegisterFatBinary(void*) { return static_cast<void**>(OneHandle()); }
+// The handle of a file's kernels is what names their images.
+ABSENT_API void** __cudaRegisterFatBinary(void* wrapper) { return static_cast<void**>(wrapper); }
+ABSENT_API void __cudaRegisterFunction(void** wrapper, const char* function, char*, const char*,
+                                       int, void*, void*, void*, void*, int*) {
+  RegisterKernel(wrapper, function);
+}
 
 namespace {
 struct CallConfiguration {
@@ -175,11 +181,15 @@ struct FunctionAttributes {
 };
 }  // namespace
 
-ABSENT_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const void*) {
+// Of a kernel that has no image for the card, or was registered in no way that we know, it is told
+// as if it had one of the card's own.
+ABSENT_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const void* function) {
   const Status status = EnterContext();
   if (status != kSuccess) return Said(status);
   const int capability = CurrentCard().capability;
-  *attributes = {0, 0, 0, kThreadsPerBlock, 32, capability, capability, 0, kSharedBytes};
+  const Image image = ImageOf(function, capability).value_or(Image{.capability = capability});
+  const int binary = image.is_ptx ? capability : image.capability;
+  *attributes = {0, 0, 0, kThreadsPerBlock, 32, image.capability, binary, 0, kSharedBytes};
   return kSuccess;
 }
 
