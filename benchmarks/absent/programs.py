@@ -33,7 +33,7 @@ LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings"
 ALONE = {"jax_mlp": {"jax": "0.10.2"}, "cupy_pool": {"cupy-cuda13x": "14.2.0"}}
 # Where it is not one process on an A100: flags of the run, what goes before the file, arguments.
 HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORCHRUN, "ranks", ["fsdp2"]),
-       "full_card": (["-g", "rtx3060"], [], "full_card", []),
+       "full_card": (["-g", "rtx3060"], [], "full_card", []), "inference": (["-g", "l4"], [], "inference", []),
        "jax_mlp": (["-g", "t4"], [], "jax_mlp", [])}  # on later cards XLA compiles for minutes
 FIGURES = ["verdict", "allocated", "reserved", "open", "ended"]
 

@@ -66,6 +66,9 @@ class Call:
 
     def look_at_inputs(self):
         """Before kernels get their addresses: behind that the device forgets what was there."""
+        if self.facts.of_shape:
+            self.seen = []
+            return
         of = self.mirrors.of
         self.seen = [(x, of(x, self.facts.from_host)) for x in self.leaves if is_cuda(x)]
         if self.facts.collective:
@@ -95,7 +98,7 @@ class Call:
             if is_cuda(x):
                 if id(x) in ids:
                     return self.mirrors.to_write(x)
-                return self.mirrors.to_read(x, is_told=not self.facts.pointwise)
+                return self.mirrors.to_read(x, is_told=self.tells())
             return CPU if tensors.on_cuda(x) else x
 
         args, kwargs = self.changed(mirrored)
@@ -105,6 +108,10 @@ class Call:
             kwargs["device"] = CPU
             kwargs.pop("pin_memory", None)
         return args, kwargs
+
+    def tells(self):
+        """Whether what it makes shows what it was given, as a whole."""
+        return not self.facts.pointwise and not self.facts.of_shape
 
     def changed(self, change):
         """The arguments with each leaf changed."""

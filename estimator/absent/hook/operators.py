@@ -3,7 +3,7 @@ reading.  values.py asks it of each call."""
 
 import torch
 
-aten = torch.ops.aten
+Key = torch._C.DispatchKey
 
 # Read by the host, and what the report calls it.
 READS = {"aten::_local_scalar_dense": "item()", "aten::is_nonzero": "bool()",
@@ -25,6 +25,9 @@ COPIES = {"aten::_to_copy", "aten::copy_", "aten::_foreach_copy_", "aten::_copy_
 UNWRITTEN = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty",
              "aten::new_empty_strided", "aten::resize_", "aten::set_", "aten::detach",
              "aten::record_stream", "aten::_resize_output_"}
+# Takes a tensor for its shape: what is in it, nobody reads.
+OF_SHAPE = {"aten::full_like", "aten::new_full", "aten::new_ones", "aten::new_zeros", "aten::ones_like",
+            "aten::rand_like", "aten::randint_like", "aten::randn_like", "aten::zeros_like"}
 # Gradients are taken to be finite: GradScaler's flag stays what it was, and optimizers step.
 FINITE = {"aten::_amp_foreach_non_finite_check_and_unscale_"}
 # Of one value throughout, any and all are that value.
@@ -59,10 +62,19 @@ class Facts:
         self.sized = SIZED_BY_VALUES.get(schema.name)
         self.sparse_size = SPARSE_SIZES.get(schema.name)
         self.read = READS.get(schema.name)
+        self.of_shape = schema.name in OF_SHAPE
         self.on_cpu = True  # until it is seen that there is no kernel
         self.ours = schema.name.startswith("aten::")  # others' kernels for the CPU may be slow
+        self.composed = self.ours and not (self.read or self.sized) and is_composed(func)
         self.written = [(i, a.name, a.is_out) for i, a in enumerate(schema.arguments)
                         if a.alias_info is not None and a.alias_info.is_write]
         # linalg's "info": an error of a matrix that is a guess would be none of the program's.
         self.tells_errors = schema.name.endswith("_ex")
         self.has_out = any(is_out for _, _, is_out in self.written)
+
+
+def is_composed(func):
+    """Of other operators, for every device.  REQUIRES: one of aten's; prim::device, to name one, is not
+    asked so."""
+    return (func.has_kernel_for_dispatch_key(Key.CompositeImplicitAutograd)
+            and not func.has_kernel_for_dispatch_key(Key.CUDA))

@@ -53,6 +53,8 @@ class Values(_python_dispatch.TorchDispatchMode):
             if not isinstance(func, torch._ops.OpOverload):
                 return func(*args, **kwargs)
             facts = self.facts[func] = Facts(func)
+        if facts.composed:
+            return self.decomposed(func, args, kwargs)
         leaves = leaves_of((args, tuple(kwargs.values())) if kwargs else args)
         device = None
         for x in leaves:
@@ -67,6 +69,15 @@ class Values(_python_dispatch.TorchDispatchMode):
         if facts.view or device is None and not on_cuda(kwargs.get("device")):
             return func(*args, **kwargs)
         return Call(self, func, facts, args, kwargs, leaves).run()
+
+    def decomposed(self, func, args, kwargs):
+        """As the operators that it is made of: elsewhere autograd takes it apart before it comes here,
+        in inference_mode() nobody does."""
+        _python_dispatch._push_mode(self)
+        try:
+            return func.decompose(*args, **kwargs)
+        finally:
+            _python_dispatch._pop_mode()
 
 
 def not_followed(func, facts, args, kwargs):
