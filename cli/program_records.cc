@@ -29,6 +29,9 @@ constexpr std::string_view kTorchEnding = ".torch.json";
 // "PID.JAX.pool.json": the same of another framework (hook/pools.py).
 constexpr std::string_view kPoolEnding = ".pool.json";
 
+// "PID.engine.json" (hook/engines.py).
+constexpr std::string_view kEngineEnding = ".engine.json";
+
 // In the order of their names.
 std::string TextOf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -175,6 +178,12 @@ std::vector<FrameworkCounts> ReadFrameworks(const std::string& folder) {
   }
   std::ranges::stable_sort(frameworks, {}, &FrameworkCounts::pid);
   return frameworks;
+}
+
+std::optional<ServingEngine> ReadEngine(const std::string& folder) {
+  std::vector<std::string> jsons;
+  for (const fs::path& file : FilesEnding(folder, kEngineEnding)) jsons.push_back(TextOf(file));
+  return ReadServingEngine(jsons);
 }
 
 std::vector<std::string> ReadSaved(const std::string& folder) {

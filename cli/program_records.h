@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,9 @@ std::vector<ProgramProcess> ReadProcesses(const std::string& folder, size_t poin
 
 // What frameworks other than PyTorch counted, by process.
 std::vector<FrameworkCounts> ReadFrameworks(const std::string& folder);
+
+// What an engine that serves language models said of itself, if one did.
+std::optional<ServingEngine> ReadEngine(const std::string& folder);
 
 // Files that the program wrote apart from the user's, as the user would call them from where the
 // command was started: in the order of their last writing, those of hidden folders behind.

@@ -36,6 +36,7 @@ constexpr size_t kLinesShown = 20;  // of what a program said that failed
 bool RanOut(const ProgramRun& run, const DeviceRecords& records) {
   if (RanOutOfPool(run)) return true;
   if (run.exit_code == 0) return false;
+  if (run.engine && run.engine->is_refused()) return true;
   bool is_told = false;
   for (const ProgramProcess& process : run.processes) {
     const bool is_limited =
@@ -248,6 +249,7 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   run.host = host;
   run.host.pinned_bytes = records.pinned_peak_bytes;
   run.frameworks = ReadFrameworks(folder.path());
+  run.engine = ReadEngine(folder.path());
   run.saved = ReadSaved(folder.path());
   run.unknown_functions = records.unknown_functions;
   run.unknown_sizes = records.unknown_sizes;

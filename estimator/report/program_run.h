@@ -10,6 +10,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/report/formats.h"
+#include "estimator/report/serving_engine.h"
 #include "estimator/snapshot/run_curve.h"
 
 namespace onnxfit {
@@ -143,6 +144,7 @@ struct ProgramRun {
   std::vector<JudgedTarget> cards = {};
   std::vector<ProgramProcess> processes = {};    // those that used PyTorch on a card
   std::vector<FrameworkCounts> frameworks = {};  // those that used a card
+  std::optional<ServingEngine> engine = {};      // that serves, if one said so
   std::string drawing = {};                      // of what was allocated over time, if asked for
   std::vector<std::string> saved = {};           // files that were not written over
   std::vector<std::string> unknown_functions = {};
@@ -191,7 +193,8 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //      "devices": [{"device", "used_bytes", "pool_bytes", "limit_bytes", "is_peak"}]}],
 //    "not_written": [PATH],
 //    "unknown_functions", "unknown_sizes", "asked_bytes", "asked": [{PLACE, "bytes", "count"}],
-//    "host": {"bytes", "processes", "pinned_bytes"}, "unwatched_processes", "failures"}
+//    "host": {"bytes", "processes", "pinned_bytes"}, "unwatched_processes", "failures",
+//    "engine": as ServingEngine's members}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
 // what is below "command" for each; "text" is what people read.  What is not known or does not
 // apply is absent.

@@ -239,6 +239,7 @@ Json RunJson(const ProgramRun& run) {
   }
   if (run.unwatched > 0) json["unwatched_processes"] = run.unwatched;
   if (!run.failures.empty()) json["failures"] = run.failures;
+  if (run.engine) json["engine"] = EngineJson(*run.engine);
   return json;
 }
 

@@ -373,8 +373,9 @@ std::string HostText(const ProgramRun& run) {
 
 std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const RunPage page = {run, options, GlyphsOf(options)};
-  return PeaksTable(page) + PoolsTable(run) + HostText(run) + HeldText(page) + run.drawing +
-         OpenText(page);
+  const std::string engine = run.engine ? EngineText(*run.engine, page) : "";
+  return engine + PeaksTable(page) + PoolsTable(run) + HostText(run) + HeldText(page) +
+         run.drawing + OpenText(page);
 }
 
 namespace {

@@ -173,7 +173,8 @@ class Mirrors:
         """What `to_write` and a copy of `value` would do, which is a tensor of the CPU that nobody
         else writes to: it becomes the mirror where it is all of it."""
         mirror, flat = self.find(tensor), value.reshape(-1)
-        is_all = mirror.nbytes == value.nbytes == flat.untyped_storage().nbytes()
+        is_all = (mirror.nbytes == value.nbytes == flat.untyped_storage().nbytes()
+                  and flat.stride(0) == 1)  # 0 of one element of a constant that was expanded
         if is_all and tensor.is_contiguous() and value.dtype is tensor.dtype:
             mirror.bytes, mirror.fill = flat.view(torch.uint8), None
         else:

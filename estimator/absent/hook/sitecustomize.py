@@ -60,6 +60,10 @@ def with_pool(name):
     return after
 
 
+def after_engine(module):
+    attempt("engines", lambda: load("engines").watch(module))
+
+
 def with_values(name):
     """What `name` of where_on.py does with a package, once torch is there."""
     def after(module):
@@ -88,6 +92,9 @@ WATCHED = {
     "huggingface_hub.hf_api": after_others,
     "triton.runtime.jit": with_values("around_triton"),
     "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
+    "vllm.v1.core.kv_cache_planning": after_engine,
+    "vllm.v1.core.kv_cache_utils": after_engine,
+    "vllm.v1.worker.gpu_worker": after_engine,
 }
 
 

@@ -1,0 +1,206 @@
+#include "estimator/report/serving_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/report/layout.h"
+#include "estimator/report/program_run_parts.h"
+
+namespace onnxfit {
+namespace {
+
+// --- Reading it, and writing JSON ---------------------------------------------------------------
+
+// All members, with the names that the hook and JSON have for them.
+template <class Engine, class Visit>
+void VisitMembers(Engine& engine, const Visit& visit) {
+  visit("engine", engine.name);
+  visit("version", engine.version);
+  visit("share", engine.share);
+  visit("total_bytes", engine.total_bytes);
+  visit("free_bytes", engine.free_bytes);
+  visit("budget_bytes", engine.budget_bytes);
+  visit("weight_bytes", engine.weight_bytes);
+  visit("consumed_bytes", engine.consumed_bytes);
+  visit("activation_bytes", engine.activation_bytes);
+  visit("graph_estimate_bytes", engine.graph_estimate_bytes);
+  visit("graph_bytes", engine.graph_bytes);
+  visit("available_bytes", engine.available_bytes);
+  visit("kv_bytes", engine.kv_bytes);
+  visit("kv_tokens", engine.kv_tokens);
+  visit("kv_requests", engine.kv_requests);
+  visit("kv_type", engine.kv_type);
+  visit("block_tokens", engine.block_tokens);
+  visit("longest", engine.longest);
+  visit("longest_of_model", engine.longest_of_model);
+  visit("most_requests", engine.most_requests);
+  visit("most_tokens", engine.most_tokens);
+  visit("needed_bytes", engine.needed_bytes);
+  visit("longest_that_fits", engine.longest_that_fits);
+}
+
+void Add(const Json& json, ServingEngine& engine) {
+  if (json.contains("kv_tokens")) ++engine.cores;
+  VisitMembers(engine, [&](const char* name, auto& member) {
+    using Member = std::remove_reference_t<decltype(member)>;
+    if (member == Member() && json.contains(name)) member = json.at(name).get<Member>();
+  });
+}
+
+}  // namespace
+
+std::optional<ServingEngine> ReadServingEngine(const std::vector<std::string>& jsons) {
+  if (jsons.empty()) return std::nullopt;
+  ServingEngine engine;
+  try {
+    for (const std::string& json : jsons) Add(Json::parse(json), engine);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error({.text = fmt::format("what the engine said of itself: {}", error.what())});
+  }
+  return engine;
+}
+
+Json EngineJson(const ServingEngine& engine) {
+  Json json = Json::object();
+  VisitMembers(engine, [&](const char* name, const auto& member) {
+    using Member = std::remove_cvref_t<decltype(member)>;
+    if (member != Member()) json[name] = member;
+  });
+  if (engine.cores > 1) json["cores"] = engine.cores;
+  return json;
+}
+
+namespace {
+
+// --- Its memory ---------------------------------------------------------------------------------
+
+using Rows = std::vector<std::vector<Cell>>;
+
+// "131,072"
+std::string Grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string Tokens(int64_t count) { return Grouped(count) + (count == 1 ? " token" : " tokens"); }
+
+void AddRow(int64_t bytes, const std::string& what, Rows& rows) {
+  if (bytes > 0) rows.push_back({{FormatBytes(bytes)}, {what}});
+}
+
+// A cache's bytes are the budget less the rest, so that these are all of it.
+std::string MemoryTable(const ServingEngine& engine) {
+  Rows rows;
+  AddRow(engine.weight_bytes, "weights", rows);
+  AddRow(engine.consumed_bytes - engine.weight_bytes, "what lives beside them", rows);
+  const std::string step =
+      engine.most_tokens > 0 ? fmt::format("a step of {}", Tokens(engine.most_tokens)) : "a step";
+  AddRow(engine.activation_bytes, step + " at its peak", rows);
+  AddRow(engine.graph_estimate_bytes, "CUDA graphs, as it estimates them", rows);
+  AddRow(engine.kv_bytes > 0 ? engine.kv_bytes : engine.available_bytes, "keys and values", rows);
+  if (rows.empty()) return "";
+  std::string title = fmt::format("{} {}", engine.name, engine.version);
+  if (engine.budget_bytes > 0) {
+    title += fmt::format(", told to use {:.4g} of the card: {}", engine.share,
+                         FormatBytes(engine.budget_bytes));
+  }
+  return fmt::format("\n{}\n", title) + Table(rows, "rl", kIndent);
+}
+
+// --- What it can serve --------------------------------------------------------------------------
+
+std::string CacheSentence(const ServingEngine& engine) {
+  if (engine.kv_tokens == 0) return "";
+  const std::string each =
+      engine.cores > 1 ? fmt::format(" in each of {} cores", engine.cores) : "";
+  std::string type = engine.kv_type.empty() ? "" : " of " + engine.kv_type;
+  return fmt::format("keys and values{} of {} have room{}, in blocks of {}", type,
+                     Tokens(engine.kv_tokens), each, engine.block_tokens);
+}
+
+std::string LongestSentence(const ServingEngine& engine) {
+  if (engine.kv_tokens == 0) return "";
+  std::string whose;
+  if (engine.longest_of_model > 0) {
+    whose = engine.longest >= engine.longest_of_model
+                ? ", all that the model has"
+                : fmt::format(" of the model's {}", Grouped(engine.longest_of_model));
+  }
+  std::string text = fmt::format("a request may have {}{}", Tokens(engine.longest), whose);
+  if (engine.kv_requests > 0) {
+    text += fmt::format("; {:.2f} such requests have room at once", engine.kv_requests);
+  }
+  if (engine.most_requests > 0) {
+    text += fmt::format(", and it runs {} at most", Grouped(engine.most_requests));
+  }
+  return text;
+}
+
+// How many of a usual length, where it is shorter than the longest.
+std::string UsualSentence(const ServingEngine& engine) {
+  constexpr int64_t kUsual = 2048;
+  if (engine.kv_tokens == 0 || engine.longest <= kUsual || engine.most_requests == 0) return "";
+  const int64_t at_once = std::min(engine.kv_tokens / kUsual, engine.most_requests);
+  if (engine.kv_tokens / kUsual >= engine.most_requests) {
+    return fmt::format("--max-num-seqs, not memory, is the limit of requests of {}",
+                       Tokens(kUsual));
+  }
+  return fmt::format("about {} requests of {} have room at once", Grouped(at_once), Tokens(kUsual));
+}
+
+// --- What to change -----------------------------------------------------------------------------
+
+// The share that leaves room for one request of the longest context, if the card has it.
+std::string ShareSentence(const ServingEngine& engine) {
+  const int64_t more = engine.needed_bytes - engine.available_bytes;
+  if (engine.total_bytes == 0 || engine.budget_bytes + more > engine.free_bytes) return "";
+  const double share = std::ceil(static_cast<double>(engine.budget_bytes + more) /
+                                 static_cast<double>(engine.total_bytes) * 1000) /
+                       1000;
+  return fmt::format("--gpu-memory-utilization {:.3f} has room for it on a card of its own", share);
+}
+
+std::vector<std::string> RefusedSentences(const ServingEngine& engine) {
+  if (!engine.is_refused()) return {};
+  std::vector<std::string> sentences = {fmt::format(
+      "{} refused to start: one request of {} needs {} of keys and values, and {} are left",
+      engine.name, Tokens(engine.longest), FormatBytes(engine.needed_bytes),
+      FormatBytes(std::max<int64_t>(engine.available_bytes, 0)))};
+  if (engine.longest_that_fits > 0) {
+    sentences.push_back(fmt::format("--max-model-len {} is the longest that has room, as it says",
+                                    engine.longest_that_fits));
+  }
+  if (const std::string share = ShareSentence(engine); !share.empty()) sentences.push_back(share);
+  return sentences;
+}
+
+std::string GraphSentence(const ServingEngine& engine) {
+  if (engine.graph_bytes == 0 && engine.graph_estimate_bytes == 0) return "";
+  return "what the driver takes for CUDA graphs beside their tensors is counted as none, so that a "
+         "card has somewhat fewer tokens";
+}
+
+}  // namespace
+
+std::string EngineText(const ServingEngine& engine, const RunPage& page) {
+  std::vector<std::string> sentences = RefusedSentences(engine);
+  sentences.push_back(CacheSentence(engine));
+  sentences.push_back(LongestSentence(engine));
+  sentences.push_back(UsualSentence(engine));
+  sentences.push_back(GraphSentence(engine));
+  std::string text = MemoryTable(engine);
+  for (const std::string& sentence : sentences) {
+    if (!sentence.empty()) text += Wrap("  - ", page.Shown(sentence));
+  }
+  return text;
+}
+
+}  // namespace onnxfit
