@@ -187,6 +187,10 @@ std::vector<Flag> ProgramFlags() {
       {"--seconds", "", "N", kProgramGroup, "end it after so many seconds", "",
        [](const Typed& t, Options& o) { o.program.most_seconds = ParseWhole(t, 1); }, false, false,
        kOf},
+      {"--idle-seconds", "", "N", kProgramGroup,
+       "end a server that has waited so many seconds for requests; 0: never", "10",
+       [](const Typed& t, Options& o) { o.program.idle_seconds = ParseWhole(t, 0); }, false, false,
+       kOf},
       {"--until-same", "", "", kProgramGroup,
        "end it when three turns of its loop allocate the same: steps of the optimizer, or calls of "
        "the model where there is none",

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "cli/left_processes.h"
+#include "cli/waiting_program.h"
 #include "estimator/base/error.h"
 
 namespace onnxfit {
@@ -188,7 +189,8 @@ ProgramEnd EndOf(int status) {
 }  // namespace
 
 ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
-                         const std::vector<std::string>& variables, const ProgramOutput& output) {
+                         const std::vector<std::string>& variables, const ProgramOutput& output,
+                         const ProgramPatience& patience) {
   const std::vector<std::string> environment = Environment(variables);
   posix_spawnattr_t attributes;  // which gives the program its signals back
   posix_spawnattr_init(&attributes);
@@ -214,10 +216,12 @@ ProgramEnd RunAtTerminal(const std::vector<std::string>& words,
         {.text = fmt::format("{} could not be started: {}", words[0], std::strerror(error))});
   }
   PassedOn::To(child);
+  WaitingProgram waiting(child, patience);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   ProgramEnd end = EndOf(status);
+  end.waited_at = waiting.Stop();
   end.left = left.EndAll();
   return end;
 }

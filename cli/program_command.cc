@@ -103,6 +103,7 @@ ProgramTrial TrialOf(const Options& options, const std::vector<Target>& cards,
                         .cards = cards,
                         .most_steps = options.program.most_steps,
                         .most_seconds = options.program.most_seconds,
+                        .idle_seconds = options.program.idle_seconds,
                         .until_same = options.program.until_same,
                         .to_stderr = IsJson(options) && options.output.empty(),
                         .snapshot = options.program.snapshot};

@@ -19,6 +19,7 @@
 #include "cli/program_requests.h"
 #include "cli/program_timeline.h"
 #include "cli/unused_card.h"
+#include "estimator/absent/run_folder.h"
 #include "estimator/base/bytes.h"
 #include "estimator/base/error.h"
 #include "estimator/base/nccl.h"
@@ -190,7 +191,9 @@ ProgramEnd RunAnswered(const ProgramTrial& trial, const ProgramFolder& folder,
   for (const Target& target : trial.cards) cards.push_back(target.device);
   const ProgramAsks asks(folder.path(), std::move(cards));
   const HostWatch watch;
-  ProgramEnd end = RunAtTerminal(trial.command, VariablesOf(folder, trial), output);
+  ProgramEnd end = RunAtTerminal(
+      trial.command, VariablesOf(folder, trial), output,
+      {.seconds = trial.idle_seconds, .file = folder.path() + "/" + absent::kEndsFile});
   host = watch.Peak();
   return end;
 }
@@ -244,6 +247,11 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   TellLeft(end, err);
   const DeviceRecords records = ReadDeviceRecords(folder.path(), trial.cards.size());
   ProgramRun run = {.command = trial.command, .exit_code = end.exit_code};
+  if (end.waited_at != 0) {
+    run.exit_code = 0;  // however it took that we ended it
+    run.waited_at = end.waited_at;
+    run.waited_seconds = trial.idle_seconds;
+  }
   const std::vector<ProgramProcess> processes = ReadProcesses(folder.path(), PointsOf(trial));
   std::ranges::copy_if(processes, std::back_inserter(run.processes), IsOfInterest);
   run.host = host;

@@ -168,6 +168,43 @@ class Imports(Hook):
         self.assertEqual(out, "[]\n")
         self.assertEqual(list(self.run_folder.glob("*.json")), [])
 
+    def test_an_engine_says_how_many_tokens_it_has_room_for(self):
+        self.package("vllm/__init__.py", "")
+        self.package("vllm/v1/__init__.py", "")
+        self.package("vllm/v1/core/__init__.py", "")
+        self.package("vllm/v1/core/kv_cache_utils.py", """
+            def update_kv_cache_capacity(config, cache):
+                config.cache_config.kv_cache_size_tokens = 640
+                config.cache_config.kv_cache_max_concurrency = 2.5
+            """)
+        self.package("vllm/v1/core/kv_cache_planning.py", """
+            def _check_enough_kv_cache_memory(available, needed, longest, longest_in):
+                if needed() > available:
+                    raise ValueError("no room")
+            """)
+        self.package("vllm-0.33.0.dist-info/METADATA", "Name: vllm\nVersion: 0.33.0\n")
+        out = self.program("""
+            from types import SimpleNamespace as Some
+            from vllm.v1.core.kv_cache_utils import update_kv_cache_capacity
+            from vllm.v1.core.kv_cache_planning import _check_enough_kv_cache_memory as check
+            config = Some(cache_config=Some(cache_dtype="auto", block_size=16, gpu_memory_utilization=0.9),
+                          model_config=Some(dtype="torch.bfloat16", max_model_len=256),
+                          scheduler_config=Some(max_num_seqs=8, max_num_batched_tokens=512))
+            update_kv_cache_capacity(config, Some(kv_cache_tensors=[Some(size=128, offset=0)] * 2))
+            check(10, lambda: 10, 5, len)
+            try:
+                check(10, lambda: 11, 512, lambda bytes: 7 * bytes)
+            except ValueError as error:
+                print(error)
+            """)
+        self.assertEqual(out, "no room\n")  # the engine's own answer stays
+        said = json.loads((self.run_folder / ("%d.engine.json" % self.pid)).read_text())
+        self.assertEqual(said, {
+            "engine": "vLLM", "version": "0.33.0", "kv_tokens": 640, "kv_requests": 2.5, "kv_bytes": 128,
+            "kv_type": "bfloat16", "block_tokens": 16, "share": 0.9, "longest": 512, "most_requests": 8,
+            "most_tokens": 512, "available_bytes": 10, "needed_bytes": 11, "longest_that_fits": 70})
+        self.assertEqual(self.failures(), [])
+
     def test_torch_that_is_not_there_yet(self):
         (self.packages / "torch").rename(self.packages / "later")
         out = self.program("""

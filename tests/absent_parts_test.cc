@@ -224,6 +224,9 @@ TEST_CASE("what Linux says of a process") {
     CHECK(stat->state == row.state);
     CHECK(stat->parent == row.parent);
   }
+  const char* const line = "12 (python) S 3 12 12 0 -1 4194304 7 0 0 0 250 50 0 0 20 0";
+  CHECK(absent::ParseProcessStat(line)->ticks == 300);
+  CHECK(absent::ParseProcessStat("12 (python) S 3 12")->ticks == 0);
   CHECK(!absent::ParseProcessStat(""));
   CHECK(!absent::ParseProcessStat("12 (python"));
   CHECK(!absent::ParseProcessStat("12 (python) S"));

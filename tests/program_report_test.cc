@@ -91,6 +91,56 @@ TEST_CASE("a run that a flag ended says so") {
       "  - --seconds ended it after 1 step: what it does later is not seen\n"));
 }
 
+constexpr int64_t kGiB = 1024 * kMiB;
+
+// What vLLM 0.33.0 said of Llama-3's 8B on an A100 of 40 GB: the worker's, then the core's.
+const std::vector<std::string> kEngine = {
+    R"({"engine": "vLLM", "version": "0.33.0", "weight_bytes": 16106127360, "share": 0.92,
+        "consumed_bytes": 16240345088, "activation_bytes": 1073741824, "budget_bytes": 38654705664,
+        "available_bytes": 21340618752, "total_bytes": 42949672960, "free_bytes": 41875931136})",
+    R"({"engine": "vLLM", "version": "0.33.0", "kv_tokens": 162432, "kv_requests": 1.24,
+        "kv_bytes": 21290287104, "kv_type": "bfloat16", "block_tokens": 16, "longest": 131072,
+        "longest_of_model": 131072, "most_requests": 256, "most_tokens": 8192})"};
+
+TEST_CASE("an engine's memory, and what it serves, are told as it says") {
+  ProgramRun run = RunOn("a100-40gb", 36 * kGiB);
+  run.engine = ReadServingEngine(kEngine);
+  CHECK(run.engine->cores == 1);
+  CHECK(ToText({run}).find("vLLM 0.33.0, told to use 0.92 of the card: 36.0 GiB\n"
+                           "   15.0 GiB  weights\n"
+                           "  128.0 MiB  what lives beside them\n"
+                           "   1.00 GiB  a step of 8,192 tokens at its peak\n"
+                           "   19.8 GiB  keys and values\n"
+                           "  - keys and values of bfloat16 of 162,432 tokens have room, in blocks "
+                           "of 16\n"
+                           "  - a request may have 131,072 tokens, all that the model has; 1.24 "
+                           "such requests\n"
+                           "    have room at once, and it runs 256 at most\n"
+                           "  - about 79 requests of 2,048 tokens have room at once\n") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(ToJson({run}, {}));
+  CHECK(json["engine"]["kv_tokens"] == 162432);
+  CHECK(!json["engine"].contains("needed_bytes"));
+}
+
+TEST_CASE("an engine that refuses a request of the longest context says what has room") {
+  ProgramRun run = RunOn("a100-40gb", 36 * kGiB);
+  const std::string refused = R"({"available_bytes": 21340618752, "needed_bytes": 22414360576,
+                                  "longest": 131072, "longest_that_fits": 124792})";
+  run.engine = ReadServingEngine({refused, kEngine[0]});
+  // 36 GiB and 1 GiB more, of 40.
+  CHECK(ToText({run}).find(
+            "  - vLLM refused to start: one request of 131,072 tokens needs 20.9 GiB of keys\n"
+            "    and values, and 19.9 GiB are left\n"
+            "  - --max-model-len 124792 is the longest that has room, as it says\n"
+            "  - --gpu-memory-utilization 0.925 has room for it on a card of its own\n") !=
+        std::string::npos);
+  run.engine->free_bytes = 36 * kGiB;
+  CHECK(ToText({run}).find("--gpu-memory-utilization") == std::string::npos);
+  CHECK(!ReadServingEngine({}));
+  CHECK_THROWS_AS(ReadServingEngine({"{"}), Error);
+}
+
 TEST_CASE("the end when turns are the same says of what kind they were") {
   ProgramRun run = RunOn("t4", 3000 * kMiB);
   run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};

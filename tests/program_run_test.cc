@@ -495,6 +495,30 @@ TEST_CASE("what a program leaves running does not outlive the run") {
   }
 }
 
+TEST_CASE("a server that waits for requests is ended, and the answer says so") {
+  const Answer answer = RunClient({"-g", "t4", "--idle-seconds", "1"}, "take 9000000 listen");
+  CHECK(answer.code == 0);
+  CHECK(answer.out.starts_with("FITS on t4"));
+  CHECK(answer.out.find("  - it waited at port ") != std::string::npos);
+  CHECK(answer.out.find("was ended after 1 second of that") != std::string::npos);
+}
+
+TEST_CASE("a program that listens and is no server that waits is not ended") {
+  // One that works, one that has a connection, and one that the user wants to wait.
+  for (const char* before : {"(while :; do :; done) & ", ""}) {
+    for (const char* word : {"listen", "visited"}) {
+      const bool is_idle_server = *before == '\0' && std::string(word) == "listen";
+      const std::string never = is_idle_server ? "0" : "1";
+      CAPTURE(before);
+      CAPTURE(word);
+      const Answer answer =
+          RunClient({"-g", "t4", "--idle-seconds", never},
+                    fmt::format("take 9000000 {} & sleep 4; kill $! $(jobs -p) #", word), before);
+      CHECK(answer.out.find("it waited at port") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a program that sets PYTHONPATH keeps what the run puts into Python") {
   const TempFolder folder;
   const std::string file = folder.Path("printed");

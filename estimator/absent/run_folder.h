@@ -41,6 +41,10 @@ inline constexpr const char* kEventsEnding = ".events";
 inline constexpr const char* kPythonEnding = ".python";
 inline constexpr const char* kFailuresEnding = ".hook.txt";
 
+// An empty file, there once the program is about to be ended: processes of Python write what they
+// know at once, since servers often kill their helpers.
+inline constexpr const char* kEndsFile = "ends";
+
 // A socket where the command answers what libraries ask for (estimator/workspaces/asked_sizes.h).
 inline constexpr const char* kAsksSocket = "asks";
 

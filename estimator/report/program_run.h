@@ -139,6 +139,8 @@ struct HostPeak {
 struct ProgramRun {
   std::vector<std::string> command = {};
   int exit_code = 0;
+  int waited_at = 0;  // the port of a server that waited for requests until it was ended
+  int64_t waited_seconds = 0;
   bool is_assumed = false;  // nobody named the card
   bool failed = false;      // it ended early, and not for want of memory: no verdict holds
   std::vector<JudgedTarget> cards = {};
@@ -173,7 +175,7 @@ std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options);
 std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& options = {});
 
 // Schema 1, one object.  Of one run
-//   {"schema", "version", "basis": "run", "text", "command", "exit_code", "failed",
+//   {"schema", "version", "basis": "run", "text", "command", "exit_code", "failed", "waited_at",
 //    "peak": {"device_bytes", "exact_bytes", "allocated_bytes", "reserved_bytes": as estimate's; of
 //      a program without PyTorch the first alone},
 //    "targets": [as estimate's; without "verdict" where it failed],

@@ -237,6 +237,7 @@ Json RunJson(const ProgramRun& run) {
                     {"processes", run.host.processes},
                     {"pinned_bytes", run.host.pinned_bytes}};
   }
+  if (run.waited_at != 0) json["waited_at"] = run.waited_at;
   if (run.unwatched > 0) json["unwatched_processes"] = run.unwatched;
   if (!run.failures.empty()) json["failures"] = run.failures;
   if (run.engine) json["engine"] = EngineJson(*run.engine);

@@ -175,6 +175,12 @@ std::string FailedText(const ProgramRun& run) {
 }
 
 std::string EndedText(const ProgramRun& run) {
+  if (run.waited_at != 0) {
+    return fmt::format(
+        "it waited at port {} for requests and was ended after {} of that: what requests take "
+        "beyond what it has set aside for them is not seen",
+        run.waited_at, Counted(static_cast<size_t>(run.waited_seconds), "second", "seconds"));
+  }
   for (const ProgramProcess& process : run.processes) {
     const std::string& by = process.ended_by;
     if (by == "steps" || by == "seconds") {

@@ -53,12 +53,19 @@ def say_capacity(config, cache):
     say_name()
     own = config.cache_config
     say(kv_tokens=own.kv_cache_size_tokens, kv_requests=float(own.kv_cache_max_concurrency),
-        kv_bytes=sum(tensor.size for tensor in cache.kv_cache_tensors),
+        kv_bytes=bytes_of(cache.kv_cache_tensors),
         kv_type=type_name(own.cache_dtype, config.model_config.dtype), block_tokens=own.block_size,
         share=own.gpu_memory_utilization, longest=config.model_config.max_model_len,
         longest_of_model=longest_of(config.model_config),
         most_requests=config.scheduler_config.max_num_seqs,
         most_tokens=config.scheduler_config.max_num_batched_tokens)
+
+
+def bytes_of(tensors):
+    """In 0.33 each says how large the allocation is that all of them lie in; before, its own size."""
+    sizes = [tensor.size for tensor in tensors if not member(tensor, "host_resident")]
+    is_shared = any(hasattr(tensor, "offset") for tensor in tensors)
+    return max(sizes, default=0) if is_shared else sum(sizes)
 
 
 def type_name(asked, of_model):

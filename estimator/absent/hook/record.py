@@ -24,6 +24,7 @@ MAX_STEPS = 10000  # of which the peaks are written; the last row is the most of
 # PyTorch frees what collectives have worked on when its watchdog has seen that they ended, and it
 # looks every 0.1 s (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.11).
 WATCHDOG_SEEN = 0.25  # seconds
+ENDS_EVERY = 0.5  # seconds between looks whether the run is about to be ended (run_folder.h)
 GRACE = 5  # seconds that a program has to end after its time, before it is ended
 
 RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -63,6 +64,13 @@ class Record:
         guarded("refusals", lambda: refusals.watch(self.torch, self))
         if self.has_history():
             self.pictures.start()
+        _thread.start_new_thread(self.write_before_the_end, ())
+
+    def write_before_the_end(self):
+        file = os.path.join(os.environ["ONNXFIT_RUN"], "ends")
+        while not self.written and not os.path.exists(file):
+            time.sleep(ENDS_EVERY)
+        guarded("ends", self.finish)
 
     def has_history(self):
         """The driver's own pools (backend:cudaMallocAsync) keep none, and fail where they are asked."""
