@@ -190,7 +190,8 @@ class Imports(Hook):
             config = Some(cache_config=Some(cache_dtype="auto", block_size=16, gpu_memory_utilization=0.9),
                           model_config=Some(dtype="torch.bfloat16", max_model_len=256),
                           scheduler_config=Some(max_num_seqs=8, max_num_batched_tokens=512))
-            update_kv_cache_capacity(config, Some(kv_cache_tensors=[Some(size=128, offset=0)] * 2))
+            update_kv_cache_capacity(config, Some(
+                kv_cache_tensors=[Some(size=128, offset=0)] * 2, kv_cache_groups=[None, None]))
             check(10, lambda: 10, 5, len)
             try:
                 check(10, lambda: 11, 512, lambda bytes: 7 * bytes)
@@ -201,7 +202,7 @@ class Imports(Hook):
         said = json.loads((self.run_folder / ("%d.engine.json" % self.pid)).read_text())
         self.assertEqual(said, {
             "engine": "vLLM", "version": "0.33.0", "kv_tokens": 640, "kv_requests": 2.5, "kv_bytes": 128,
-            "kv_type": "bfloat16", "block_tokens": 16, "share": 0.9, "longest": 512, "most_requests": 8,
+            "kv_groups": 2, "kv_type": "bfloat16", "block_tokens": 16, "share": 0.9, "longest": 512, "most_requests": 8,
             "most_tokens": 512, "available_bytes": 10, "needed_bytes": 11, "longest_that_fits": 70})
         self.assertEqual(self.failures(), [])
 

@@ -98,7 +98,7 @@ const std::vector<std::string> kEngine = {
     R"({"engine": "vLLM", "version": "0.33.0", "weight_bytes": 16106127360, "share": 0.92,
         "consumed_bytes": 16240345088, "activation_bytes": 1073741824, "budget_bytes": 38654705664,
         "available_bytes": 21340618752, "total_bytes": 42949672960, "free_bytes": 41875931136})",
-    R"({"engine": "vLLM", "version": "0.33.0", "kv_tokens": 162432, "kv_requests": 1.24,
+    R"({"engine": "vLLM", "version": "0.33.0", "kv_tokens": 162432, "kv_requests": 1.24, "kv_groups": 1,
         "kv_bytes": 21290287104, "kv_type": "bfloat16", "block_tokens": 16, "longest": 131072,
         "longest_of_model": 131072, "most_requests": 256, "most_tokens": 8192})"};
 
@@ -118,6 +118,10 @@ TEST_CASE("an engine's memory, and what it serves, are told as it says") {
                            "    have room at once, and it runs 256 at most\n"
                            "  - about 79 requests of 2,048 tokens have room at once\n") !=
         std::string::npos);
+  run.engine->kv_groups = 2;  // as of Gemma 3, most of whose layers see 512 tokens
+  const std::string of_windows = ToText({run});
+  CHECK(of_windows.find("requests of 2,048 tokens") == std::string::npos);
+  CHECK(of_windows.find("(of requests of the longest") != std::string::npos);
   const auto json = nlohmann::json::parse(ToJson({run}, {}));
   CHECK(json["engine"]["kv_tokens"] == 162432);
   CHECK(!json["engine"].contains("needed_bytes"));

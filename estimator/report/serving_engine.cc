@@ -33,6 +33,7 @@ void VisitMembers(Engine& engine, const Visit& visit) {
   visit("available_bytes", engine.available_bytes);
   visit("kv_bytes", engine.kv_bytes);
   visit("kv_tokens", engine.kv_tokens);
+  visit("kv_groups", engine.kv_groups);
   visit("kv_requests", engine.kv_requests);
   visit("kv_type", engine.kv_type);
   visit("block_tokens", engine.block_tokens);
@@ -122,8 +123,9 @@ std::string CacheSentence(const ServingEngine& engine) {
   const std::string each =
       engine.cores > 1 ? fmt::format(" in each of {} cores", engine.cores) : "";
   std::string type = engine.kv_type.empty() ? "" : " of " + engine.kv_type;
-  return fmt::format("keys and values{} of {} have room{}, in blocks of {}", type,
-                     Tokens(engine.kv_tokens), each, engine.block_tokens);
+  const std::string as = engine.kv_groups > 1 ? " (of requests of the longest context)" : "";
+  return fmt::format("keys and values{} of {}{} have room{}, in blocks of {}", type,
+                     Tokens(engine.kv_tokens), as, each, engine.block_tokens);
 }
 
 std::string LongestSentence(const ServingEngine& engine) {
@@ -144,10 +146,13 @@ std::string LongestSentence(const ServingEngine& engine) {
   return text;
 }
 
-// How many of a usual length, where it is shorter than the longest.
+// How many of a usual length, where it is shorter than the longest.  Not where layers see windows:
+// of these a short request needs nearly as much as a long one.
 std::string UsualSentence(const ServingEngine& engine) {
   constexpr int64_t kUsual = 2048;
-  if (engine.kv_tokens == 0 || engine.longest <= kUsual || engine.most_requests == 0) return "";
+  if (engine.kv_groups != 1 || engine.kv_tokens == 0 || engine.longest <= kUsual ||
+      engine.most_requests == 0)
+    return "";
   const int64_t at_once = std::min(engine.kv_tokens / kUsual, engine.most_requests);
   if (engine.kv_tokens / kUsual >= engine.most_requests) {
     return fmt::format("--max-num-seqs, not memory, is the limit of requests of {}",

@@ -32,6 +32,7 @@ struct ServingEngine {
   // Its cache of keys and values.
   int64_t kv_bytes = 0;
   int64_t kv_tokens = 0;
+  int64_t kv_groups = 0;   // of layers that keep keys alike: 2 where some see a window alone
   double kv_requests = 0;  // of the longest context at once
   std::string kv_type = {};
   int64_t block_tokens = 0;

@@ -53,7 +53,7 @@ def say_capacity(config, cache):
     say_name()
     own = config.cache_config
     say(kv_tokens=own.kv_cache_size_tokens, kv_requests=float(own.kv_cache_max_concurrency),
-        kv_bytes=bytes_of(cache.kv_cache_tensors),
+        kv_groups=len(cache.kv_cache_groups), kv_bytes=bytes_of(cache.kv_cache_tensors),
         kv_type=type_name(own.cache_dtype, config.model_config.dtype), block_tokens=own.block_size,
         share=own.gpu_memory_utilization, longest=config.model_config.max_model_len,
         longest_of_model=longest_of(config.model_config),
