@@ -82,7 +82,8 @@ void HostWatch::Watch() {
     Look();
     const Clock::duration rest = kRests * (Clock::now() - begin);
     lock.lock();
-    wakes_.wait_for(lock, std::max<Clock::duration>(rest, kBetweenLooks), [this] { return is_over_; });
+    wakes_.wait_for(lock, std::max<Clock::duration>(rest, kBetweenLooks),
+                    [this] { return is_over_; });
   }
 }
 
