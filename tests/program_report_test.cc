@@ -114,8 +114,8 @@ TEST_CASE("an engine's memory, and what it serves, are told as it says") {
                            "  - keys and values of bfloat16 of 162,432 tokens have room, in blocks "
                            "of 16\n"
                            "  - a request may have 131,072 tokens, all that the model has; 1.24 "
-                           "such requests\n"
-                           "    have room at once, and it runs 256 at most\n"
+                           "such\n"
+                           "    requests have room at once, and it runs 256 at most\n"
                            "  - about 79 requests of 2,048 tokens have room at once\n") !=
         std::string::npos);
   run.engine->kv_groups = 2;  // as of Gemma 3, most of whose layers see 512 tokens
