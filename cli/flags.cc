@@ -188,7 +188,7 @@ std::vector<Flag> ProgramFlags() {
        [](const Typed& t, Options& o) { o.program.most_seconds = ParseWhole(t, 1); }, false, false,
        kOf},
       {"--idle-seconds", "", "N", kProgramGroup,
-       "end a server that has waited so many seconds for requests; 0: never", "10",
+       "end a server that has waited so many seconds for requests; 0: never", "30",
        [](const Typed& t, Options& o) { o.program.idle_seconds = ParseWhole(t, 0); }, false, false,
        kOf},
       {"--until-same", "", "", kProgramGroup,

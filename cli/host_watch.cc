@@ -89,7 +89,7 @@ void HostWatch::Watch() {
 
 // The exact sum is asked for where it may be a peak alone.
 void HostWatch::Look() {
-  const std::vector<pid_t> processes = DescendantsOf(getpid(), RunningProcesses());
+  const std::vector<pid_t> processes = DescendantsOf(getpid(), AllProcesses());
   int64_t bytes = AtMost(processes);
   if (bytes <= Peak().bytes) return;
   const int64_t exact = processes.size() > 1 ? Exactly(processes) : bytes;

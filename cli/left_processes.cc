@@ -31,9 +31,9 @@ void TakeOrphans(bool take) { prctl(PR_SET_CHILD_SUBREAPER, take ? 1 : 0, 0, 0, 
 void TakeOrphans(bool /*take*/) {}
 #endif
 
-std::vector<RunningProcess> Children() {
-  std::vector<RunningProcess> children = RunningProcesses();
-  std::erase_if(children, [](const RunningProcess& one) { return one.parent != getpid(); });
+RunningProcesses Children() {
+  RunningProcesses children = AllProcesses();
+  std::erase_if(children, [](const auto& one) { return one.second.parent != getpid(); });
   return children;
 }
 
@@ -53,10 +53,10 @@ bool Signal(int signal, std::chrono::milliseconds most, std::vector<std::string>
   const Clock::time_point until = Clock::now() + most;
   while (Reap()) {
     if (Clock::now() > until) return true;
-    for (const RunningProcess& child : signal == 0 ? std::vector<RunningProcess>() : Children()) {
-      if (!told.insert(child.pid).second) continue;
-      kill(child.pid, signal);
-      if (names != nullptr) names->push_back(child.name);
+    for (const auto& [pid, stat] : signal == 0 ? RunningProcesses() : Children()) {
+      if (!told.insert(pid).second) continue;
+      kill(pid, signal);
+      if (names != nullptr) names->push_back(stat.name);
     }
     std::this_thread::sleep_for(kBetween);
   }

@@ -141,7 +141,7 @@ struct ProgramOptions {
   std::vector<std::string> words = {};  // what stands behind --
   int64_t most_steps = 0;               // it ends then; 0 is as it wants
   int64_t most_seconds = 0;
-  int64_t idle_seconds = 10;  // it ends once it has waited so long for requests; 0 is never
+  int64_t idle_seconds = 30;  // it ends once it has waited so long for requests; 0 is never
   bool until_same = false;    // it ends when three turns of its loop allocate the same
   int64_t least_batch = 0;    // --max-batch; 0 where none is looked for
   int64_t most_batch = 0;

@@ -3,21 +3,20 @@
 
 #include <sys/types.h>
 
-#include <string>
+#include <map>
 #include <vector>
+
+#include "estimator/absent/process_stat.h"
 
 namespace onnxfit {
 
-struct RunningProcess {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  std::string name = {};
-};
+using RunningProcesses = std::map<pid_t, absent::ProcessStat>;
 
-// All of the machine that have not ended.  Some 20 microseconds each.
-std::vector<RunningProcess> RunningProcesses();
+// All of the machine, but for those that have ended and are not waited for yet.  Some 20
+// microseconds each.
+RunningProcesses AllProcesses();
 
 // Of those, what `ancestor` started, and what that did, without itself.
-std::vector<pid_t> DescendantsOf(pid_t ancestor, const std::vector<RunningProcess>& processes);
+std::vector<pid_t> DescendantsOf(pid_t ancestor, const RunningProcesses& processes);
 
 }  // namespace onnxfit

@@ -2,18 +2,17 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "estimator/absent/process_stat.h"
+#include "cli/process_tree.h"
 
 namespace onnxfit {
 namespace {
@@ -25,30 +24,6 @@ constexpr int64_t kToWrite = 2;     // seconds in which it writes what it knows
 constexpr int64_t kToEnd = 30;      // seconds that it has once it was asked
 
 // --- Its processes ------------------------------------------------------------------------------
-
-std::map<pid_t, absent::ProcessStat> AllProcesses() {
-  std::map<pid_t, absent::ProcessStat> all;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename().string();
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    std::string line;
-    std::getline(std::ifstream(entry.path() / "stat"), line);
-    if (const auto stat = absent::ParseProcessStat(line)) all.emplace(pid, *stat);
-  }
-  return all;
-}
-
-bool IsBelow(pid_t pid, pid_t ancestor, const std::map<pid_t, absent::ProcessStat>& all) {
-  while (pid != ancestor) {
-    const auto found = all.find(pid);
-    if (found == all.end()) return false;
-    pid = found->second.parent;
-  }
-  return true;
-}
 
 // Of one of its threads.
 bool IsAnyBusy(pid_t pid) {
@@ -113,12 +88,13 @@ int WaitingPort(const std::set<std::string>& sockets) {
 }  // namespace
 
 ProcessesNow LookAt(pid_t program) {
-  const std::map<pid_t, absent::ProcessStat> all = AllProcesses();
+  const RunningProcesses all = AllProcesses();
   ProcessesNow now;
   std::set<std::string> sockets;
-  for (const auto& [pid, stat] : all) {
-    if (!IsBelow(pid, program, all)) continue;
-    now.ticks += stat.ticks;
+  std::vector<pid_t> pids = DescendantsOf(program, all);
+  if (all.contains(program)) pids.push_back(program);
+  for (const pid_t pid : pids) {
+    now.ticks += all.at(pid).ticks;
     now.is_busy = now.is_busy || IsAnyBusy(pid);
     AddSockets(pid, sockets);
   }

@@ -26,11 +26,11 @@ void Hold(size_t bytes) {
 }
 
 TEST_CASE("descendants are children, and theirs") {
-  const std::vector<RunningProcess> processes = {{.pid = 5, .parent = 3},
-                                                 {.pid = 3, .parent = 2},
-                                                 {.pid = 4, .parent = 1},
-                                                 {.pid = 2, .parent = 1},
-                                                 {.pid = 6, .parent = 2}};
+  const RunningProcesses processes = {{5, {.parent = 3}},
+                                      {3, {.parent = 2}},
+                                      {4, {.parent = 1}},
+                                      {2, {.parent = 1}},
+                                      {6, {.parent = 2}}};
   CHECK(DescendantsOf(2, processes) == std::vector<pid_t>{3, 6, 5});
   CHECK(DescendantsOf(7, processes).empty());
 }
