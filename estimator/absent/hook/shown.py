@@ -5,6 +5,7 @@ all that is called within it makes numbers and text of values: `print(f"{loss.it
 `print(train(loss.item()))`, nor `total += loss.item()`, which may decide later."""
 
 import ast
+import functools
 import linecache
 
 # What a program shows values by: the name of a function or method.
@@ -25,6 +26,7 @@ PLAIN = (ast.Call, ast.Name, ast.Attribute, ast.Constant, ast.JoinedStr, ast.For
 trees = {}  # by file
 
 
+@functools.cache  # a tensor that is printed asks for each of its values
 def only_shows(file, line):
     statements = [node for node in ast.walk(tree_of(file)) if has_line(node, line)]
     return bool(statements) and all(map(is_shown_by, statements))
