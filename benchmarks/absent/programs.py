@@ -30,6 +30,7 @@ LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings"
              "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"}}
 LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen"), {  # in a --python of their own
     "vllm": "0.33.0", "torch": "2.14.0", "transformers": "5.20.2"})
+LIBRARIES |= dict.fromkeys(("zero1", "zero2", "zero3"), {"deepspeed": "0.19.8"})
 # Without PyTorch: what they need in its place.  Their figures are what the framework's allocator handed
 # out and what its pool had, at most or (CuPy) at the end.
 ALONE = {"jax_mlp": {"jax": "0.10.2"}, "cupy_pool": {"cupy-cuda13x": "14.2.0"}}
@@ -38,11 +39,12 @@ HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORC
        "full_card": (["-g", "rtx3060"], [], "full_card", []), "inference": (["-g", "l4"], [], "inference", []),
        "jax_mlp": (["-g", "t4"], [], "jax_mlp", []),  # on later cards XLA compiles for minutes
        "serve_llama": (["-g", "a100-40gb"], [], "served", ["llama"]), "serve_qwen": (["-g", "l4"], [], "served", ["qwen"])}
+HOW |= {f"zero{stage}": (TWO_CARDS, TORCHRUN, "zeros", [str(stage)]) for stage in (1, 2, 3)}
 FIGURES = ["verdict", "allocated", "reserved", "open", "ended"]
 
 
 def names():
-    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {"ranks", "served"}
+    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {"ranks", "served", "zeros"}
     return sorted(files | set(HOW))
 
 
