@@ -38,11 +38,11 @@ TEST_CASE("descendants are children, and theirs") {
 TEST_CASE("a page that two processes share counts once") {
   const HostWatch watch;
   const pid_t child = fork();
-  if (child == 0) Hold(128 * kMiB);
+  if (child == 0) Hold(384 * kMiB);
   waitpid(child, nullptr, 0);
   const HostPeak peak = watch.Peak();
-  CHECK(peak.bytes > 128 * kMiB);
-  CHECK(peak.bytes < 200 * kMiB);
+  CHECK(peak.bytes > 384 * kMiB);
+  CHECK(peak.bytes < 700 * kMiB);  // and what the tests themselves share with it
 }
 
 int64_t PinnedBytes(const std::string& words) {
