@@ -107,10 +107,10 @@ void Listen(bool is_visited) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  bind(server, any, size);
-  listen(server, 1);
-  getsockname(server, any, &size);
-  if (is_visited) connect(socket(AF_INET, SOCK_STREAM, 0), any, size);
+  const bool listens = bind(server, any, size) == 0 && listen(server, 1) == 0 &&
+                       getsockname(server, any, &size) == 0;
+  const bool is_there = !is_visited || connect(socket(AF_INET, SOCK_STREAM, 0), any, size) == 0;
+  if (!listens || !is_there) std::exit(3);
   sleep(kSeconds);
 }
 
