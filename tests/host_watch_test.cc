@@ -20,7 +20,7 @@ constexpr int64_t kMiB = 1 << 20;
 void Hold(size_t bytes) {
   const std::string held(bytes, 'x');
   const pid_t child = fork();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   if (child != 0) waitpid(child, nullptr, 0);
   _exit(held.size() == bytes ? 0 : 1);
 }

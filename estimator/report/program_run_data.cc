@@ -232,10 +232,10 @@ Json RunJson(const ProgramRun& run) {
     json["asked_bytes"] = run.asked_bytes;
     json["asked"] = HeldJson(run.asked);
   }
+  json["host"]["pinned_bytes"] = run.host.pinned_bytes;
   if (run.host.processes > 0) {
-    json["host"] = {{"bytes", run.host.bytes},
-                    {"processes", run.host.processes},
-                    {"pinned_bytes", run.host.pinned_bytes}};
+    json["host"]["bytes"] = run.host.bytes;
+    json["host"]["processes"] = run.host.processes;
   }
   if (run.waited_at != 0) json["waited_at"] = run.waited_at;
   if (run.unwatched > 0) json["unwatched_processes"] = run.unwatched;
