@@ -15,7 +15,7 @@ struct ProgramSearch {
   std::vector<std::string> command = {};  // as typed, with {} for the batch
   int64_t steps = 0;                      // of each run, at most
   TriedBatches found = {};
-  ProgramRun largest = {};                // the run of found.told()
+  ProgramRun largest = {};  // the run of found.told()
 };
 
 // At most 80 columns wide, every line with its newline: the batch and its verdict, a card each;
