@@ -109,7 +109,7 @@ def measure(args):
             continue
         rows.append(row_of(args, name))
         print(*rows[-1].values(), flush=True)
-    return rows, names()
+    return rows, [(name,) for name in names()]
 
 
 def print_rows(rows):

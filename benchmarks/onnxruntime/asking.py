@@ -63,11 +63,13 @@ def parser(doc, table):
 
 
 def run(args, table, rows_of, print_summary):
-    """`rows_of(args)` yields a row after the other, each shown as it is there."""
+    """`rows_of(args)` yields a row after the other, each shown as it is there.  Of models that are named
+    alone, the others' rows stay as they are committed."""
     def measured():
         rows = []
         for row in rows_of(args):
             rows.append(row)
             print(row, file=sys.stderr, flush=True)
-        return rows, [table.key_of(row) for row in rows]
+        left = list(table.read()) if args.models else []
+        return rows, left + [table.key_of(row) for row in rows]
     return committed.answer(args, table, measured, print_wrong, print_summary)
