@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "cli/absent_library.h"
+#include "cli/work_folder.h"
 #include "estimator/absent/run_folder.h"
 #include "estimator/base/card_caches.h"
 #include "estimator/base/error.h"
@@ -31,13 +32,6 @@ constexpr std::string_view kLibraries = "lib";
 // Names by which programs open what is in the library: the same file, so that the loader gives
 // them the one that is there.
 constexpr std::string_view kOtherNames[] = {"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"};
-
-void WriteBytes(const fs::path& path, std::span<const unsigned char> bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  if (!file.good()) throw Error({.text = fmt::format("{} could not be written", path.string())});
-}
 
 void WriteLibrary(const fs::path& folder) {
   if (AbsentLibrary().empty()) {

@@ -48,12 +48,6 @@ std::string NameOf(const Sweep& sweep, const EstimateRequest& request, int64_t b
   return name;
 }
 
-void WriteText(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.good()) throw Error({.text = fmt::format("{} could not be written", path)});
-}
-
 // --- Running it ---------------------------------------------------------------------------------
 
 [[noreturn]] void RefuseMissing(const ToldSessions& told) {
@@ -82,8 +76,10 @@ struct RanSessions {
 RanSessions RunSessions(const AskedSessions& asked, const WorkFolder& folder, const Target& target,
                         std::ostream& err) {
   const std::string script = folder.File("onnx_sessions.py");
-  WriteText(script, {reinterpret_cast<const char*>(kOnnxSessions.data()), kOnnxSessions.size()});
-  WriteText(folder.File("asked.json"), ToJson(asked));
+  WriteBytes(script, kOnnxSessions);
+  const std::string text = ToJson(asked);
+  WriteBytes(folder.File("asked.json"),
+             {reinterpret_cast<const unsigned char*>(text.data()), text.size()});
   const std::string answer = folder.File("answer.json");
   const ProgramTrial trial = {
       .command = {DefaultPython(), "-B", script, folder.File("asked.json"), answer},

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "estimator/base/error.h"
 
@@ -23,6 +24,13 @@ WorkFolder::WorkFolder(std::string_view what) {
 WorkFolder::~WorkFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+void WriteBytes(const std::filesystem::path& path, std::span<const unsigned char> bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  if (!file.good()) throw Error({.text = fmt::format("{} could not be written", path.string())});
 }
 
 }  // namespace onnxfit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,8 @@ class WorkFolder {
  private:
   std::filesystem::path path_;
 };
+
+// A file of what a command needs.  Throws Error where it cannot be written.
+void WriteBytes(const std::filesystem::path& path, std::span<const unsigned char> bytes);
 
 }  // namespace onnxfit
