@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,8 +81,8 @@ TEST_CASE("what is the same in several runs is packed once") {
   const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
   const KnownSkeletons known({first, bytes.size()});
   REQUIRE(known.OfClass("lib.A").size() == 2);
-  CHECK(known.OfClass("lib.A")[0]->runs == kTrainHalfRun);
-  CHECK(known.OfClass("lib.A")[1]->runs == (kTrainRun | kEvalRun));
+  CHECK(known.OfClass("lib.A")[0].skeleton->runs == kTrainHalfRun);
+  CHECK(known.OfClass("lib.A")[1].skeleton->runs == (kTrainRun | kEvalRun));
   CHECK(known.IsOfLibrary("lib.A"));
   CHECK(!known.IsOfLibrary("li.A"));
   CHECK(!known.IsOfLibrary("torch.nn.Linear"));
@@ -152,17 +153,69 @@ TEST_CASE("packed skeletons are found by class and by children") {
   const KnownSkeletons known({first, bytes.size()});
   CHECK(known.releases() == "lib 1.0");
   REQUIRE(known.OfClass("lib.Encoder").size() == 1);
-  CHECK(ToText(*known.OfClass("lib.Encoder")[0]) == kFiveLayers);
+  CHECK(ToText(*known.OfClass("lib.Encoder")[0].skeleton) == kFiveLayers);
   CHECK(known.OfClass("lib.Decoder").empty());
   // Dropouts may not be in a file.
-  CHECK(known.OfChildren(Parsed("A\n>attn= \n\n").steps).size() == 2);
-  CHECK(known.OfChildren(Parsed("A\nadd \n\n").steps).empty());
+  const std::vector<std::string_view> both = {"lib.Block", "other.Block"};
+  CHECK(known.ClassesOfChildren(Parsed("A\n>attn= \n\n").steps) == both);
+  CHECK(known.ClassesOfChildren(Parsed("A\nadd \n\n").steps).empty());
   std::vector<Skeleton> all;
   for (const Skeleton* const skeleton : known.All()) all.push_back(*skeleton);
   CHECK(PackSkeletons(known.releases(), all) == bytes);
   for (size_t size = 0; size < bytes.size(); size += 7) {
     const auto read = [&] { KnownSkeletons({first, size}).OfClass("lib.Encoder"); };
     CHECK_THROWS_AS(read(), Error);
+  }
+}
+
+TEST_CASE("a class is read in the runs that are asked for, and by what it did") {
+  const std::string bytes = PackSkeletons(
+      "lib 1.0",
+      ParseSkeletons("lib.A t\nrelu! \n0.0 \nlib.A Tm\nto=16:7x add \n0.0-1 1.0 0>1.1 \n"));
+  const auto* const first = reinterpret_cast<const unsigned char*>(bytes.data());
+  const KnownSkeletons known({first, bytes.size()});
+  CHECK(known.OfClass("lib.A").size() == 2);
+  REQUIRE(known.OfClass("lib.A", kEvalRun).size() == 1);
+  const KnownSkeleton in_eval = known.OfClass("lib.A", kEvalRun)[0];
+  CHECK(ToText(*in_eval.skeleton) == "lib.A Tm\nto=16:7x add \n0.0-1 1.0 0>1.1 \n");
+  CHECK(in_eval.id == IdOf(*in_eval.skeleton));
+  CHECK(known.OfId("lib.A", in_eval.id).skeleton == in_eval.skeleton);
+  CHECK(known.OfId("lib.A", 0).skeleton == nullptr);
+  CHECK(known.OfId("lib.B", in_eval.id).skeleton == nullptr);
+}
+
+TEST_CASE("damaged facts of a class are an error or other facts") {
+  NamesToPack names;
+  const std::string bytes =
+      PackClass(ParseSkeletons("lib.A t\n>a=lib.B/relu~9a:1f to=16 \n0.0-1 1.0 1<-1.0 \n"), names);
+  std::string text;
+  std::string ends;
+  for (const std::string_view name : names.all()) {
+    text += name;
+    ends += std::string{static_cast<char>(text.size()), 0, 0, 0};
+  }
+  const auto span = [](const std::string& of) {
+    return std::span(reinterpret_cast<const unsigned char*>(of.data()), of.size());
+  };
+  const PackedNames packed(span(ends), span(text));
+  const auto read = [&](const std::string& some) {
+    const PackedClass one("lib.A", some, packed);
+    for (size_t i = 0; i < one.size(); ++i) ToText(one.At(i));
+    return one.size();
+  };
+  CHECK(read(bytes) == 1);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    CHECK_THROWS_AS(read(bytes.substr(0, size)), Error);
+  }
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (int change = 1; change < 256; ++change) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      try {
+        read(damaged);
+      } catch (const Error&) {
+      }
+    }
   }
 }
 

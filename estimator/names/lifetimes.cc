@@ -119,7 +119,8 @@ class Lifetimes {
       lives_.Observe(value, *known.behind[name]);
     }
     if (!known.unwatched.empty()) {
-      program_.warnings.push_back(WarnOfUnwatched(known, SkeletonsOfLibraries().releases()));
+      program_.warnings.push_back(
+          WarnOfUnwatched(known, std::string(SkeletonsOfLibraries().releases())));
     }
   }
 

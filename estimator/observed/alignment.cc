@@ -1,7 +1,8 @@
 #include "estimator/observed/alignment.h"
 
 #include <algorithm>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "estimator/base/index.h"
 
@@ -10,10 +11,18 @@ namespace {
 
 constexpr size_t kMostPairs = 1 << 24;  // 16 MiB of ways
 
-std::vector<std::string> KeysOf(const std::vector<SkeletonStep>& steps) {
-  std::vector<std::string> keys;
+struct Key {
+  bool is_child = false;
+  std::string_view name;  // starred
+
+  bool operator==(const Key&) const = default;
+};
+
+std::vector<Key> KeysOf(const std::vector<SkeletonStep>& steps) {
+  std::vector<Key> keys;
+  keys.reserve(steps.size());
   for (const SkeletonStep& step : steps) {  // what is put back of a dropout has a name of its own
-    keys.push_back(IsDropout(step) ? "dropout" : (step.is_child ? ">" : "") + StarredKey(step));
+    keys.push_back(IsDropout(step) ? Key{.name = "dropout"} : Key{step.is_child, StarredKey(step)});
   }
   return keys;
 }
@@ -51,8 +60,8 @@ class Aligner {
   // 0 where they differ, 1 of other lines or classes, 2 where one says none, 3 of the same one.
   int Worth(size_t known, size_t file) const {
     if (known_keys_[known] != file_keys_[file]) return 0;
-    const std::string& of_known = known_[known].class_name;
-    const std::string& of_file = file_[file].class_name;
+    const std::string_view of_known = known_[known].class_name;
+    const std::string_view of_file = file_[file].class_name;
     const bool are_known = !of_known.empty() && !of_file.empty();
     if (are_known && of_known != of_file) return 1;
     if (!are_known && known_[known].leaf != file_[file].leaf) return 1;
@@ -91,8 +100,8 @@ class Aligner {
 
   const std::vector<SkeletonStep>& known_;
   const std::vector<SkeletonStep>& file_;
-  const std::vector<std::string> known_keys_;
-  const std::vector<std::string> file_keys_;
+  const std::vector<Key> known_keys_;
+  const std::vector<Key> file_keys_;
   Alignment made_;
 };
 

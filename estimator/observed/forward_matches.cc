@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "estimator/base/interned.h"
+
 namespace onnxfit {
 namespace {
 
@@ -235,11 +237,11 @@ ForwardMatches::Expected ForwardMatches::ExpectedAt(const ForwardMatch& match, s
           .id = child.id};
 }
 
-// The one that the module around says, if it was watched.
-std::vector<const Skeleton*> ForwardMatches::WithId(std::string_view class_name,
-                                                    uint32_t id) const {
-  const Skeleton* const found = known_.OfId(class_name, id);
-  return found == nullptr ? std::vector<const Skeleton*>() : std::vector{found};
+// The one that the module around says, if it was watched in such a run.
+std::vector<KnownSkeleton> ForwardMatches::WithId(std::string_view class_name, uint32_t id) const {
+  const KnownSkeleton found = known_.OfId(class_name, id);
+  if (found.skeleton == nullptr || (found.skeleton->runs & wanted_.taken) == 0) return {};
+  return {found};
 }
 
 // Those of the class that have most in common with the forward: steps first, then lines.  Where no
@@ -250,7 +252,7 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
   const bool is_named = !forward.class_name.empty();
   const bool is_told = !is_named && IsContainer(class_name);
   const auto [found, is_new] =
-      options_.try_emplace({ShapeOf(forward).own, std::string(class_name), is_told ? id : 0});
+      options_.try_emplace({ShapeOf(forward).own, Interned(class_name), is_told ? id : 0});
   std::vector<ForwardMatch>& best = found->second;
   if (!is_new) return best;
   const std::vector<LoopTurns> turns = LoopsOf(forward.steps);
@@ -261,15 +263,15 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
     return std::tuple(is_named || it.share >= kLeastShare, is_preferred, it.share,
                       it.alignment.alike);
   };
-  for (const Skeleton* candidate : is_told ? WithId(class_name, id) : known_.OfClass(class_name)) {
-    if ((candidate->runs & wanted_.taken) == 0) continue;
-    ForwardMatch match = {.skeleton = WithTurns(*candidate, turns), .alignment = {}};
+  for (const KnownSkeleton& candidate :
+       is_told ? WithId(class_name, id) : known_.OfClass(class_name, wanted_.taken)) {
+    ForwardMatch match = {.skeleton = WithTurns(*candidate.skeleton, turns), .alignment = {}};
     const double needed = best.empty() ? least : best[0].share;
     if (uncounted.MostShare(match.skeleton) < needed) continue;
     match.alignment = Align(match.skeleton.steps, forward.steps);
     match.share = uncounted.ShareOf(match);
     if (match.share < least || (!best.empty() && worth(match) < worth(best[0]))) continue;
-    match.id = IdOf(*candidate);
+    match.id = candidate.id;
     if (!best.empty() && worth(match) > worth(best[0])) best.clear();
     best.push_back(std::move(match));
   }
@@ -313,12 +315,8 @@ const ForwardMatch* ForwardMatches::BestOf(const ForwardOfRun& forward, const Ex
 // models of their own, as blocks of several libraries have children of the same names.
 const ForwardMatch* ForwardMatches::BestByChildren(const ForwardOfRun& forward,
                                                    const Expected& expected) {
-  std::set<std::string_view> classes;
-  for (const Skeleton* skeleton : known_.OfChildren(forward.steps)) {
-    classes.insert(skeleton->class_name);
-  }
   std::vector<const ForwardMatch*> options;
-  for (const std::string_view class_name : classes) {
+  for (const std::string_view class_name : known_.ClassesOfChildren(forward.steps)) {
     for (const ForwardMatch& option : OptionsOf(forward, class_name)) {
       const bool may_be = expected.is_model || (option.skeleton.runs & kAsModel) != 0;
       if (may_be && IsAlike(option, forward)) options.push_back(&option);
@@ -348,7 +346,7 @@ ForwardMatches::Likeness ForwardMatches::LikenessOf(const ForwardMatch& match,
 
 // The same of the run, beside the forward of that class that is the most like it.
 const ForwardMatches::ClassLikeness& ForwardMatches::LikenessTo(int32_t run,
-                                                                const std::string& class_name,
+                                                                std::string_view class_name,
                                                                 uint32_t id) {
   const uint32_t told = IsContainer(class_name) ? id : 0;
   const auto [known, is_new] = likenesses_.try_emplace({shapes_[Index(run)].all, class_name, told});

@@ -90,12 +90,12 @@ class ForwardMatches {
   };
   // Of options: by Shape::own, of likenesses by Shape::all; with the class, and where that is a
   // container which one it is.
-  using Key = std::tuple<uint32_t, std::string, uint32_t>;
+  using Key = std::tuple<uint32_t, std::string_view, uint32_t>;  // Interned, or the binary's
 
   std::vector<uint32_t> FitsOf(const ForwardOfRun& forward);
   void Follow(int32_t run, const Expected& expected);
   static Expected ExpectedAt(const ForwardMatch& match, size_t file_step);
-  std::vector<const Skeleton*> WithId(std::string_view class_name, uint32_t id) const;
+  std::vector<KnownSkeleton> WithId(std::string_view class_name, uint32_t id) const;
   const std::vector<ForwardMatch>& OptionsOf(const ForwardOfRun& forward,
                                              std::string_view class_name, uint32_t id = 0);
   const ForwardMatch* BestAmong(const std::vector<const ForwardMatch*>& options,
@@ -113,7 +113,7 @@ class ForwardMatches {
   double LeastOf(const ForwardOfRun& forward, const ForwardMatch& match);
   bool IsAlike(const ForwardMatch& match, const ForwardOfRun& forward);
   Likeness LikenessOf(const ForwardMatch& match, const ForwardOfRun& forward);
-  const ClassLikeness& LikenessTo(int32_t run, const std::string& class_name, uint32_t id);
+  const ClassLikeness& LikenessTo(int32_t run, std::string_view class_name, uint32_t id);
 
   const KnownSkeletons& known_;
   const WantedRuns wanted_;

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,41 +17,41 @@ extern const std::span<const unsigned char> kLibraries;  // libraries.bin
 
 namespace {
 
-// Layout, all numbers of 32 bits, the lowest byte first: the size of the releases' text, the number
-// of groups and of keys; that text; each group's hash, begin and size; each key's hash and group;
-// the groups, deflated.
+// Layout, all numbers of 32 bits, the lowest byte first: how many bytes of releases, names, bytes
+// of names, classes and keys of children there are; the releases; the ends of names, and their
+// text; of each class its name, begin and size; of each key its hash and class; the classes,
+// deflated.
 constexpr size_t kWord = 4;
-constexpr size_t kMostText = 64 << 20;  // of one Python module
+constexpr size_t kMostBytes = 64 << 20;  // of one class
 
 // "attention dense": the children that a forward runs, each once; "" where all have numbers.
 // Dropouts may not be in a file.
 std::string ChildrenOf(const std::vector<SkeletonStep>& steps) {
-  std::set<std::string> names;
+  std::set<std::string_view> names;
   for (const SkeletonStep& step : steps) {
     if (step.is_child && step.key.find("drop") == step.key.npos) names.insert(StarredKey(step));
   }
-  if (names == std::set<std::string>{"*"}) return "";
+  if (names == std::set<std::string_view>{"*"}) return "";
   std::string text;
-  for (const std::string& name : names) text += name + " ";
+  for (const std::string_view name : names) text.append(name).append(" ");
   return text;
 }
 
-[[noreturn]] void ThrowDamaged(std::string_view what) {
-  throw Error({.where = "what was observed of libraries",
-               .text = "expected " + std::string(what) + ", found damaged bytes"});
-}
-
-class Reader {
+class WordReader {
  public:
-  explicit Reader(std::span<const unsigned char> bytes) : bytes_(bytes) {}
+  explicit WordReader(std::span<const unsigned char> bytes) : bytes_(bytes) {}
 
   uint32_t Number() {
     uint32_t number = 0;
     for (size_t i = 0; i < kWord; ++i) number |= uint32_t{Take(1)[0]} << (8 * i);
     return number;
   }
+  std::string_view Text(size_t size) {
+    const auto taken = Take(size);
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
+  }
   std::span<const unsigned char> Take(size_t size) {
-    if (size > bytes_.size() - at_) ThrowDamaged("more of them");
+    if (size > bytes_.size() - at_) ThrowDamagedFacts("more of them");
     at_ += size;
     return bytes_.subspan(at_ - size, size);
   }
@@ -73,6 +74,37 @@ std::string Deflated(const std::string& text) {
   return bytes;
 }
 
+// All of it, the class of each of `packed` being that of `names`.
+std::string Layout(std::string_view releases, const NamesToPack& names,
+                   const std::vector<uint32_t>& classes, const std::vector<std::string>& packed,
+                   const std::set<std::pair<uint32_t, size_t>>& keys) {
+  std::string ends;
+  std::string text;
+  for (const std::string_view name : names.all()) {
+    text += name;
+    Append(ends, text.size());
+  }
+  std::string bytes;
+  for (const size_t size :
+       {releases.size(), names.all().size(), text.size(), classes.size(), keys.size()}) {
+    Append(bytes, size);
+  }
+  bytes.append(releases).append(ends).append(text);
+  size_t begin = bytes.size() + kWord * (3 * classes.size() + 2 * keys.size());
+  for (size_t i = 0; i < classes.size(); ++i) {
+    Append(bytes, classes[i]);
+    Append(bytes, begin);
+    Append(bytes, packed[i].size());
+    begin += packed[i].size();
+  }
+  for (const auto& [hash, in_class] : keys) {
+    Append(bytes, hash);
+    Append(bytes, in_class);
+  }
+  for (const std::string& one : packed) bytes += one;
+  return bytes;
+}
+
 // Those that are the same in several kinds of runs, once.
 std::vector<Skeleton> Joined(const std::vector<Skeleton>& skeletons) {
   std::map<std::string, Skeleton> joined;
@@ -89,129 +121,123 @@ std::vector<Skeleton> Joined(const std::vector<Skeleton>& skeletons) {
 
 }  // namespace
 
-KnownSkeletons::KnownSkeletons(std::span<const unsigned char> bytes) : bytes_(bytes) {
-  Reader reader(bytes);
+KnownSkeletons::KnownSkeletons(std::span<const unsigned char> bytes) {
+  WordReader reader(bytes);
   const size_t releases = reader.Number();
-  const size_t groups = reader.Number();
+  const size_t names = reader.Number();
+  const size_t text = reader.Number();
+  const size_t classes = reader.Number();
   const size_t keys = reader.Number();
-  const auto text = reader.Take(releases);
-  releases_.assign(text.begin(), text.end());
-  for (size_t i = 0; i < groups; ++i) {
-    by_module_.emplace(reader.Number(), i);
+  releases_ = reader.Text(releases);
+  const auto ends = reader.Take(names * kWord);
+  names_ = PackedNames(ends, reader.Take(text));
+  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (size_t i = 0; i < classes; ++i) {
+    const std::string_view name = names_.At(reader.Number());
     const size_t begin = reader.Number();
     const size_t size = reader.Number();
-    groups_.push_back({begin, size});
     const bool is_inside = begin <= bytes.size() && size <= bytes.size() - begin;
-    if (!is_inside) ThrowDamaged("groups inside of them");
+    if (!is_inside) ThrowDamagedFacts("classes inside of them");
+    classes_.push_back({name, all.substr(begin, size)});
   }
   for (size_t i = 0; i < keys; ++i) {
     const uint32_t hash = reader.Number();
-    const size_t group = reader.Number();
-    if (group >= groups) ThrowDamaged("a group of theirs");
-    by_children_.emplace(hash, group);
+    const size_t in_class = reader.Number();
+    if (in_class >= classes) ThrowDamagedFacts("a class of theirs");
+    children_keys_.push_back({hash, in_class});
   }
 }
 
 bool KnownSkeletons::IsOfLibrary(std::string_view class_name) const {
   const std::string_view library = class_name.substr(0, class_name.find('.'));
   if (library.empty() || library == "torch") return false;
-  return (" " + releases_).find(" " + std::string(library) + " ") != std::string::npos;
+  std::string name = " ";
+  name.append(library) += ' ';
+  return releases_.starts_with(std::string_view(name).substr(1)) ||
+         releases_.find(name) != releases_.npos;
 }
 
-const std::vector<Skeleton>& KnownSkeletons::Unpacked(size_t group) const {
+// With mutex_ held; null for a class that is not known.
+KnownSkeletons::Unpacked* KnownSkeletons::UnpackedOf(std::string_view class_name) const {
+  const auto found = std::ranges::lower_bound(classes_, class_name, {}, &Class::name);
+  if (found == classes_.end() || found->name != class_name) return nullptr;
+  if (const auto known = unpacked_.find(class_name); known != unpacked_.end())
+    return &known->second;
+  std::optional<std::string> bytes = Inflate(found->bytes, kMostBytes);
+  if (!bytes) ThrowDamagedFacts("deflated facts");
+  Unpacked unpacked = {.packed = PackedClass(found->name, std::move(*bytes), names_), .read = {}};
+  unpacked.read.resize(unpacked.packed.size());
+  return &unpacked_.emplace(found->name, std::move(unpacked)).first->second;
+}
+
+KnownSkeleton KnownSkeletons::ReadAt(Unpacked& unpacked, size_t skeleton) {
+  auto& read = unpacked.read[skeleton];
+  if (read == nullptr) read = std::make_unique<const Skeleton>(unpacked.packed.At(skeleton));
+  return {unpacked.packed.IdAt(skeleton), read.get()};
+}
+
+std::vector<KnownSkeleton> KnownSkeletons::OfClass(std::string_view class_name,
+                                                   uint8_t runs) const {
   const std::lock_guard lock(mutex_);
-  const auto [made, is_new] = unpacked_.try_emplace(group);
-  if (!is_new) return made->second;
-  const auto& [begin, size] = groups_[group];
-  const std::string_view bytes(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
-  const std::optional<std::string> text = Inflate(bytes.substr(begin, size), kMostText);
-  if (!text) ThrowDamaged("deflated text");
-  return made->second = ParseSkeletons(*text);
-}
-
-std::vector<const Skeleton*> KnownSkeletons::OfClass(std::string_view class_name) const {
-  std::vector<const Skeleton*> found;
-  const auto [first, last] = by_module_.equal_range(HashOf(ParentOf(class_name)));
-  for (auto group = first; group != last; ++group) {
-    for (const Skeleton& skeleton : Unpacked(group->second)) {
-      if (skeleton.class_name == class_name) found.push_back(&skeleton);
-    }
+  std::vector<KnownSkeleton> found;
+  Unpacked* const unpacked = UnpackedOf(class_name);
+  const size_t count = unpacked == nullptr ? 0 : unpacked->packed.size();
+  for (size_t i = 0; i < count; ++i) {
+    if ((unpacked->packed.RunsOf(i) & runs) != 0) found.push_back(ReadAt(*unpacked, i));
   }
   return found;
 }
 
-const Skeleton* KnownSkeletons::OfId(std::string_view class_name, uint32_t id) const {
-  const std::vector<const Skeleton*> all =
-      by_id_.contains(class_name) ? std::vector<const Skeleton*>() : OfClass(class_name);
+KnownSkeleton KnownSkeletons::OfId(std::string_view class_name, uint32_t id) const {
   const std::lock_guard lock(mutex_);
-  std::map<uint32_t, const Skeleton*>& ids = by_id_[std::string(class_name)];
-  for (const Skeleton* skeleton : all) ids.emplace(IdOf(*skeleton), skeleton);
-  const auto found = ids.find(id);
-  return found == ids.end() ? nullptr : found->second;
+  Unpacked* const unpacked = UnpackedOf(class_name);
+  const size_t count = unpacked == nullptr ? 0 : unpacked->packed.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (unpacked->packed.IdAt(i) == id) return ReadAt(*unpacked, i);
+  }
+  return {};
 }
 
-const std::vector<const Skeleton*>& KnownSkeletons::OfChildren(
+std::vector<std::string_view> KnownSkeletons::ClassesOfChildren(
     const std::vector<SkeletonStep>& steps) const {
   const std::string children = ChildrenOf(steps);
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto known = of_children_.find(children); known != of_children_.end())
-      return known->second;
+  std::vector<std::string_view> found;
+  if (children.empty()) return found;
+  for (const ChildrenKey& key :
+       std::ranges::equal_range(children_keys_, HashOf(children), {}, &ChildrenKey::hash)) {
+    found.push_back(classes_[key.in_class].name);
   }
-  std::vector<const Skeleton*> found;
-  const auto [first, last] = by_children_.equal_range(HashOf(children));
-  for (auto group = first; !children.empty() && group != last; ++group) {
-    for (const Skeleton& skeleton : Unpacked(group->second)) {
-      if (ChildrenOf(skeleton.steps) == children) found.push_back(&skeleton);
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  return of_children_.try_emplace(children, std::move(found)).first->second;
+  return found;
 }
 
 std::vector<const Skeleton*> KnownSkeletons::All() const {
   std::vector<const Skeleton*> found;
-  for (size_t group = 0; group < groups_.size(); ++group) {
-    for (const Skeleton& skeleton : Unpacked(group)) found.push_back(&skeleton);
+  for (const Class& one : classes_) {
+    for (const KnownSkeleton& known : OfClass(one.name)) found.push_back(known.skeleton);
   }
   return found;
 }
 
 std::string PackSkeletons(std::string_view releases, const std::vector<Skeleton>& skeletons) {
-  std::map<std::string, std::set<std::string>> texts;  // by Python module
-  std::map<std::string, std::set<uint32_t>> keys;
+  std::map<std::string_view, std::map<std::string, Skeleton>> classes;  // in order of their texts
   for (const Skeleton& skeleton : Joined(skeletons)) {
-    const std::string module(ParentOf(skeleton.class_name));
-    texts[module].insert(ToText(skeleton));
-    const std::string children = ChildrenOf(skeleton.steps);
-    if (!children.empty()) keys[module].insert(HashOf(children));
+    classes[skeleton.class_name].emplace(ToText(skeleton), skeleton);
   }
-  size_t count = 0;
-  for (const auto& [module, hashes] : keys) count += hashes.size();
-  std::string bytes;
-  Append(bytes, releases.size());
-  Append(bytes, texts.size());
-  Append(bytes, count);
-  bytes += releases;
-  const size_t begin = bytes.size() + kWord * (3 * texts.size() + 2 * count);
-  std::string groups;
-  std::string of_children;
-  size_t group = 0;
-  for (const auto& [module, ordered] : texts) {
-    std::string text;
-    for (const std::string& one : ordered) text += one;
-    const std::string packed = Deflated(text);
-    Append(bytes, HashOf(module));
-    Append(bytes, begin + groups.size());
-    Append(bytes, packed.size());
-    groups += packed;
-    for (const uint32_t hash : keys[module]) {
-      Append(of_children, hash);
-      Append(of_children, group);
+  NamesToPack names;
+  std::vector<uint32_t> numbers;  // of the classes' names
+  std::vector<std::string> packed;
+  std::set<std::pair<uint32_t, size_t>> keys;
+  for (const auto& [class_name, texts] : classes) {
+    std::vector<Skeleton> of_class;
+    for (const auto& [text, skeleton] : texts) {
+      of_class.push_back(skeleton);
+      const std::string children = ChildrenOf(skeleton.steps);
+      if (!children.empty()) keys.emplace(HashOf(children), packed.size());
     }
-    ++group;
+    numbers.push_back(names.NumberOf(class_name));
+    packed.push_back(Deflated(PackClass(of_class, names)));
   }
-  return bytes + of_children + groups;
+  return Layout(releases, names, numbers, packed, keys);
 }
 
 const KnownSkeletons& SkeletonsOfLibraries() {

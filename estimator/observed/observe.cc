@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "estimator/base/index.h"
+#include "estimator/base/interned.h"
 #include "estimator/base/module_names.h"
 
 namespace onnxfit {
 namespace {
 
 // "layer.3" of module "encoder.layer.3@1" in "encoder".
-std::string NameInCaller(const ModuleTree& modules, ModuleId module) {
+std::string_view NameInCaller(const ModuleTree& modules, ModuleId module) {
   std::string_view name = modules.NameOf(module);
   name = name.substr(0, name.find('@'));
   std::string_view caller = modules.NameOf(modules.CallerOf(module));
@@ -20,7 +21,7 @@ std::string NameInCaller(const ModuleTree& modules, ModuleId module) {
   const bool is_below =
       !caller.empty() && name.size() > caller.size() + 1 && name.starts_with(caller);
   if (is_below && name[caller.size()] == '.') name.remove_prefix(caller.size() + 1);
-  return std::string(name);
+  return Interned(name);
 }
 
 // The line of the forward at `level` around the call; one that calls super().forward has a frame
@@ -210,7 +211,7 @@ class ForwardReader {
   ForwardReader(const Program& program, const ModuleRuns& runs)
       : program_(program), runs_(runs), is_seen_(runs.all().size()), forwards_(runs.all().size()) {
     for (size_t run = 0; run < forwards_.size(); ++run) {
-      forwards_[run].class_name = program.modules.ClassOf(runs.all()[run].module);
+      forwards_[run].class_name = Interned(program.modules.ClassOf(runs.all()[run].module));
     }
     const auto is_model = [&](const ModuleRun& run) {
       return run.caller < 0 && program.modules.NameOf(run.module).empty();
@@ -248,7 +249,7 @@ class ForwardReader {
       is_seen_[Index(*run)] = 1;
       SkeletonStep step = {.key = NameInCaller(program_.modules, it.module),
                            .is_child = true,
-                           .class_name = program_.modules.ClassOf(it.module)};
+                           .class_name = Interned(program_.modules.ClassOf(it.module))};
       if (it.level > 0) step.line = LineOf(program_, program_.calls[Index(at)], it.level - 1);
       Add(it.caller, std::move(step), it.last, *run);
     }
@@ -258,7 +259,7 @@ class ForwardReader {
     const AtenCall& call = program_.calls[Index(at)];
     const size_t level = inner < 0 ? 0 : runs_.all()[Index(inner)].level;
     Add(inner,
-        {.key = std::string(IsCastCall(call) ? "to" : call.op),
+        {.key = Interned(IsCastCall(call) ? "to" : call.op),
          .class_name = {},
          .line = LineOf(program_, call, level),
          .in_place = WritesOverFirst(call),

@@ -14,7 +14,7 @@ namespace onnxfit {
 
 // One run of a module's forward, and where its steps are in the program.
 struct ForwardOfRun {
-  std::string class_name;  // "" where the file does not say
+  std::string_view class_name;  // Interned; "" where the file does not say
   std::vector<SkeletonStep> steps;
   std::vector<int64_t> calls;     // by step: the last call of it
   std::vector<int32_t> children;  // by step: the run, as an index into ModuleRuns::all; -1: a call

@@ -8,6 +8,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
+#include "estimator/base/interned.h"
 #include "estimator/base/module_names.h"
 
 namespace onnxfit {
@@ -55,60 +56,16 @@ uint8_t ReadRuns(std::string_view text) {
   return text.empty() ? uint8_t{kAllRuns} : runs;
 }
 
-SkeletonStep ReadStep(std::string_view text) {
-  SkeletonStep step;
-  std::string_view name = TakeUntil(':', text);
-  if (!text.empty()) step.line = ReadNumber<uint32_t>(text, 36);
-  step.is_child = name.starts_with('>');
-  step.in_place = name.ends_with('!');
-  step.is_idle = name.ends_with('?');
-  if (step.in_place || step.is_idle) name.remove_suffix(1);
-  if (step.is_child) name.remove_prefix(1);
-  step.key = TakeUntil('=', name);
-  if (step.is_child) {
-    std::string_view child = TakeUntil('~', name);
-    step.class_name = TakeUntil('/', child);
-    step.leaf = child;
-    if (!name.empty()) step.id = ReadNumber<uint32_t>(name, 36);
-  } else if (!name.empty()) {
-    step.cast_to = ReadNumber<uint8_t>(name);
-  }
-  return step;
-}
-
-SkeletonFlow ReadFlow(std::string_view text, char sign, size_t steps) {
-  SkeletonFlow flow;
-  flow.step = ReadNumber<int32_t>(TakeUntil(sign, text));
-  flow.other = ReadNumber<int32_t>(TakeUntil('.', text));
-  flow.result = ReadNumber<int32_t>(text);
-  const auto is_there = [&](int64_t step) {
-    return step >= 0 && step < static_cast<int64_t>(steps);
-  };
-  const bool is_ahead = sign == '>' ? flow.other > 0 : flow.other < 0;
-  if (!is_ahead || !is_there(flow.step) || !is_there(int64_t{flow.step} + flow.other))
-    ThrowDamaged("a flow between two of the steps", text);
-  return flow;
-}
-
-SkeletonValue ReadValue(std::string_view text, size_t steps) {
-  SkeletonValue value;
-  value.step = ReadNumber<int32_t>(TakeUntil('.', text));
-  value.result = ReadNumber<int32_t>(TakeUntil('-', text));
-  if (!text.empty()) value.dies_behind = ReadNumber<int32_t>(text);
-  const auto end = static_cast<int32_t>(steps);
-  const bool is_there = value.step >= 0 && value.step < end && value.dies_behind < end;
-  if (!is_there || value.result < 0) ThrowDamaged("a value of one of the steps", text);
-  return value;
-}
-
 std::string InBase36(uint32_t number) {
   char text[8];
   return {text, std::to_chars(text, text + sizeof text, number, 36).ptr};
 }
 
 std::string StepText(const SkeletonStep& step) {
-  std::string text = step.is_child ? ">" + step.key + "=" + step.class_name : step.key;
-  if (!step.leaf.empty()) text += "/" + step.leaf;
+  std::string text = step.is_child ? ">" : "";
+  text += step.key;
+  if (step.is_child) text.append("=").append(step.class_name);
+  if (!step.leaf.empty()) text.append("/").append(step.leaf);
   if (step.id != 0) text += "~" + InBase36(step.id);
   if (step.cast_to != 0) text += "=" + std::to_string(step.cast_to);
   if (step.in_place) text += "!";
@@ -127,11 +84,51 @@ std::string FlowText(const SkeletonFlow& flow) {
          "." + std::to_string(flow.result);
 }
 
+SkeletonStep ReadStep(std::string_view text) {
+  SkeletonStep step;
+  std::string_view name = TakeUntil(':', text);
+  if (!text.empty()) step.line = ReadNumber<uint32_t>(text, 36);
+  step.is_child = name.starts_with('>');
+  step.in_place = name.ends_with('!');
+  step.is_idle = name.ends_with('?');
+  if (step.in_place || step.is_idle) name.remove_suffix(1);
+  if (step.is_child) name.remove_prefix(1);
+  step.key = Interned(TakeUntil('=', name));
+  if (step.is_child) {
+    std::string_view child = TakeUntil('~', name);
+    step.class_name = Interned(TakeUntil('/', child));
+    step.leaf = Interned(child);
+    if (!name.empty()) step.id = ReadNumber<uint32_t>(name, 36);
+  } else if (!name.empty()) {
+    step.cast_to = ReadNumber<uint8_t>(name);
+  }
+  return step;
+}
+
+SkeletonFlow ReadFlow(std::string_view text, char sign, size_t steps) {
+  SkeletonFlow flow;
+  flow.step = ReadNumber<int32_t>(TakeUntil(sign, text));
+  flow.other = ReadNumber<int32_t>(TakeUntil('.', text));
+  flow.result = ReadNumber<int32_t>(text);
+  if ((sign == '>') != (flow.other > 0)) ThrowDamaged("a flow of that direction", FlowText(flow));
+  CheckFlow(flow, steps);
+  return flow;
+}
+
+SkeletonValue ReadValue(std::string_view text, size_t steps) {
+  SkeletonValue value;
+  value.step = ReadNumber<int32_t>(TakeUntil('.', text));
+  value.result = ReadNumber<int32_t>(TakeUntil('-', text));
+  if (!text.empty()) value.dies_behind = ReadNumber<int32_t>(text);
+  CheckValue(value, steps);
+  return value;
+}
+
 // --- Turns --------------------------------------------------------------------------------------
 
 // A loop over a list: where each turn begins, and where the last one ends.
 struct Loop {
-  std::string key;  // starred
+  std::string_view key;  // starred
   std::vector<size_t> begins;
   size_t end = 0;
 
@@ -141,11 +138,11 @@ struct Loop {
 // The first child of a list in each turn; what a turn does behind that is as long as what the first
 // two turns have in between.
 std::vector<Loop> FindLoops(const std::vector<SkeletonStep>& steps) {
-  std::map<std::string, Loop> loops;
-  std::map<std::string, std::string> last;  // by starred key
+  std::map<std::string_view, Loop> loops;
+  std::map<std::string_view, std::string_view> last;  // by starred key
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].is_child || !IsNumbered(ChildOf(steps[i].key))) continue;
-    const std::string key = StarredKey(steps[i]);
+    const std::string_view key = StarredKey(steps[i]);
     if (last[key] == steps[i].key) continue;
     last[key] = steps[i].key;
     loops[key].begins.push_back(i);
@@ -275,15 +272,34 @@ bool AreAlike(const Skeleton& a, const Skeleton& b) {
 
 }  // namespace
 
-std::string StarredKey(const SkeletonStep& step) {
-  if (!step.is_child) return step.key;
+std::string_view StarredKey(const SkeletonStep& step) {
+  const bool has_number = step.key.find_first_of("0123456789") != step.key.npos;
+  if (!step.is_child || !has_number) return step.key;
   std::string key;
   for (std::string_view rest = step.key; !rest.empty();) {
     const std::string_view part = TakeUntil('.', rest);
     if (!key.empty()) key += '.';
     key += IsNumbered(part) ? "*" : part;
   }
-  return key;
+  return Interned(key);
+}
+
+void CheckValue(const SkeletonValue& value, size_t steps) {
+  const auto end = static_cast<int64_t>(steps);
+  const bool is_left = value.dies_behind == SkeletonValue::kLeft;
+  const bool dies = value.dies_behind >= value.step && value.dies_behind < end;
+  const bool is_there = value.step >= 0 && value.step < end && value.result >= 0;
+  if (!is_there || !(is_left || dies))
+    ThrowDamaged("a value of one of the steps", ValueText(value));
+}
+
+void CheckFlow(const SkeletonFlow& flow, size_t steps) {
+  const auto is_there = [&](int64_t step) {
+    return step >= 0 && step < static_cast<int64_t>(steps);
+  };
+  const int64_t other = int64_t{flow.step} + flow.other;
+  if (flow.other == 0 || !is_there(flow.step) || !is_there(other))
+    ThrowDamaged("a flow between two of the steps", FlowText(flow));
 }
 
 std::vector<LoopTurns> LoopsOf(const std::vector<SkeletonStep>& steps) {
@@ -349,7 +365,7 @@ uint32_t IdOf(const Skeleton& skeleton) {
 }
 
 std::string ToText(const Skeleton& skeleton) {
-  std::string text = skeleton.class_name + RunsText(skeleton.runs) + "\n";
+  std::string text = std::string(skeleton.class_name) + RunsText(skeleton.runs) + "\n";
   for (const SkeletonStep& step : skeleton.steps) text += StepText(step) + " ";
   text += "\n";
   for (const SkeletonValue& value : skeleton.values) text += ValueText(value) + " ";
@@ -362,7 +378,7 @@ std::vector<Skeleton> ParseSkeletons(std::string_view text) {
   while (!text.empty()) {
     Skeleton& made = skeletons.emplace_back();
     std::string_view title = TakeUntil('\n', text);
-    made.class_name = TakeUntil(' ', title);
+    made.class_name = Interned(TakeUntil(' ', title));
     made.runs = ReadRuns(title);
     std::string_view steps = TakeUntil('\n', text);
     std::string_view values = TakeUntil('\n', text);

@@ -10,15 +10,16 @@
 
 namespace onnxfit {
 
-// An operator that the forward calls by itself, or the run of a child.
+// An operator that the forward calls by itself, or the run of a child.  Names are Interned, or
+// those of the binary.
 struct SkeletonStep {
-  std::string key;  // the operator; the child as the forward calls it, "layer.3"
+  std::string_view key;  // the operator; the child as the forward calls it, "layer.3"
   bool is_child = false;
-  std::string class_name;  // of the child
-  std::string leaf = {};   // of a child without children: its last operator
-  uint32_t line = 0;       // a hash of the line that makes the call; 0: not known
-  bool in_place = false;   // the operator writes over its first operand
-  bool is_idle = false;    // it returned that as it was: x.contiguous() of what is
+  std::string_view class_name;  // of the child
+  std::string_view leaf = {};   // of a child without children: its last operator
+  uint32_t line = 0;            // a hash of the line that makes the call; 0: not known
+  bool in_place = false;        // the operator writes over its first operand
+  bool is_idle = false;         // it returned that as it was: x.contiguous() of what is
   uint8_t cast_to = 0;  // bits of x.to(dtype), watched in 16 bits or under autocast; 0: not known
   uint32_t id = 0;      // IdOf what the child did; 0: not known
 
@@ -61,10 +62,11 @@ enum SkeletonRuns : uint8_t {
   kEvalAutocastRun = 32,
   kAllRuns = 63,
   kAsModel = 64,  // beside those: no module was around it
+  kAnyRun = kAllRuns | kAsModel,
 };
 
 struct Skeleton {
-  std::string class_name;  // "transformers.models.bert.modeling_bert.BertSelfOutput"
+  std::string_view class_name;  // "transformers.models.bert.modeling_bert.BertSelfOutput"
   std::vector<SkeletonStep> steps;
   std::vector<SkeletonValue> values;     // in order
   std::vector<SkeletonFlow> flows = {};  // of casts and dropouts, in order
@@ -74,13 +76,13 @@ struct Skeleton {
 };
 
 // How two steps are compared: the numbers of lists are "*", "layer.*".  O(length).
-std::string StarredKey(const SkeletonStep& step);
+std::string_view StarredKey(const SkeletonStep& step);
 
 // With `turns` turns of each loop over a list of layers, by leaving out or repeating those in the
 // middle.  `turns` gives the number for each starred key; a loop that it does not name is as it is.
 // O(steps).
 struct LoopTurns {
-  std::string key;  // starred
+  std::string_view key;  // starred
   size_t turns = 0;
 };
 Skeleton WithTurns(const Skeleton& skeleton, const std::vector<LoopTurns>& turns);
@@ -90,6 +92,10 @@ std::vector<LoopTurns> LoopsOf(const std::vector<SkeletonStep>& steps);
 // With 4 turns of each loop where the others are told by those: what files of other depths are
 // compared with.  O(steps).
 Skeleton Shortened(const Skeleton& skeleton);
+
+// Throw Error where a value or a flow is not of a forward of so many steps.
+void CheckValue(const SkeletonValue& value, size_t steps);
+void CheckFlow(const SkeletonFlow& flow, size_t steps);
 
 // Of 32 bits; not for what others may choose.  O(length).
 uint32_t HashOf(std::string_view text);
