@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -40,14 +41,41 @@ CLI::Option* Declare(CLI::App& app, const Flag& flag) {
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-// Rows of one name share an option: whether a value follows it is said by that of `run` where a
-// program is run, else by the others.
-std::vector<const CLI::Option*> DeclareAll(CLI::App& app, bool is_of_program) {
+// Whether one of the words may be the flag: "--batch=8", and "-b8" or "-vb8" of letters.
+bool MayBeAmong(std::span<const std::string> words, const Flag& flag) {
+  return std::ranges::any_of(words, [&](std::string_view word) {
+    if (word.starts_with("--")) return word.substr(0, word.find('=')) == flag.name;
+    return !flag.letter.empty() && word.starts_with('-') &&
+           word.find(flag.letter.back()) != word.npos;
+  });
+}
+
+// An option that no word of the command line is.
+const CLI::Option* Untyped() {
+  static CLI::App app;
+  static const CLI::Option* const option = app.add_flag("--untyped");
+  return option;
+}
+
+// Those that may be among the words, as CLI11 looks at all that it knows for each that it is told;
+// the others are Untyped.  Rows of one name share one, too: whether a value
+// follows it is said by that of `run` where a program is run, else by the others.
+std::vector<const CLI::Option*> DeclareAll(CLI::App& app, std::span<const std::string> words,
+                                           bool is_of_program) {
+  std::vector<const Flag*> typed;
   for (const Flag& flag : Flags()) {
-    if ((flag.of == Only(Command::kRun)) == is_of_program) Declare(app, flag);
+    if (MayBeAmong(words, flag)) typed.push_back(&flag);
   }
+  for (const Flag* const flag : typed) {
+    if ((flag->of == Only(Command::kRun)) == is_of_program) Declare(app, *flag);
+  }
+  std::map<const Flag*, const CLI::Option*> options;
+  for (const Flag* const flag : typed) options[flag] = Declare(app, *flag);
   std::vector<const CLI::Option*> declared;
-  for (const Flag& flag : Flags()) declared.push_back(Declare(app, flag));
+  for (const Flag& flag : Flags()) {
+    const auto found = options.find(&flag);
+    declared.push_back(found == options.end() ? Untyped() : found->second);
+  }
   return declared;
 }
 
@@ -484,7 +512,8 @@ Options ParseOptions(std::span<const std::string> typed) {
   app.allow_extras();
   Options options;
   const std::vector<std::string> args = TakeProgram(typed, options);
-  const std::vector<const CLI::Option*> declared = DeclareAll(app, !options.program.words.empty());
+  const std::vector<const CLI::Option*> declared =
+      DeclareAll(app, args, !options.program.words.empty());
   Parse(app, args);
 
   for (size_t i = 0; i < declared.size(); ++i) {
