@@ -46,13 +46,15 @@ std::string NumberPattern(std::string_view name) {
 }
 
 std::string CommonName(std::span<const std::string> names) {
-  const std::vector<std::string_view> first = PartsOf(names[0]);
+  std::vector<std::vector<std::string_view>> parts;
+  for (const std::string& name : names) parts.push_back(PartsOf(name));
+  const std::vector<std::string_view>& first = parts[0];
   std::vector<std::string> common(first.begin(), first.end());
   std::string few;  // the numbers at the last place where names differ
   std::vector<size_t> places;
   for (size_t i = 0; i < first.size(); ++i) {
     std::vector<std::string_view> numbers;
-    for (const std::string& name : names) numbers.push_back(PartsOf(name)[i]);
+    for (const std::vector<std::string_view>& of_name : parts) numbers.push_back(of_name[i]);
     if (std::count(numbers.begin(), numbers.end(), first[i]) == std::ssize(numbers)) continue;
     places.push_back(i);
     few = fmt::format("{{{}}}", fmt::join(Different(numbers), ","));

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -190,12 +191,20 @@ TensorGroup GroupOf(const std::vector<const LargeTensor*>& tensors) {
 }  // namespace
 
 std::vector<TensorGroup> Groups(const std::vector<LargeTensor>& tensors, size_t rows) {
-  std::map<std::tuple<std::string, DType, Dims, Kind, std::string, std::string>, size_t> index;
+  // Many names are the same, of births and deaths above all: of each the pattern is made once.
+  std::unordered_map<std::string_view, size_t> patterns;
+  std::map<std::string, size_t> numbers;
+  const auto pattern_of = [&](std::string_view text) {
+    const auto [at, is_new] = patterns.try_emplace(text);
+    if (is_new) at->second = numbers.try_emplace(NumberPattern(text), numbers.size()).first->second;
+    return at->second;
+  };
+  std::map<std::tuple<size_t, DType, Dims, Kind, size_t, size_t>, size_t> index;
   std::vector<std::vector<const LargeTensor*>> alike;
   for (const LargeTensor& t : tensors) {
     const auto [at, is_new] =
-        index.try_emplace({NumberPattern(t.name), t.type.dtype, t.type.dims, t.kind,
-                           NumberPattern(BirthText(t)), NumberPattern(DeathText(t))},
+        index.try_emplace({pattern_of(t.name), t.type.dtype, t.type.dims, t.kind,
+                           pattern_of(BirthText(t)), pattern_of(DeathText(t))},
                           alike.size());
     if (is_new) alike.emplace_back();
     alike[at->second].push_back(&t);
