@@ -250,20 +250,40 @@ struct ShownChild {
   std::string lost;
 };
 
-std::optional<ShownChild> ShownBy(const UnreadChild& row, std::string_view name,
-                                  std::string_view tensor) {
-  const size_t star = row.shows.find('*');
-  const bool is_listed = star != std::string_view::npos;
-  const std::string tail = fmt::format("{}{}{}", is_listed ? "" : ".",
-                                       is_listed ? row.shows.substr(star + 1) : row.shows, tensor);
-  if (!name.ends_with(tail)) return std::nullopt;
-  name.remove_suffix(tail.size());
-  std::string lost(row.lost);
-  if (!is_listed) return ShownChild{name, std::move(lost)};
-  const std::string head = fmt::format(".{}", row.shows.substr(0, star));
-  const size_t list = name.rfind(head);
+// A row of a file that has what it wants beside its children, and one of their tensors.
+struct WantedChild {
+  const UnreadChild& row;
+  std::string_view tensor;
+  std::string head;  // in front of the number; "" where the row shows none
+  std::string tail;
+
+  WantedChild(const UnreadChild& of, std::string_view its_tensor) : row(of), tensor(its_tensor) {
+    const size_t star = row.shows.find('*');
+    const bool is_listed = star != std::string_view::npos;
+    if (is_listed) head = fmt::format(".{}", row.shows.substr(0, star));
+    tail = fmt::format("{}{}{}", is_listed ? "" : ".",
+                       is_listed ? row.shows.substr(star + 1) : row.shows, tensor);
+  }
+};
+
+std::vector<WantedChild> WantedIn(const std::set<std::string_view>& names) {
+  std::vector<WantedChild> wanted;
+  for (const UnreadChild& row : UnreadChildren()) {
+    const auto is_beside = [&](std::string_view name) { return name.ends_with(row.beside); };
+    if (!std::ranges::any_of(names, is_beside)) continue;
+    for (const std::string_view tensor : kTensors) wanted.emplace_back(row, tensor);
+  }
+  return wanted;
+}
+
+std::optional<ShownChild> ShownBy(const WantedChild& wanted, std::string_view name) {
+  if (!name.ends_with(wanted.tail)) return std::nullopt;
+  name.remove_suffix(wanted.tail.size());
+  std::string lost(wanted.row.lost);
+  if (wanted.head.empty()) return ShownChild{name, std::move(lost)};
+  const size_t list = name.rfind(wanted.head);
   if (list == std::string_view::npos) return std::nullopt;
-  lost.replace(lost.find('*'), 1, name.substr(list + head.size()));
+  lost.replace(lost.find('*'), 1, name.substr(list + wanted.head.size()));
   return ShownChild{name.substr(0, list), std::move(lost)};
 }
 
@@ -277,8 +297,9 @@ void AddUnreadParameters(const std::set<std::string_view>& names,
                          const std::set<std::string>& operators, std::vector<UnreadTensor>& found) {
   for (const std::string_view name : names) {
     for (const UnreadParameter& row : UnreadParameters()) {
-      if (!name.ends_with(fmt::format(".{}", row.shows))) continue;
+      if (!name.ends_with(row.shows)) continue;
       const std::string_view module = name.substr(0, name.size() - row.shows.size());
+      if (!module.ends_with('.')) continue;
       if (!row.runs.empty() && !operators.contains(fmt::format("{}{}", module, row.runs))) continue;
       const auto like = names.find(fmt::format("{}{}", module, row.like));
       const auto rows = names.find(fmt::format("{}{}", module, row.rows_of));
@@ -320,17 +341,14 @@ LostTensors FindLostTensors(const BoundGraph& bound, const std::optional<LostRot
 std::vector<UnreadTensor> FindUnreadTensors(const std::set<std::string_view>& names,
                                             const std::set<std::string>& operators) {
   std::vector<UnreadTensor> found;
+  const std::vector<WantedChild> wanted = WantedIn(names);
   for (const std::string_view name : names) {
-    for (const UnreadChild& row : UnreadChildren()) {
-      const auto is_beside = [&](std::string_view other) { return other.ends_with(row.beside); };
-      if (!std::ranges::any_of(names, is_beside)) continue;
-      for (const std::string_view tensor : kTensors) {
-        const std::optional<ShownChild> child = ShownBy(row, name, tensor);
-        if (!child.has_value()) continue;
-        std::string lost = fmt::format("{}.{}{}", child->module, child->lost, tensor);
-        if (!names.contains(lost))
-          found.insert(found.begin(), {std::move(lost), child->module, name});
-      }
+    for (const WantedChild& one : wanted) {
+      const std::optional<ShownChild> child = ShownBy(one, name);
+      if (!child.has_value()) continue;
+      std::string lost = fmt::format("{}.{}{}", child->module, child->lost, one.tensor);
+      if (!names.contains(lost))
+        found.insert(found.begin(), {std::move(lost), child->module, name});
     }
   }
   AddUnreadParameters(names, operators, found);

@@ -312,9 +312,10 @@ class RoleFinder {
     std::ranges::move(FindLastTurns(bound_, names), std::back_inserter(found));
     for (const UnreadTensor& tensor : found) {
       int64_t rank = 0;
-      for (const auto& [name, ranked] : in_file) {
-        const bool is_in = name.starts_with(std::string(tensor.module) + ".");
-        if (is_in && ranked->rank < kLast) rank = std::max(rank, ranked->rank);
+      const std::string inside = std::string(tensor.module) + ".";
+      for (auto it = in_file.lower_bound(inside); it != in_file.end(); ++it) {
+        if (!it->first.starts_with(inside)) break;
+        if (it->second->rank < kLast) rank = std::max(rank, it->second->rank);
       }
       TensorType type = {DType::kFloat32, {}};
       if (!tensor.like.empty()) type = in_file.at(std::string(tensor.like))->tensor.type;
