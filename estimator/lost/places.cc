@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -45,11 +47,17 @@ constexpr std::string_view kActivations[] = {
     "Relu", "Clip",      "LeakyRelu",   "Elu", "Celu",
     "Selu", "HardSwish", "HardSigmoid", "Mul"};  // the last of SiLU's two
 
-// Every module that a node is in.
-std::set<std::string, std::less<>> ModulesOf(const std::vector<std::string>& paths) {
-  std::set<std::string, std::less<>> modules = {""};
+// Every module that a node is in, by its last name: "conv1" has "layer1.0.conv1".
+using ModulesByName = std::map<std::string_view, std::vector<std::string_view>>;
+
+// `paths` must outlive it.
+ModulesByName ModulesOf(const std::vector<std::string_view>& paths) {
+  std::unordered_set<std::string_view> seen;
+  ModulesByName modules;
   for (std::string_view path : paths) {
-    while (modules.emplace(path).second && path.find('.') != std::string_view::npos) {
+    while (seen.insert(path).second) {
+      modules[ChildOf(path)].push_back(path);
+      if (path.find('.') == path.npos) break;
       path = ParentOf(path);
     }
   }
@@ -71,30 +79,46 @@ std::optional<std::string_view> ModuleWith(std::string_view path, std::string_vi
   }
 }
 
-// The modules that have all children of `row`.
-std::set<std::string_view> ModulesLike(const InPlaceChildren& row,
-                                       const std::set<std::string, std::less<>>& modules) {
+// The modules with such a child.
+std::set<std::string_view> ModulesWith(std::string_view child, const ModulesByName& modules) {
   std::set<std::string_view> found;
-  for (const std::string_view child : row.children) {
-    if (child.empty()) break;
-    std::set<std::string_view> with_child;
-    for (const std::string& path : modules) {
-      const auto module = ModuleWith(path, child);
-      if (module && (child == row.children[0] || found.contains(*module)))
-        with_child.insert(*module);
+  const bool is_any = ChildOf(child) == "*";
+  const auto named = is_any ? modules.begin() : modules.find(ChildOf(child));
+  for (auto name = named; name != modules.end(); ++name) {
+    for (const std::string_view path : name->second) {
+      if (const auto module = ModuleWith(path, child)) found.insert(*module);
     }
-    found = std::move(with_child);
+    if (!is_any) break;
   }
   return found;
 }
 
-bool IsWhere(const InPlaceChildren& row, const std::string& glob, const Node& node,
-             std::string_view path) {
-  const bool is_of_kind =
-      row.of == InPlaceChildren::Of::kSums
-          ? node.op_type == "Add"
-          : std::ranges::find(kActivations, node.op_type) != std::end(kActivations);
-  return is_of_kind && (!row.is_listed || IsListed(path)) && MatchesGlob(path, glob);
+// The modules that have all children of `row`.
+std::set<std::string_view> ModulesLike(const InPlaceChildren& row, const ModulesByName& modules) {
+  std::set<std::string_view> found;
+  for (const std::string_view child : row.children) {
+    if (child.empty()) break;
+    std::set<std::string_view> with_child = ModulesWith(child, modules);
+    if (child != row.children[0]) {
+      std::erase_if(with_child, [&](std::string_view module) { return !found.contains(module); });
+    }
+    found = std::move(with_child);
+    if (found.empty()) break;
+  }
+  return found;
+}
+
+// Sums, and activations.
+std::array<std::vector<NodeId>, 2> NodesByKind(const Graph& graph) {
+  std::array<std::vector<NodeId>, 2> nodes;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::string_view op_type = graph.nodes[i].op_type;
+    const auto node = static_cast<NodeId>(i);
+    if (op_type == "Add") nodes[0].push_back(node);
+    if (std::ranges::find(kActivations, op_type) != std::end(kActivations))
+      nodes[1].push_back(node);
+  }
+  return nodes;
 }
 
 // Whether a gather picked the numbers of `value`, but for a scale, an addend or a view.
@@ -396,19 +420,22 @@ std::set<NodeId> FindInPlaceSums(const Graph& graph) {
 
 std::map<NodeId, bool> FindKnownInPlace(const Graph& graph, const ExporterMetadata& metadata) {
   std::map<NodeId, bool> found;
-  std::vector<std::string> paths;
+  std::vector<std::string_view> paths;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto node = static_cast<NodeId>(i);
     if (KnownUse(metadata.ClassesOf(node)) == ActivationUse::kInPlace) found.emplace(node, true);
     paths.push_back(metadata.PathOf(node));
   }
-  const std::set<std::string, std::less<>> modules = ModulesOf(paths);
+  const ModulesByName modules = ModulesOf(paths);
+  const auto [sums, activations] = NodesByKind(graph);
   for (const InPlaceChildren& row : InPlaceModules()) {
+    const bool is_of_sums = row.of == InPlaceChildren::Of::kSums;
     for (const std::string_view module : ModulesLike(row, modules)) {
       const std::string glob = row.glob.empty() ? std::string(module) : ChildPath(module, row.glob);
-      for (size_t i = 0; i < graph.nodes.size(); ++i) {
-        if (!IsWhere(row, glob, graph.nodes[i], paths[i])) continue;
-        found.emplace(static_cast<NodeId>(i), row.in_place);
+      for (const NodeId node : is_of_sums ? sums : activations) {
+        const std::string_view path = paths[Index(node)];
+        const bool is_there = (!row.is_listed || IsListed(path)) && MatchesGlob(path, glob);
+        if (is_there) found.emplace(node, row.in_place);
       }
     }
   }

@@ -1,6 +1,8 @@
 #include "estimator/lost/unread_runs.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -29,10 +31,46 @@ bool RunsInChild(const ExporterMetadata& metadata, NodeId node, size_t level,
          ChildOf(metadata.modules.NameAt(module, level + 1)) == name;
 }
 
+// The nodes of a file by the modules around them, of which a row is asked once.
+class NodesByModules {
+ public:
+  using LevelOf = std::function<std::optional<size_t>(NodeId)>;
+  struct Leveled {
+    NodeId node = kNoNode;
+    size_t level = 0;
+  };
+
+  explicit NodesByModules(const ExporterMetadata& metadata) {
+    for (size_t i = 0; i < metadata.origins.size(); ++i) {
+      const NodeOrigin& origin = metadata.origins[i];
+      nodes_[{origin.module, origin.classes}].push_back(static_cast<NodeId>(i));
+    }
+  }
+
+  // Those, in order, whose modules have a level, with it.  `level_of` looks at modules alone.
+  std::vector<Leveled> WithLevel(const LevelOf& level_of) const {
+    std::vector<Leveled> found;
+    for (const auto& [modules, nodes] : nodes_) {
+      const std::optional<size_t> level = level_of(nodes.front());
+      for (size_t i = 0; level.has_value() && i < nodes.size(); ++i) {
+        found.push_back({nodes[i], *level});
+      }
+    }
+    std::ranges::sort(found, {}, &Leveled::node);
+    return found;
+  }
+
+ private:
+  std::map<std::pair<ModuleId, int32_t>, std::vector<NodeId>> nodes_;
+};
+
 class UnreadRunFinder {
  public:
   UnreadRunFinder(const BoundGraph& bound, const IsLostTensor& is_lost)
-      : bound_(bound), is_lost_(is_lost), runs_(PathsOfModules(bound.metadata())) {
+      : bound_(bound),
+        is_lost_(is_lost),
+        nodes_(bound.metadata()),
+        runs_(PathsOfModules(bound.metadata())) {
     for (const SignatureEntry& entry : bound.metadata().signature) {
       named_.insert(ParentOf(entry.target));
     }
@@ -46,8 +84,9 @@ class UnreadRunFinder {
  private:
   void AddAll(const UnreadRunRow& row) {
     std::map<std::string, UnreadRun> by_caller;  // the last node decides
-    for (NodeId node = 0; node < std::ssize(bound_.graph().nodes); ++node) {
-      const std::optional<UnreadRun> run = RunBehind(row, node);
+    const auto level_of = [&](NodeId node) { return LevelOf(row, node); };
+    for (const auto& [node, level] : nodes_.WithLevel(level_of)) {
+      const std::optional<UnreadRun> run = RunBehind(row, node, level);
       if (run.has_value()) by_caller[run->caller] = *run;
     }
     for (auto& [caller, run] : by_caller) {
@@ -74,26 +113,23 @@ class UnreadRunFinder {
     return false;
   }
 
-  // Where `node` makes states in the child that comes before.
-  std::optional<UnreadRun> RunBehind(const UnreadRunRow& row, NodeId node) const {
+  // Where `node`, in the child that comes before, makes states.
+  std::optional<UnreadRun> RunBehind(const UnreadRunRow& row, NodeId node, size_t level) const {
     const ModuleTree& modules = bound_.metadata().modules;
     const ModuleId module = bound_.metadata().ModuleOf(node);
-    const std::optional<size_t> level = LevelOf(row, node);
-    if (!level.has_value() || !RunsInChild(bound_.metadata(), node, *level, row.behind)) {
-      return std::nullopt;
-    }
     const std::vector<ValueId>& made = bound_.At(node).outputs;
     const bool makes_states = !made.empty() && IsFloat(bound_.TypeOf(made[0]).dtype) &&
                               bound_.DimsOf(made[0]).size() == 3;
     if (!makes_states) return std::nullopt;
-    return UnreadRun{node, made[0], *level, modules.PathOf(modules.AtLevel(module, *level)), &row};
+    return UnreadRun{node, made[0], level, modules.PathOf(modules.AtLevel(module, level)), &row};
   }
 
-  // Of the forward around `node` that the row is of, by its class; of a file without classes, by
-  // the tensors that it has lost there.
+  // Of the forward that the row is of, by its class, where `node` runs in the child that comes
+  // before; of a file without classes, by the tensors that it has lost there.
   std::optional<size_t> LevelOf(const UnreadRunRow& row, NodeId node) const {
     const ModuleTree& modules = bound_.metadata().modules;
     const auto known = LevelOfClass(bound_.metadata().ClassesOf(node), row.in_class);
+    if (known && !RunsInChild(bound_.metadata(), node, *known, row.behind)) return std::nullopt;
     if (known.has_value()) return known;
     const ModuleId module = bound_.metadata().ModuleOf(node);
     for (size_t level = 0; named_.empty() && level + 1 < modules.DepthOf(module); ++level) {
@@ -110,6 +146,7 @@ class UnreadRunFinder {
 
   const BoundGraph& bound_;
   const IsLostTensor& is_lost_;
+  const NodesByModules nodes_;
   std::set<std::string> runs_;        // modules that have nodes
   std::set<std::string_view> named_;  // modules that have tensors
   std::set<std::string> found_in_;    // callers: earlier rows win
@@ -172,15 +209,18 @@ std::vector<UnreadTensorOfZeros> FindUnreadZeros(const BoundGraph& bound) {
   std::vector<UnreadTensorOfZeros> found;
   const ModuleTree& modules = bound.metadata().modules;
   const std::set<std::string> paths = PathsOfModules(bound.metadata());
+  const NodesByModules nodes(bound.metadata());
   for (const UnreadZerosRow& row : UnreadZeros()) {
     if (IsShown(bound, row.line)) continue;
     std::set<ModuleId> callers;  // each makes them once
-    for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const ModuleId module = bound.metadata().ModuleOf(node);
+    const auto level_of = [&](NodeId node) {
       const std::optional<size_t> level = LevelOfZeros(bound.metadata(), row, node, paths);
-      if (!level.has_value() || !RunsInChild(bound.metadata(), node, *level, row.before)) continue;
-      const bool is_first = callers.insert(modules.AtLevel(module, *level)).second;
-      if (is_first) found.push_back({node, *level, &row});
+      const bool is_before = level && RunsInChild(bound.metadata(), node, *level, row.before);
+      return is_before ? level : std::nullopt;
+    };
+    for (const auto& [node, level] : nodes.WithLevel(level_of)) {
+      const ModuleId caller = modules.AtLevel(bound.metadata().ModuleOf(node), level);
+      if (callers.insert(caller).second) found.push_back({node, level, &row});
     }
   }
   return found;
@@ -190,17 +230,21 @@ std::vector<UnreadHead> FindUnreadHeads(const BoundGraph& bound, const IsLostTen
   std::vector<UnreadHead> found;
   const ModuleTree& modules = bound.metadata().modules;
   const std::set<std::string> paths = PathsOfModules(bound.metadata());
+  const NodesByModules nodes(bound.metadata());
   for (const UnreadHeadRow& row : UnreadHeads()) {
     std::set<ModuleId> callers;  // each runs it once
-    for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-      const auto level = LevelOfHead(bound.metadata(), row, node, is_lost);
-      if (!level.has_value() || !RunsInChild(bound.metadata(), node, *level, row.before)) continue;
-      const ModuleId caller = modules.AtLevel(bound.metadata().ModuleOf(node), *level);
+    const auto level_of = [&](NodeId node) {
+      const std::optional<size_t> level = LevelOfHead(bound.metadata(), row, node, is_lost);
+      const bool is_before = level && RunsInChild(bound.metadata(), node, *level, row.before);
+      return is_before ? level : std::nullopt;
+    };
+    for (const auto& [node, level] : nodes.WithLevel(level_of)) {
+      const ModuleId caller = modules.AtLevel(bound.metadata().ModuleOf(node), level);
       const std::string path = ChildPath(modules.PathOf(caller), row.head);
       const ValueId states = StatesReadBy(bound, node);
       if (states == kNoValue || !callers.insert(caller).second) continue;
       if (!paths.contains(ChildPath(path, row.layers[0])))
-        found.push_back({node, states, *level, path, &row});
+        found.push_back({node, states, level, path, &row});
     }
   }
   return found;
