@@ -251,7 +251,7 @@ class ForwardReader {
                            .is_child = true,
                            .class_name = Interned(program_.modules.ClassOf(it.module))};
       if (it.level > 0) step.line = LineOf(program_, program_.calls[Index(at)], it.level - 1);
-      Add(it.caller, std::move(step), it.last, *run);
+      Add(it.caller, step, it.last, *run);
     }
   }
 
@@ -267,11 +267,11 @@ class ForwardReader {
         at, -1);
   }
 
-  void Add(int32_t run, SkeletonStep step, int64_t call, int32_t child) {
+  void Add(int32_t run, const SkeletonStep& step, int64_t call, int32_t child) {
     if (run < 0) run = root_;
     if (run < 0) return;
     ForwardOfRun& forward = forwards_[Index(run)];
-    forward.steps.push_back(std::move(step));
+    forward.steps.push_back(Starred(step));
     forward.calls.push_back(call);
     forward.children.push_back(child);
   }

@@ -249,7 +249,7 @@ Skeleton PackedClass::At(size_t skeleton) const {
   for (size_t i = 0; i < count; ++i) {
     number = Next(number, reader.Signed() + 1);
     if (number < 0 || Index(number) >= steps_.size()) ThrowDamagedFacts("a step of theirs");
-    made.steps.push_back(steps_[Index(number)]);
+    made.steps.push_back(Starred(steps_[Index(number)]));
   }
   for (size_t left = reader.Count(); left > 0; --left) {
     const int32_t before = made.values.empty() ? 0 : made.values.back().step;

@@ -102,7 +102,7 @@ SkeletonStep ReadStep(std::string_view text) {
   } else if (!name.empty()) {
     step.cast_to = ReadNumber<uint8_t>(name);
   }
-  return step;
+  return Starred(step);
 }
 
 SkeletonFlow ReadFlow(std::string_view text, char sign, size_t steps) {
@@ -273,6 +273,7 @@ bool AreAlike(const Skeleton& a, const Skeleton& b) {
 }  // namespace
 
 std::string_view StarredKey(const SkeletonStep& step) {
+  if (!step.starred.empty()) return step.starred;
   const bool has_number = step.key.find_first_of("0123456789") != step.key.npos;
   if (!step.is_child || !has_number) return step.key;
   std::string key;
@@ -282,6 +283,11 @@ std::string_view StarredKey(const SkeletonStep& step) {
     key += IsNumbered(part) ? "*" : part;
   }
   return Interned(key);
+}
+
+SkeletonStep Starred(SkeletonStep step) {
+  step.starred = StarredKey(step);
+  return step;
 }
 
 void CheckValue(const SkeletonValue& value, size_t steps) {
@@ -309,6 +315,7 @@ std::vector<LoopTurns> LoopsOf(const std::vector<SkeletonStep>& steps) {
 }
 
 Skeleton WithTurns(const Skeleton& skeleton, const std::vector<LoopTurns>& turns) {
+  if (turns.empty()) return skeleton;
   Turned made(skeleton);
   size_t at = 0;
   for (const Loop& loop : FindLoops(skeleton.steps)) {

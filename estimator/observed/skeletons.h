@@ -22,6 +22,7 @@ struct SkeletonStep {
   bool is_idle = false;         // it returned that as it was: x.contiguous() of what is
   uint8_t cast_to = 0;  // bits of x.to(dtype), watched in 16 bits or under autocast; 0: not known
   uint32_t id = 0;      // IdOf what the child did; 0: not known
+  std::string_view starred = {};  // StarredKey of it, once Starred has made it
 
   bool operator==(const SkeletonStep&) const = default;
 };
@@ -75,8 +76,11 @@ struct Skeleton {
   bool operator==(const Skeleton&) const = default;
 };
 
-// How two steps are compared: the numbers of lists are "*", "layer.*".  O(length).
+// How two steps are compared: the numbers of lists are "*", "layer.*".  O(length) where the step
+// has it not yet.
 std::string_view StarredKey(const SkeletonStep& step);
+// The step, with that.
+SkeletonStep Starred(SkeletonStep step);
 
 // With `turns` turns of each loop over a list of layers, by leaving out or repeating those in the
 // middle.  `turns` gives the number for each starred key; a loop that it does not name is as it is.
