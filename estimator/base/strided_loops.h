@@ -57,6 +57,32 @@ void ForEachRow(const Dims& dims, const std::array<const Strides*, N>& strides, 
   }
 }
 
+// The same loop over fewer axes: those of 1 are left out, and those that go on where the next one
+// ends, by all of the strides, are one with it.
+template <size_t N>
+struct StridedLoop {
+  Dims dims;
+  std::array<Strides, N> strides;
+};
+template <size_t N>
+StridedLoop<N> Collapsed(const Dims& dims, const std::array<const Strides*, N>& strides) {
+  StridedLoop<N> loop;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] == 1) continue;
+    bool goes_on = !loop.dims.empty();
+    for (size_t i = 0; i < N && goes_on; ++i) {
+      goes_on = loop.strides[i].back() == (*strides[i])[axis] * dims[axis];
+    }
+    if (!goes_on) loop.dims.push_back(1);
+    loop.dims.back() *= dims[axis];
+    for (size_t i = 0; i < N; ++i) {
+      if (!goes_on) loop.strides[i].push_back(0);
+      loop.strides[i].back() = (*strides[i])[axis];
+    }
+  }
+  return loop;
+}
+
 inline int64_t LastOf(const std::vector<int64_t>& values, int64_t absent) {
   return values.empty() ? absent : values.back();
 }
@@ -67,9 +93,10 @@ std::vector<T> Gathered(const std::vector<T>& from, const Dims& dims, const Stri
                         int64_t start = 0) {
   std::vector<T> to;
   to.reserve(static_cast<size_t>(Numel(dims)));
-  const int64_t width = LastOf(dims, 1);
-  const int64_t step = LastOf(strides, 1);
-  ForEachRow<1>(dims, {&strides}, [&](const std::array<int64_t, 1>& at) {
+  const StridedLoop<1> loop = Collapsed<1>(dims, {&strides});
+  const int64_t width = LastOf(loop.dims, 1);
+  const int64_t step = LastOf(loop.strides[0], 1);
+  ForEachRow<1>(loop.dims, {&loop.strides[0]}, [&](const std::array<int64_t, 1>& at) {
     for (int64_t i = 0; i < width; ++i) to.push_back(from[Index(start + at[0] + i * step)]);
   });
   return to;
@@ -79,16 +106,19 @@ std::vector<T> Gathered(const std::vector<T>& from, const Dims& dims, const Stri
 template <typename Out, typename In, typename Op>
 std::vector<Out> Zipped(const Dims& dims, const std::vector<In>& left, const Strides& left_strides,
                         const std::vector<In>& right, const Strides& right_strides, Op op) {
-  const int64_t left_step = LastOf(left_strides, 1);
-  const int64_t right_step = LastOf(right_strides, 1);
-  const int64_t width = LastOf(dims, 1);
+  const StridedLoop<2> loop = Collapsed<2>(dims, {&left_strides, &right_strides});
+  const int64_t left_step = LastOf(loop.strides[0], 1);
+  const int64_t right_step = LastOf(loop.strides[1], 1);
+  const int64_t width = LastOf(loop.dims, 1);
   std::vector<Out> out;
   out.reserve(static_cast<size_t>(Numel(dims)));
-  ForEachRow<2>(dims, {&left_strides, &right_strides}, [&](const std::array<int64_t, 2>& at) {
-    for (int64_t i = 0; i < width; ++i) {
-      out.push_back(op(left[Index(at[0] + i * left_step)], right[Index(at[1] + i * right_step)]));
-    }
-  });
+  ForEachRow<2>(
+      loop.dims, {&loop.strides[0], &loop.strides[1]}, [&](const std::array<int64_t, 2>& at) {
+        for (int64_t i = 0; i < width; ++i) {
+          out.push_back(
+              op(left[Index(at[0] + i * left_step)], right[Index(at[1] + i * right_step)]));
+        }
+      });
   return out;
 }
 

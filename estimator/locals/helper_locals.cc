@@ -29,11 +29,13 @@ int64_t ReadsOf(const std::vector<AtenCall>& calls, const Statement& statement, 
   return reads;
 }
 
+// `name` is what `made_by` makes.
 bool Names(const HelperLocal& local, const Program& program, const Statement& statement,
-           int64_t maker, NameId name) {
+           std::string_view made_by, NameId name) {
+  const bool is_result = local.is_result && local.op == made_by;
+  if (!is_result && !local.are_operands) return false;
   if (!Calls(program, statement, local.helper)) return false;
-  return (local.is_result && local.op == RuleNameOf(program.calls[Index(maker)].op)) ||
-         (local.are_operands && ReadsOf(program.calls, statement, name, local.op) > 0);
+  return is_result || ReadsOf(program.calls, statement, name, local.op) > 0;
 }
 
 // The last call of the helper that binds `local`.
@@ -257,8 +259,9 @@ int64_t EndOfMethod(const Program& program, const Statement& statement) {
 
 int64_t HeldInHelper(const Program& program, const ModuleRuns& runs, const Statement& statement,
                      int64_t maker, NameId name) {
+  const std::string_view made_by = RuleNameOf(program.calls[Index(maker)].op);
   for (const HelperLocal& local : HelperLocals()) {
-    if (!Names(local, program, statement, maker, name)) continue;
+    if (!Names(local, program, statement, made_by, name)) continue;
     return EndOf(local, program.calls, statement, maker);
   }
   const bool is_function =

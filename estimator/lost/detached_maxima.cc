@@ -2,6 +2,7 @@
 // TorchScript's files do not tell from those that are trained.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -96,10 +97,11 @@ bool IsTakenOffMaximum(const BoundGraph& bound, NodeId maximum) {
 
 std::vector<LostCall> FindDetachedMaxima(const BoundGraph& bound) {
   std::vector<LostCall> calls;
-  const bool has_decoder = RunsDecoder(bound.metadata());
+  std::optional<bool> has_decoder;  // asked where boxes are chosen
   for (NodeId node = 0; node < std::ssize(bound.graph().nodes); ++node) {
-    if (IsTakenOffMaximum(bound, node) || (has_decoder && ChoosesBoxes(bound, node)))
-      Detach(bound, node, calls);
+    const bool chooses = ChoosesBoxes(bound, node);
+    if (chooses && !has_decoder) has_decoder = RunsDecoder(bound.metadata());
+    if (IsTakenOffMaximum(bound, node) || (chooses && *has_decoder)) Detach(bound, node, calls);
   }
   return calls;
 }

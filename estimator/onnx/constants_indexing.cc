@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "estimator/base/index.h"
 #include "estimator/onnx/constants.h"
 
 namespace onnxfit {
@@ -64,6 +65,7 @@ std::optional<Places> ElementPlaces(const HostTensor& indices, const Dims& dims,
   }
   const Strides strides = RowMajor(dims);
   Places places;
+  places.reserve(indices.integers().size());
   std::vector<int64_t> at(dims.size(), 0);
   for (const int64_t listed : indices.integers()) {
     const auto index = FromFront(listed, dims[axis]);
@@ -104,14 +106,16 @@ std::optional<Slices> SlicesOf(const HostTensor& indices, const Dims& dims, size
   }
   const Strides strides = RowMajor(dims);
   const int64_t batch_size = Product(dims, batch, dims.size());
-  const size_t count = indices.integers().size() / depth;
+  const Integers& all = indices.integers();
+  const size_t count = all.size() / depth;
   const size_t per_batch =
       static_cast<size_t>(Product(indices.dims, batch, indices.dims.size() - 1));
   Slices slices{{}, Product(dims, batch + depth, dims.size())};
+  slices.starts.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     int64_t start = static_cast<int64_t>(i / per_batch) * batch_size;
     for (size_t k = 0; k < depth; ++k) {
-      const auto index = FromFront(indices.integers()[i * depth + k], dims[batch + k]);
+      const auto index = FromFront(all[i * depth + k], dims[batch + k]);
       if (!index.has_value()) return std::nullopt;
       start += *index * strides[batch + k];
     }
@@ -122,6 +126,7 @@ std::optional<Slices> SlicesOf(const HostTensor& indices, const Dims& dims, size
 
 Places PlacesOf(const Slices& slices) {
   Places places;
+  places.reserve(slices.starts.size() * Index(slices.width));
   for (const int64_t start : slices.starts) {
     for (int64_t i = 0; i < slices.width; ++i) places.push_back(start + i);
   }

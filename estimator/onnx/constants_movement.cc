@@ -3,7 +3,9 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <span>
 
+#include "estimator/base/index.h"
 #include "estimator/onnx/constants.h"
 
 namespace onnxfit {
@@ -336,12 +338,18 @@ std::vector<HostTensor> Concat(const Call& call) {
   for (size_t i = 0; i < axis; ++i) outer *= stored[i];
   const auto join = [&](auto joined) {
     using Vector = decltype(joined);
+    std::vector<std::span<const typename Vector::value_type>> all;
+    for (const HostTensor& part : parts) {
+      all.emplace_back(std::get<Vector>(part.elements->Get()));
+    }
     joined.clear();
+    joined.reserve(Index(Numel(stored)));
     for (int64_t row = 0; row < outer; ++row) {
-      for (const HostTensor& part : parts) {
-        const auto& from = std::get<Vector>(part.elements->Get());
-        const auto length = static_cast<std::ptrdiff_t>(from.size()) / outer;
-        joined.insert(joined.end(), from.begin() + row * length, from.begin() + (row + 1) * length);
+      for (const auto& from : all) {
+        const size_t length = from.size() / Index(outer);
+        const auto added = from.subspan(Index(row) * length, length);
+        if (length == 1) joined.push_back(added[0]);
+        if (length != 1) joined.insert(joined.end(), added.begin(), added.end());
       }
     }
     return joined;
