@@ -141,6 +141,8 @@ TEST_CASE("steps are paired in order, those of one line first") {
   CHECK(Places(">layer.0=A >layer.1=A add", ">layer.4 add") == "0 -1 1 ");
   CHECK(Places("relu:1 add:2 add:3 mul", "add:3 mul") == "-1 -1 0 1 ");
   CHECK(Places("relu", "add") == "-1 ");
+  CHECK(Places(">a.0=/relu >a.1=/relu >a.2=/relu", ">a.0=/gelu >a.1=/gelu") == "0 1 -1 ");
+  CHECK(Places(">a.0=/relu >a.1=/relu", ">b.0=/relu >b.1=/relu") == "-1 -1 ");
 }
 
 TEST_CASE("packed skeletons are found by class and by children") {

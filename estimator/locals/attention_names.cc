@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "estimator/base/index.h"
@@ -79,6 +80,7 @@ class AttentionNameFinder {
     std::map<int32_t, std::vector<Attention>> found;  // by forward
     for (int64_t i = 0; i <= last_; ++i) {
       if (calls_[Index(i)].op != "softmax") continue;
+      if (readers_.empty()) FindReaders();
       Attention attention = Read(i);
       if (!attention.values.empty()) found[attention.room.run].push_back(std::move(attention));
     }
@@ -88,6 +90,15 @@ class AttentionNameFinder {
   }
 
  private:
+  void FindReaders() {
+    readers_.resize(program_.values.size());
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      for (const NameId name : calls_[i].inputs) {
+        if (name != kNoName) readers_[Index(name)].push_back(static_cast<int64_t>(i));
+      }
+    }
+  }
+
   // The forward that call `i` is a line of, by itself or as all that a module does: nn.Softmax.
   NamesRoom RoomOf(int64_t i) const {
     int32_t run = runs_.RunOf(i);
@@ -165,11 +176,16 @@ class AttentionNameFinder {
       scaled = maker()->inputs[0];
     if (maker() == nullptr || maker()->op != "mul.Scalar") return value;
     const NameId query = maker()->inputs[0];
-    for (int64_t i = product + 1; i <= room.last; ++i) {
-      const std::vector<NameId>& read = calls_[Index(i)].inputs;
-      if (std::ranges::find(read, query) != read.end()) return query;
-    }
-    return value;
+    const int64_t reader = ReaderBehind(product, query);
+    return reader != kNoCall && reader <= room.last ? query : value;
+  }
+
+  // The first call behind `call` that reads `name`; kNoCall without one.
+  int64_t ReaderBehind(int64_t call, NameId name) const {
+    if (name == kNoName) return kNoCall;
+    const std::vector<int64_t>& all = readers_[Index(name)];
+    const auto found = std::ranges::upper_bound(all, call);
+    return found == all.end() ? kNoCall : *found;
   }
 
   // "softmax(scores.float(), dim=-1).type_as(q)", of which the first and the last have names.
@@ -262,7 +278,14 @@ class AttentionNameFinder {
     return layer.caller < 0 ? last_ : runs_.all()[Index(layer.caller)].last;
   }
 
+  // Looked for once a forward.
   const NamedScores* RowOf(const NamesRoom& room) const {
+    const auto [row, is_new] = rows_.try_emplace(room.run);
+    if (is_new) row->second = FindRow(room);
+    return row->second;
+  }
+
+  const NamedScores* FindRow(const NamesRoom& room) const {
     const size_t level = LevelOf(room);
     std::set<std::string_view> children;
     for (int64_t i = room.first; i <= room.last; ++i) {
@@ -289,10 +312,10 @@ class AttentionNameFinder {
 
   // The first product behind call `from` that reads `weights`, and what else it reads.
   std::pair<int64_t, NameId> ProductOf(NameId weights, int64_t from, const NamesRoom& room) const {
-    for (int64_t i = from + 1; i <= room.last; ++i) {
+    for (int64_t i = ReaderBehind(from, weights); i != kNoCall && i <= room.last;
+         i = ReaderBehind(i, weights)) {
       const std::vector<NameId>& read = calls_[Index(i)].inputs;
       const auto place = std::ranges::find(read, weights);
-      if (place == read.end()) continue;
       if (!IsProduct(calls_[Index(i)])) {
         const bool leaves = LeavesScores(calls_[Index(i)]) || calls_[Index(i)].op == "dropout";
         if (!leaves) return {kNoCall, kNoName};
@@ -305,15 +328,20 @@ class AttentionNameFinder {
     return {kNoCall, kNoName};
   }
 
-  // The product in the forward that made `scores`; kNoCall without one.
+  // The product in the forward that made `scores`, the first in the order of operands; kNoCall
+  // without one.  Each value is followed once, as sums of sums read some of them again and again.
   int64_t MakerOfScores(NameId scores, const NamesRoom& room) const {
-    const int64_t maker = scores == kNoName ? kNoCall : maker_[Index(scores)];
-    if (maker < room.first) return kNoCall;
-    const AtenCall& call = calls_[Index(maker)];
-    if (IsProduct(call)) return call.inputs.size() < 2 ? kNoCall : maker;
-    if (!LeavesScores(call)) return kNoCall;
-    for (const NameId name : call.inputs) {
-      if (const int64_t found = MakerOfScores(name, room); found != kNoCall) return found;
+    std::unordered_set<NameId> seen;
+    std::vector<NameId> left = {scores};
+    while (!left.empty()) {
+      const NameId name = left.back();
+      left.pop_back();
+      const int64_t maker = name == kNoName ? kNoCall : maker_[Index(name)];
+      if (maker < room.first || !seen.insert(name).second) continue;
+      const AtenCall& call = calls_[Index(maker)];
+      if (IsProduct(call) && call.inputs.size() >= 2) return maker;
+      if (!IsProduct(call) && LeavesScores(call))
+        left.insert(left.end(), call.inputs.rbegin(), call.inputs.rend());
     }
     return kNoCall;
   }
@@ -369,8 +397,10 @@ class AttentionNameFinder {
   const std::vector<AtenCall>& calls_;
   const std::vector<NameId>& parameters_;
   const ModuleRuns& runs_;
-  int64_t last_;                // the model's
-  std::vector<int64_t> maker_;  // by name: the call
+  int64_t last_;                                        // the model's
+  std::vector<int64_t> maker_;                          // by name: the call
+  std::vector<std::vector<int64_t>> readers_;           // the same, where there is a softmax
+  mutable std::map<int32_t, const NamedScores*> rows_;  // by forward
 };
 
 }  // namespace

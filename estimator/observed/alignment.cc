@@ -111,4 +111,23 @@ Alignment Align(const std::vector<SkeletonStep>& known, const std::vector<Skelet
   return Aligner(known, file).Align();
 }
 
+const Alignment& Alignments::Of(const std::vector<SkeletonStep>& known,
+                                const std::vector<SkeletonStep>& file, uint32_t shape) {
+  const bool has_classes =
+      std::ranges::any_of(file, [](const SkeletonStep& step) { return !step.class_name.empty(); });
+  const bool has_lines =
+      std::ranges::any_of(file, [](const SkeletonStep& step) { return step.line != 0; });
+  std::vector<uint32_t> numbers;
+  numbers.reserve(known.size());
+  for (const SkeletonStep& step : known) {
+    const Looks looks = {step.is_child, StarredKey(step), has_classes ? step.class_name : "",
+                         step.leaf, has_lines ? step.line : 0};
+    numbers.push_back(
+        numbers_.try_emplace(looks, static_cast<uint32_t>(numbers_.size())).first->second);
+  }
+  const auto [made, is_new] = known_.try_emplace({shape, std::move(numbers)});
+  if (is_new) made->second = Align(known, file);
+  return made->second;
+}
+
 }  // namespace onnxfit

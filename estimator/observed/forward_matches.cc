@@ -268,7 +268,7 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
     ForwardMatch match = {.skeleton = WithTurns(*candidate.skeleton, turns), .alignment = {}};
     const double needed = best.empty() ? least : best[0].share;
     if (uncounted.MostShare(match.skeleton) < needed) continue;
-    match.alignment = Align(match.skeleton.steps, forward.steps);
+    match.alignment = alignments_.Of(match.skeleton.steps, forward.steps, ShapeOf(forward).own);
     match.share = uncounted.ShareOf(match);
     if (match.share < least || (!best.empty() && worth(match) < worth(best[0]))) continue;
     match.id = candidate.id;

@@ -121,6 +121,7 @@ class ForwardMatches {
   std::vector<int32_t> roots_;
   std::map<std::string, uint32_t> numbers_;
   std::vector<Shape> shapes_;  // by run
+  Alignments alignments_;
   std::map<Key, std::vector<ForwardMatch>> options_;
   std::map<Key, ClassLikeness> likenesses_;
   std::vector<std::vector<uint32_t>> fits_;  // by run: ids of what it may have done
