@@ -40,9 +40,9 @@ std::vector<Flag> RankFlags() {
       {"--strategy", "", "S", kGroup,
        Choices(kStrategies) +
            ": what the first of --world ranks has under DistributedDataParallel, with "
-           "ZeroRedundancyOptimizer beside it, with DeepSpeed's ZeRO, or under fully_shard "
-           "(FSDP2), "
-           "hybrid: over a mesh of replicas, each of --shard-world ranks; or what a stage of a "
+           "ZeroRedundancyOptimizer beside it, with DeepSpeed's ZeRO (zero1 to zero3), or under "
+           "fully_shard (FSDP2), hybrid: over a mesh of replicas, each of --shard-world ranks; or "
+           "what a stage of a "
            "pipeline has, of --world stages",
        "single",
        [](const Typed& t, Options& o) {
@@ -105,7 +105,7 @@ std::vector<Flag> RankFlags() {
          if (t.text != "bf16") Refuse(t, "bf16");
          o.request.settings.ranks.fsdp_policy = true;
        }},
-      {"--reduce-bucket", "", "N", kGroup, "elements of a bucket of DeepSpeed's (zero2, zero3)",
+      {"--reduce-bucket", "", "N", kGroup, "elements of a bucket of DeepSpeed's (zero1 to zero3)",
        "500000000",
        [](const Typed& t, Options& o) {
          o.request.settings.ranks.reduce_bucket = ParseWhole(t, 1, kMostBucket);
@@ -123,10 +123,10 @@ std::vector<Flag> RankFlags() {
          o.request.settings.ranks.persistence_threshold = ParseWhole(t, 0, kMostBucket);
        }},
       {"--overlap-comm", "", "", kGroup,
-       "two of DeepSpeed's buckets take turns, reduced on a stream of their own (zero2)", "",
+       "two of DeepSpeed's buckets take turns, reduced on a stream of their own (zero1, zero2)", "",
        [](const Typed& t, Options& o) { o.request.settings.ranks.overlap_comm = ParseSwitch(t); }},
       {"--zero-offload", "", "", kGroup,
-       "parameters in 32 bits and optimizer are the host's (offload_optimizer; zero2, zero3)", "",
+       "parameters in 32 bits and optimizer are the host's (offload_optimizer; zero1 to zero3)", "",
        [](const Typed& t, Options& o) { o.request.settings.ranks.zero_offload = ParseSwitch(t); }},
       {"--schedule", "", "S", kGroup,
        Choices(kSchedules) +

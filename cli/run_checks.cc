@@ -155,7 +155,7 @@ void CheckGroups(const Options& options) {
   const ParamGroups groups = options.request.settings.param_groups;
   if (groups == ParamGroups::kOfLoop || groups == ParamGroups::kOne) return;
   const Strategy strategy = options.request.settings.ranks.strategy;
-  if (strategy == Strategy::kZero1 || IsOfDeepSpeed(strategy)) {
+  if (strategy == Strategy::kZeroRedundancy || IsOfDeepSpeed(strategy)) {
     throw Error({.where = "--param-groups",
                  .text = fmt::format("expected one group with --strategy {}, which gives ranks "
                                      "their shares by group, found {}",
@@ -220,14 +220,14 @@ void CheckRanks(const RankSettings& ranks, const std::vector<std::string>& given
     return std::ranges::find(given, flag) != given.end();
   };
   const RankFlag flags[] = {
-      {"--reduce-bucket", is_given("--reduce-bucket"), {kZero2, kZero3}},
+      {"--reduce-bucket", is_given("--reduce-bucket"), {kZero1, kZero2, kZero3}},
       {"--prefetch-bucket", is_given("--prefetch-bucket"), {kZero3}},
       {"--persistence-threshold", is_given("--persistence-threshold"), {kZero3}},
-      {"--overlap-comm", ranks.overlap_comm, {kZero2}},
-      {"--zero-offload", ranks.zero_offload, {kZero2, kZero3}},
-      {"--ddp-views", ranks.gradients_as_views, {kDdp, kZero1}},
-      {"--ddp-static-graph", ranks.static_graph, {kDdp, kZero1}},
-      {"--no-sync", ranks.no_sync, {kDdp, kZero1, kFsdp, kFsdpHybrid}},
+      {"--overlap-comm", ranks.overlap_comm, {kZero1, kZero2}},
+      {"--zero-offload", ranks.zero_offload, {kZero1, kZero2, kZero3}},
+      {"--ddp-views", ranks.gradients_as_views, {kDdp, kZeroRedundancy}},
+      {"--ddp-static-graph", ranks.static_graph, {kDdp, kZeroRedundancy}},
+      {"--no-sync", ranks.no_sync, {kDdp, kZeroRedundancy, kFsdp, kFsdpHybrid}},
       {"--shard-world", is_given("--shard-world"), {kFsdpHybrid}},
       {"--fsdp-modules", !ranks.fsdp_modules.empty(), {kFsdp, kFsdpHybrid}},
       {"--fsdp-keep", ranks.fsdp_keep, {kFsdp, kFsdpHybrid}},

@@ -234,10 +234,10 @@ TEST_CASE("an optimizer in backward is none that waits for the ranks") {
                        Error);
 }
 
-TEST_CASE("a rank of zero1 has states of its share") {
+TEST_CASE("a rank of zero-redundancy has states of its share") {
   const auto has_state = [](const char* name) {
     TrainingSettings settings = {.loss = Loss::kMse, .steps = 1};
-    settings.ranks = {.strategy = Strategy::kZero1, .world = 2};
+    settings.ranks = {.strategy = Strategy::kZeroRedundancy, .world = 2};
     return TraceText(kNet, settings).find(std::string("+") + name + ".exp_avg:") !=
            std::string::npos;
   };

@@ -315,7 +315,7 @@ TEST_CASE("DDP waits for gradients that do not come") {
     });
   };
   CHECK(raises(Strategy::kDdp));
-  CHECK(raises(Strategy::kZero1));
+  CHECK(raises(Strategy::kZeroRedundancy));
   CHECK_FALSE(raises(Strategy::kNone));
   CHECK_FALSE(raises(Strategy::kFsdp));
 }

@@ -175,7 +175,7 @@ TEST_CASE("every flag reaches its place") {
                                  "--clip-grad",
                                  "--ema",
                                  "--optimizer-in-backward",
-                                 "--strategy=zero1",
+                                 "--strategy=zero-redundancy",
                                  "--world",
                                  "4",
                                  "--ddp-views",
@@ -198,7 +198,7 @@ TEST_CASE("every flag reaches its place") {
   CHECK(options.request.settings.ema);
   CHECK(options.request.settings.optimizer_in_backward);
   CHECK(options.request.assumptions == std::vector<std::string>{"labels are pictures", "a guess"});
-  CHECK(options.request.settings.ranks.strategy == Strategy::kZero1);
+  CHECK(options.request.settings.ranks.strategy == Strategy::kZeroRedundancy);
   CHECK(options.request.settings.ranks.world == 4);
   CHECK(options.request.settings.ranks.gradients_as_views);
   CHECK(options.request.settings.out_of_place == std::vector<std::string>{"*/Add"});
@@ -404,8 +404,9 @@ TEST_CASE("a flag about another one is not taken alone") {
             .request.settings.ranks.persistence_threshold == 0);
   CHECK(Parse({"m.onnx", "--strategy=zero2", "--reduce-bucket=5000000"})
             .request.settings.ranks.reduce_bucket == 5'000'000);
-  refused({"m", "--strategy", "zero1", "--reduce-bucket", "8"},
-          "--reduce-bucket: expected with --strategy zero2 or zero3, found zero1");
+  refused(
+      {"m", "--strategy", "zero-redundancy", "--reduce-bucket", "8"},
+      "--reduce-bucket: expected with --strategy zero1 or zero2 or zero3, found zero-redundancy");
   refused({"m", "--strategy", "zero2", "--prefetch-bucket", "8"},
           "--prefetch-bucket: expected with --strategy zero3, found zero2");
   refused({"m", "--strategy", "ddp", "--fsdp-keep"},
@@ -416,7 +417,7 @@ TEST_CASE("a flag about another one is not taken alone") {
           "--fsdp-policy: expected a model in fp32, which it casts, found a list of 2 precisions "
           "(try: without --precision)");
   refused({"m", "--strategy", "fsdp", "--ddp-views"},
-          "--ddp-views: expected with --strategy ddp or zero1, found fsdp");
+          "--ddp-views: expected with --strategy ddp or zero-redundancy, found fsdp");
   refused({"m", "--ddp-views"}, "--ddp-views: expected beside --strategy, which is missing");
   CHECK(Parse({"m", "--lora", "8", "--lora-dropout", "0.1"}).request.settings.lora.dropout == 0.1);
 }
@@ -622,8 +623,9 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--param-groups", "matrices", "-o", "muon"},
        "--param-groups: expected an optimizer that takes all parameters, found muon (try: -o "
        "adamw)"},
-      {{"m", "--param-groups", "timm", "--strategy", "zero1"},
-       "--param-groups: expected one group with --strategy zero1, which gives ranks their shares "
+      {{"m", "--param-groups", "timm", "--strategy", "zero-redundancy"},
+       "--param-groups: expected one group with --strategy zero-redundancy, which gives ranks "
+       "their shares "
        "by "
        "group, found timm (try: --param-groups one)"},
       {{"m", "--param-groups", "one", "-o", "musgd"},

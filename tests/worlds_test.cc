@@ -38,7 +38,7 @@ TEST_CASE("ranks are doubled until each fits, and no more") {
 }
 
 TEST_CASE("moments alone are shared: sometimes no number is enough") {
-  const auto worlds = WorldsOf("-b 1 --strategy zero1", Memory(1 * kGiB));
+  const auto worlds = WorldsOf("-b 1 --strategy zero-redundancy", Memory(1 * kGiB));
   CHECK(worlds.size() == 11);
   CHECK(worlds.back().world == kMostWorld);
   CHECK(WorldToTake(worlds) == kMostWorld);
@@ -105,7 +105,7 @@ TEST_CASE("the largest batch of ranks is each one's, and their sum is said") {
     return RunCommand({"max-batch", ModelPath(), "--memory", "8GiB", "--overhead", "0",
                        "--strategy", strategy, "--world", world});
   };
-  for (const char* strategy : {"ddp", "zero1", "fsdp"}) {
+  for (const char* strategy : {"ddp", "zero-redundancy", "fsdp"}) {
     CAPTURE(strategy);
     const CommandResult text = of(strategy, "4");
     CHECK(text.code == 0);
@@ -128,8 +128,8 @@ TEST_CASE("the largest batch of ranks is each one's, and their sum is said") {
     return FindMaxBatches(file, RequestFor(typed), {&card, 1})[0].batch;
   };
   // Each shares more than the one before.
-  CHECK(largest("--strategy ddp --world 8") <= largest("--strategy zero1 --world 8"));
-  CHECK(largest("--strategy zero1 --world 8") <= largest("--strategy fsdp --world 8"));
+  CHECK(largest("--strategy ddp --world 8") <= largest("--strategy zero-redundancy --world 8"));
+  CHECK(largest("--strategy zero-redundancy --world 8") <= largest("--strategy fsdp --world 8"));
   CHECK(largest("--strategy fsdp --world 2") <= largest("--strategy fsdp --world 8"));
   CHECK(largest("") < largest("--strategy fsdp --world 8"));
 }
@@ -139,9 +139,10 @@ TEST_CASE("what another rank has more than the first is said") {
   const auto json = [&](const char* strategy) {
     return RunCommand({model, "--strategy", strategy, "--world", "2", "-f", "json"}).out;
   };
-  CHECK(json("zero1").find("another rank has the states of 40 more elements than the first") !=
+  CHECK(json("zero-redundancy")
+            .find("another rank has the states of 40 more elements than the first") !=
         std::string::npos);
-  CHECK(json("zero1").find("none has more") == std::string::npos);
+  CHECK(json("zero-redundancy").find("none has more") == std::string::npos);
   CHECK(json("zero2").find("another may keep") != std::string::npos);
   CHECK(json("zero3").find("the first of 2 ranks, and none has more") != std::string::npos);
   CHECK(json("zero3").find("\"prefetch_bucket\": 50000000") != std::string::npos);

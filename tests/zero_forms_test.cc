@@ -130,32 +130,37 @@ TEST_CASE("replicas: (2 + 2 + K) Psi each, and once more the gradients in bucket
 
 // ZeroRedundancyOptimizer gives whole parameters away, so that shares differ by the largest at
 // most.
-TEST_CASE("stage 1: K Psi / N") {
+TEST_CASE("ZeroRedundancyOptimizer: K Psi / N") {
   ForEachForm([](const Graph& file, const Form& form) {
     for (const int64_t world : {int64_t{2}, int64_t{8}}) {
       CAPTURE(world);
-      const Ranked zero1 = RunOf(
-          file, form, {.strategy = Strategy::kZero1, .world = world, .gradients_as_views = true});
+      const Ranked shared = RunOf(
+          file, form,
+          {.strategy = Strategy::kZeroRedundancy, .world = world, .gradients_as_views = true});
       int64_t largest = 0;
-      for (const Dims& dims : zero1.parameters) largest = std::max(largest, Numel(dims));
-      const int64_t psi = zero1.Psi();
-      CHECK(zero1.held.parameters + zero1.held.gradients == (form.parameter + form.gradient) * psi);
-      CHECK(zero1.held.states * world >= form.state * (psi - (world - 1) * largest));
-      CHECK(zero1.held.states * world <= form.state * (psi + (world - 1) * largest));
+      for (const Dims& dims : shared.parameters) largest = std::max(largest, Numel(dims));
+      const int64_t psi = shared.Psi();
+      CHECK(shared.held.parameters + shared.held.gradients ==
+            (form.parameter + form.gradient) * psi);
+      CHECK(shared.held.states * world >= form.state * (psi - (world - 1) * largest));
+      CHECK(shared.held.states * world <= form.state * (psi + (world - 1) * largest));
     }
   });
 }
 
 // DeepSpeed's, which has the paper's K: parameters in 16 bits, and 4 + 4 + 4 bytes of the part
-// in 32. The part begins and ends within parameters, whose gradients are kept whole.
-TEST_CASE("stage 2: 2 Psi + (2 + 12) Psi / N") {
+// in 32. The part begins and ends within parameters, whose gradients are kept whole.  Stage 1 has
+// all gradients in backward alone: behind its reduction it keeps what stage 2 keeps.
+TEST_CASE("DeepSpeed's stages 1 and 2: 2 Psi + (2 + 12) Psi / N") {
   const Form form = {Precision::kBf16, Optimizer::kAdamW, 2, 2, 12};
   for (const char* model : kModels) {
     CAPTURE(model);
     const Graph file = FileOf(model);
     for (const int64_t world : {int64_t{1}, int64_t{2}, int64_t{8}}) {
       CAPTURE(world);
+      const Ranked zero1 = RunOf(file, form, {.strategy = Strategy::kZero1, .world = world});
       const Ranked zero2 = RunOf(file, form, {.strategy = Strategy::kZero2, .world = world});
+      CHECK(zero1.held.all() == zero2.held.all());
       const int64_t psi = zero2.Psi();
       const int64_t part = (psi + 2 * world - 1) / (2 * world) * 2;  // to 4 bytes
       int64_t largest = 0;

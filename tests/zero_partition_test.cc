@@ -68,13 +68,47 @@ TEST_CASE("full buckets are reduced, and what is larger than one on its own") {
 }
 
 TEST_CASE("the part's gradient is put together, and then in 32 bits") {
-  // First the norms of a's and b's, in 64 bits, and that of all, which stays.
-  const std::string norms = fmt::format("{} 8 {} 8 4", 8 * 4, 8 * 96);
+  // First the norms of a's and b's, in 64 bits, and that of all, as it is and unscaled, which
+  // stays.
+  const std::string norms = fmt::format("{} 8 {} 8 4 4", 8 * 4, 8 * 96);
   CHECK(AskedIn(2, Phase::kOptimizer, Partitioned(1000)) ==
         fmt::format("{} {} {}", norms, 2 * kPart, 4 * kPart));
   TrainingSettings fp32 = Partitioned(1000);
   fp32.precision = Precision::kFp32;
   CHECK(AskedIn(2, Phase::kOptimizer, fp32) == fmt::format("{} {}", norms, 4 * kPart));
+}
+
+// Two micro-batches a step.
+TrainingSettings InTwo(Strategy strategy, int64_t bucket) {
+  TrainingSettings settings = Partitioned(bucket);
+  settings.ranks.strategy = strategy;
+  settings.loop.accumulate = 2;
+  return settings;
+}
+
+TEST_CASE("stage 1 reduces behind the step's last micro-batch, stage 2 behind each") {
+  const std::string once = fmt::format("{} {} {}", 2 * 1000, 2 * 198, 2 * 100);
+  CHECK(AskedIn(2, Phase::kBackward, InTwo(Strategy::kZero1, 1000)) == once);
+  CHECK(AskedIn(2, Phase::kBackward, InTwo(Strategy::kZero2, 1000)) == once + " " + once);
+}
+
+// Of d alone and of b, c and d: a bucket that ends within the second rank's has what is the first's
+// in a bucket of its own.
+TEST_CASE("stage 1 fills buckets in the order of parameters, with overlap_comm as they are made") {
+  TrainingSettings settings = InTwo(Strategy::kZero1, 196);
+  CHECK(AskedIn(2, Phase::kBackward, settings) ==
+        fmt::format("{} {} {}", 2 * 196, 2 * 196, 2 * 100));
+  settings.ranks.overlap_comm = true;
+  CHECK(AskedIn(2, Phase::kBackward, settings) ==
+        fmt::format("{0} {0} {1} {2}", 2 * 196, 2 * 194, 2 * 100));
+}
+
+TEST_CASE("a gradient larger than the bucket is copied on the way to the host") {
+  TrainingSettings settings = Partitioned(50);
+  settings.ranks.zero_offload = true;
+  const std::string whole = AskedIn(2, Phase::kBackward, settings);
+  // Of d and c's end nothing is the rank's; of b and a a norm in 64 bits and a copy in 32.
+  CHECK(whole.find(fmt::format("{} {}", 2 * 50, 2 * 96)) == 0);
 }
 
 TEST_CASE("what is not known of stage 3 is refused") {
@@ -105,6 +139,7 @@ TEST_CASE("what is not known of it is refused") {
 }
 
 struct Truth {
+  Strategy strategy;
   int64_t bucket;
   int64_t world;
   Optimizer optimizer;
@@ -115,19 +150,27 @@ struct Truth {
 
 // What torch 2.11's allocator counted at the second step's peak under DeepSpeed 0.19.8
 // (benchmarks/ways/deepspeed_zero.py).
-constexpr Truth kTruths[] = {{1'000'000, 2, Optimizer::kAdamW, 429'496'496},
-                             {500'000'000, 8, Optimizer::kAdamW, 1'202'814'582},
-                             {5'000'000, 8, Optimizer::kAdamW, 177'598'952},
-                             {5'000'000, 8, Optimizer::kSgd, 144'013'784},
-                             {20'000'000, 1, Optimizer::kAdamW, 756'969'736},
-                             {500'000'000, 8, Optimizer::kAdamW, 1'211'211'382, 2},
-                             {500'000'000, 8, Optimizer::kAdamW, 2'202'814'582, 1, true},
-                             {20'000'000, 1, Optimizer::kSgd, 488'288'440, 2},
-                             {5'000'000, 8, Optimizer::kSgd, 144'013'784, 1, true}};
+constexpr Truth kTruths[] = {
+    {Strategy::kZero1, 1'000'000, 2, Optimizer::kAdamW, 429'496'496},
+    {Strategy::kZero1, 500'000'000, 8, Optimizer::kAdamW, 1'202'847'352},
+    {Strategy::kZero1, 5'000'000, 8, Optimizer::kSgd, 179'262'184},
+    {Strategy::kZero1, 5'000'000, 8, Optimizer::kAdamW, 221'401'848, 2},
+    {Strategy::kZero1, 500'000'000, 8, Optimizer::kAdamW, 2'211'381'348, 2, true},
+    {Strategy::kZero1, 20'000'000, 1, Optimizer::kSgd, 488'288'440, 2},
+    {Strategy::kZero2, 1'000'000, 2, Optimizer::kAdamW, 429'496'496},
+    {Strategy::kZero2, 500'000'000, 8, Optimizer::kAdamW, 1'202'814'582},
+    {Strategy::kZero2, 5'000'000, 8, Optimizer::kAdamW, 177'598'952},
+    {Strategy::kZero2, 5'000'000, 8, Optimizer::kSgd, 144'013'784},
+    {Strategy::kZero2, 20'000'000, 1, Optimizer::kAdamW, 756'969'736},
+    {Strategy::kZero2, 500'000'000, 8, Optimizer::kAdamW, 1'211'211'382, 2},
+    {Strategy::kZero2, 500'000'000, 8, Optimizer::kAdamW, 2'202'814'582, 1, true},
+    {Strategy::kZero2, 20'000'000, 1, Optimizer::kSgd, 488'288'440, 2},
+    {Strategy::kZero2, 5'000'000, 8, Optimizer::kSgd, 144'013'784, 1, true}};
 
 TEST_CASE("peaks are those that DeepSpeed has, scalars aside") {
   const std::string text = ResidualNet();
   for (const Truth& truth : kTruths) {
+    CAPTURE(std::string(ToString(truth.strategy)));
     CAPTURE(truth.bucket);
     CAPTURE(truth.world);
     EstimateRequest request;
@@ -135,7 +178,7 @@ TEST_CASE("peaks are those that DeepSpeed has, scalars aside") {
     request.settings.precision = Precision::kBf16;
     request.settings.optimizer = truth.optimizer;
     request.settings.in_place = InPlaceUse::kNever;
-    request.settings.ranks = {.strategy = Strategy::kZero2,
+    request.settings.ranks = {.strategy = truth.strategy,
                               .world = truth.world,
                               .reduce_bucket = truth.bucket,
                               .overlap_comm = truth.overlaps};
@@ -144,7 +187,7 @@ TEST_CASE("peaks are those that DeepSpeed has, scalars aside") {
     const Estimate estimate = MakeEstimate(file, request);
     const int64_t off = estimate.steps[1].peak.exact_bytes - truth.exact;
     CAPTURE(off);
-    CHECK(off <= 0);
+    CHECK(off <= 2);  // the loss, which no name holds there
     CHECK(off > -4096);
   }
 }

@@ -119,7 +119,7 @@ TEST_CASE("what is computed again gathers again") {
 
 TEST_CASE("norms are in 64 bits, the gradient of all parts in 32") {
   CHECK(AskedIn(1, Phase::kOptimizer, Shared(0, 0)) ==
-        fmt::format("+32 +8 +320 +8 +240 +8 +16 +8 +8 +{} +{}", 2 * kParts, 4 * kParts));
+        fmt::format("+32 +8 +320 +8 +240 +8 +16 +8 +8 +8 +{} +{}", 2 * kParts, 4 * kParts));
 }
 
 struct Truth {

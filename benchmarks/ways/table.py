@@ -194,7 +194,7 @@ WAYS = {
                                  settings=LARGER),
     "ddp": Way(f"{RANKS} ddp", "ranks:ddp"),
     "ddp-views": Way(f"{RANKS} ddp --ddp-views", "ranks:ddp_views", settings=[AMP]),
-    "zero1": Way(f"{RANKS} zero1", "ranks:ddp", "optimizers:zero"),
+    "zero1": Way(f"{RANKS} zero-redundancy", "ranks:ddp", "optimizers:zero"),
     "fsdp2": Way(f"{RANKS} fsdp", "ranks:fsdp"),
     "fsdp2-bf16": Way(f"{RANKS} fsdp --fsdp-policy bf16", "ranks:fsdp_bf16", settings=ONE),
     "fsdp2-keeping": Way(f"{RANKS} fsdp --fsdp-keep", "ranks:fsdp_keeping", settings=ONE),

@@ -84,7 +84,7 @@ bool CanBeQuantized(const AdviceCase& c) {
 bool HasReplicas(const AdviceCase& c) {
   const RankSettings& ranks = c.request.settings.ranks;
   return IsTraining(c) && ranks.world > 1 &&
-         (ranks.strategy == Strategy::kDdp || ranks.strategy == Strategy::kZero1);
+         (ranks.strategy == Strategy::kDdp || ranks.strategy == Strategy::kZeroRedundancy);
 }
 
 // A GradScaler reads gradients on the device.
@@ -172,7 +172,7 @@ constexpr AdviceRow kAdviceRows[] = {
      },
      [](EstimateRequest& r) { r.settings.ranks.reduce_bucket = kSmallBucket; }},
     {ChangedPart::kRanks, CostClass::kFree, "optimizer state shared among the ranks",
-     "--strategy zero1",
+     "--strategy zero-redundancy",
      "ZeroRedundancyOptimizer; as much is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
      [](const AdviceCase& c) {
        const TrainingSettings& s = c.request.settings;
@@ -180,18 +180,26 @@ constexpr AdviceRow kAdviceRows[] = {
            s.param_groups != ParamGroups::kOfLoop && s.param_groups != ParamGroups::kOne;
        return HasReplicas(c) && s.ranks.strategy == Strategy::kDdp && !has_groups;
      },
-     [](EstimateRequest& r) { ShareBy(Strategy::kZero1, r); }},
+     [](EstimateRequest& r) { ShareBy(Strategy::kZeroRedundancy, r); }},
     {ChangedPart::kRanks, CostClass::kTime, "the model shared among the ranks", "--strategy fsdp",
      "FSDP2; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
      [](const AdviceCase& c) { return HasReplicas(c) && !c.request.settings.channels_last; },
      [](EstimateRequest& r) { ShareBy(Strategy::kFsdp, r); }},
+    {ChangedPart::kRanks, CostClass::kFree, "gradients shared among the ranks, too",
+     "--strategy zero2", "\"stage\": 2; with micro-batches each of them is reduced",
+     [](const AdviceCase& c) {
+       const RankSettings& ranks = c.request.settings.ranks;
+       return IsTraining(c) && ranks.strategy == Strategy::kZero1 && ranks.world > 1;
+     },
+     [](EstimateRequest& r) { ShareBy(Strategy::kZero2, r); }},
     {ChangedPart::kRanks, CostClass::kTime, "parameters shared among the ranks, too",
      "--strategy zero3",
      "\"stage\": 3; half as much again is sent (Rajbhandari et al. 2020, arXiv:1910.02054)",
      [](const AdviceCase& c) {
        const RankSettings& ranks = c.request.settings.ranks;
-       return IsTraining(c) && ranks.strategy == Strategy::kZero2 && ranks.world > 1 &&
-              !ranks.overlap_comm;
+       return IsTraining(c) &&
+              (ranks.strategy == Strategy::kZero1 || ranks.strategy == Strategy::kZero2) &&
+              ranks.world > 1 && !ranks.overlap_comm;
      },
      [](EstimateRequest& r) { ShareBy(Strategy::kZero3, r); }},
     {ChangedPart::kOffload, CostClass::kTime, "shards and optimizer on the host", "--fsdp-offload",

@@ -115,15 +115,17 @@ enum class AttentionUse : uint8_t { kSdpa, kEager };
 // 6).
 enum class Quantization : uint8_t { kNone, kNf4, kInt8 };
 
-// How ranks share the work: gradients are added up in DistributedDataParallel's buckets; zero1 has
-// ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero2 is DeepSpeed's, whose
-// ranks keep gradients of their share alone, zero3 the same of parameters, too; with fsdp each has
-// a part of every parameter (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that
-// few ranks share, as other such groups do; in a pipeline each has some of the model's blocks
+// How ranks share the work: gradients are added up in DistributedDataParallel's buckets;
+// zero-redundancy has ZeroRedundancyOptimizer beside it, of which each rank steps a share; zero1 to
+// zero3 are DeepSpeed's stages, whose ranks step a part of the parameters, with zero2 keep
+// gradients of that part alone, with zero3 parameters, too; with fsdp each has a part of every
+// parameter (torch.distributed.fsdp.fully_shard), with fsdp-hybrid of those that few ranks share,
+// as other such groups do; in a pipeline each has some of the model's blocks
 // (torch.distributed.pipelining).
 enum class Strategy : uint8_t {
   kNone,
   kDdp,
+  kZeroRedundancy,
   kZero1,
   kZero2,
   kZero3,
@@ -276,6 +278,7 @@ inline constexpr Spelling<AttentionUse> kAttentionUses[] = {{"sdpa", AttentionUs
 
 inline constexpr Spelling<Strategy> kStrategies[] = {{"single", Strategy::kNone},
                                                      {"ddp", Strategy::kDdp},
+                                                     {"zero-redundancy", Strategy::kZeroRedundancy},
                                                      {"zero1", Strategy::kZero1},
                                                      {"zero2", Strategy::kZero2},
                                                      {"zero3", Strategy::kZero3},
@@ -413,7 +416,8 @@ struct PipelineSettings {
   bool drops_outputs = false;            // schedule.step(…, return_outputs=False)
 };
 
-// Ranks that train together, of which the first is estimated: with zero1 another may have more.
+// Ranks that train together, of which the first is estimated: with zero-redundancy another may have
+// more.
 struct RankSettings {
   Strategy strategy = Strategy::kNone;
   int64_t world = 8;                // ranks
@@ -447,7 +451,8 @@ struct RankSettings {
 
 // Whether DeepSpeed's engine trains.
 constexpr bool IsOfDeepSpeed(Strategy strategy) {
-  return strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+  return strategy == Strategy::kZero1 || strategy == Strategy::kZero2 ||
+         strategy == Strategy::kZero3;
 }
 
 // Whether optimizer state is the host's.

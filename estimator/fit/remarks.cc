@@ -132,12 +132,21 @@ std::string_view WorkspaceText(const FrameworkProfile& framework) {
                                                   : "the size of cuBLAS workspaces";
 }
 
-// What other ranks have beside the first: of zero1 LargerShare says more; DeepSpeed's parts begin
+// What other ranks have beside the first: of zero-redundancy LargerShare says
+// more; DeepSpeed's parts begin
 // within parameters, whose gradients are kept whole.
 std::string_view SharesText(Strategy strategy) {
-  if (strategy == Strategy::kZero1) return "";
-  return strategy == Strategy::kZero2 ? ", and another may keep the rest of a parameter more"
-                                      : ", and none has more";
+  if (strategy == Strategy::kZeroRedundancy) return "";
+  const bool keeps_whole = strategy == Strategy::kZero1 || strategy == Strategy::kZero2;
+  return keeps_whole ? ", and another may keep the rest of a parameter more"
+                     : ", and none has more";
+}
+
+// The name was once of what is now zero-redundancy.
+std::string_view WhoseText(Strategy strategy) {
+  return strategy == Strategy::kZero1 ? "zero1 is DeepSpeed's stage 1, and PyTorch's "
+                                        "ZeroRedundancyOptimizer zero-redundancy; "
+                                      : "";
 }
 
 std::string RanksText(const RankSettings& ranks) {
@@ -154,8 +163,8 @@ std::string RanksAssumption(const EstimateRequest& request) {
                                 : fmt::format("the figures are those of the first of {}{}; ",
                                               RanksText(ranks), SharesText(ranks.strategy));
   const bool is_pipeline = ranks.strategy == Strategy::kPipeline;
-  const std::string whose =
-      (is_pipeline ? "" : first) + "what NCCL allocates is not PyTorch's and not among the figures";
+  const std::string whose = std::string(WhoseText(ranks.strategy)) + (is_pipeline ? "" : first) +
+                            "what NCCL allocates is not PyTorch's and not among the figures";
   const int64_t room = MostNcclBytes(request.settings, request.overhead_bytes.has_value());
   if (room == 0) return whose;
   const int64_t communicators = CountCommunicators(request.settings);
@@ -337,7 +346,7 @@ std::string DecayAssumption(const TrainingSettings& settings) {
 // Of shares that differ.
 std::string LargerShare(const Program& program, const TrainingSettings& settings) {
   const RankSettings& ranks = settings.ranks;
-  if (settings.mode != Mode::kTrain || ranks.strategy != Strategy::kZero1) return "";
+  if (settings.mode != Mode::kTrain || ranks.strategy != Strategy::kZeroRedundancy) return "";
   const int64_t more = MoreThanFirstShare(program, ranks.world);
   return more == 0 ? ""
                    : fmt::format(

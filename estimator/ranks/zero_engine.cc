@@ -16,11 +16,11 @@ ZeroEngine::ZeroEngine(CallTable& calls, Forward& forward, ParameterGradients& g
     for (const std::vector<size_t>& group : stage3_->groups()) stepped.push_back(group[0]);
     gradients.HookAccumulation([this](size_t parameter) { stage3_->TakeGradient(parameter); });
   } else {
-    stage2_.emplace(calls, forward, gradients);
-    stage2_->Construct();
-    optimizer.StepShards(stage2_->ShardTypes());
+    partition_.emplace(calls, forward, gradients);
+    partition_->Construct();
+    optimizer.StepShards(partition_->ShardTypes());
     stepped.push_back(0);
-    gradients.HookAccumulation([this](size_t parameter) { stage2_->TakeGradient(parameter); });
+    gradients.HookAccumulation([this](size_t parameter) { partition_->TakeGradient(parameter); });
   }
   optimizer.StepOnly(stepped);
 }
@@ -33,13 +33,13 @@ void ZeroEngine::EndForward() {
   if (stage3_) stage3_->EndForward();
 }
 
-void ZeroEngine::EndBackward() { stage3_ ? stage3_->EndBackward() : stage2_->EndBackward(); }
+void ZeroEngine::EndBackward() { stage3_ ? stage3_->EndBackward() : partition_->EndBackward(); }
 
 void ZeroEngine::Step() {
   if (stage3_) return StepByGroup();
-  stage2_->BeginStep();
+  partition_->BeginStep();
   optimizer_.Run();
-  stage2_->EndStep();
+  partition_->EndStep();
 }
 
 void ZeroEngine::StepByGroup() {

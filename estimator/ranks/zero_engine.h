@@ -1,5 +1,5 @@
-// DeepSpeed's engine around the model, its optimizer and backward: ZeRO stage 2 (zero_partition.h)
-// or 3 (zero_stage3.h).  Source: deepspeed/runtime/engine.py, DeepSpeed 0.19.8.
+// DeepSpeed's engine around the model, its optimizer and backward: ZeRO stages 1 and 2
+// (zero_partition.h) or 3 (zero_stage3.h).  Source: deepspeed/runtime/engine.py, DeepSpeed 0.19.8.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class ZeroEngine {
   void StepByGroup();
 
   OptimizerStep& optimizer_;
-  std::optional<ZeroPartition> stage2_;
+  std::optional<ZeroPartition> partition_;
   std::optional<ZeroStage3> stage3_;
 };
 

@@ -35,7 +35,10 @@ void CheckZeroPartition(const Program& program, const TrainingSettings& settings
     throw Error({.where = "--strategy",
                  .text = fmt::format("expected -p bf16 or fp32 with {}, which keeps parameters "
                                      "in 32 bits beside those of the model, found {}",
-                                     strategy, ToString(settings.precision))});
+                                     strategy, ToString(settings.precision)),
+                 .hint = settings.ranks.strategy == Strategy::kZero1
+                             ? "PyTorch's ZeroRedundancyOptimizer: --strategy zero-redundancy"
+                             : ""});
   }
   if (settings.optimizer_in_backward) refuse("--optimizer-in-backward");
   if (settings.ema) refuse("--ema");
@@ -55,6 +58,7 @@ ZeroPartition::ZeroPartition(CallTable& calls, Forward& forward, ParameterGradie
       forward_(forward),
       gradients_(gradients),
       rank_(calls),
+      is_stage1_(calls.settings().ranks.strategy == Strategy::kZero1),
       is_reducing_(gradients.size()) {
   int64_t elements = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -120,17 +124,34 @@ void ZeroPartition::SetUpBuckets() {
   turn_ = 0;
 }
 
-// reduce_independent_p_g_buckets_and_remove_grads: those larger than a bucket stay where they are.
+// Whether gradients of this micro-batch stay with their parameters, as stage 1 has those of all but
+// a step's last.
+bool ZeroPartition::KeepsGradients() const { return is_stage1_ && !rank_.IsLastMicroBatch(); }
+
+// process_gradients
 void ZeroPartition::TakeGradient(size_t parameter) {
+  if (buckets_.empty()) SetUpBuckets();
+  const bool waits = is_stage1_ && !calls_.settings().ranks.overlap_comm;
+  if (!waits && !KeepsGradients()) PutInBucket(parameter);
+}
+
+// reduce_independent_p_g_buckets_and_remove_grads: those larger than a bucket stay where they are,
+// or are copied on the way to the host.
+void ZeroPartition::PutInBucket(size_t parameter) {
   const int64_t size = calls_.settings().ranks.reduce_bucket;
   const int64_t elements = rank_.ElementsOf(parameter);
   if (is_reducing_[parameter]) return;  // it was added up there
-  if (buckets_.empty()) SetUpBuckets();
   if (in_bucket_ + elements > size) {
     Reduce();
     turn_ = (turn_ + 1) % buckets_.size();
   }
-  if (elements <= size) GiveView(buckets_[turn_], parameter);
+  if (elements <= size) {
+    GiveView(buckets_[turn_], parameter);
+  } else if (calls_.settings().ranks.zero_offload) {
+    const TensorId copy = rank_.New(rank_.type(), elements, Kind::kGradient);
+    gradients_.Drop(parameter, machine_);
+    gradients_.Set(parameter, copy);
+  }
   in_bucket_ += elements;
   reducing_.push_back(parameter);
   is_reducing_[parameter] = true;
@@ -181,8 +202,12 @@ void ZeroPartition::Reduce() {
   for (const size_t parameter : std::exchange(reducing_, {})) {
     is_reducing_[parameter] = false;
     const bool is_kept = begins_[parameter] < partition_;
-    if (is_kept && ranks.zero_offload) SendToHost(parameter);
-    if (!is_kept || ranks.zero_offload) {
+    if (!is_kept) {
+      if (!is_stage1_) gradients_.Drop(parameter, machine_);
+      continue;
+    }
+    if (ranks.zero_offload) {
+      SendToHost(parameter);
       gradients_.Drop(parameter, machine_);
       continue;
     }
@@ -193,10 +218,20 @@ void ZeroPartition::Reduce() {
   machine_.UseStream(kMainStream);
 }
 
+// reduce_gradients of stage 1, in the order of parameters.
+void ZeroPartition::ReduceAll() {
+  if (calls_.settings().ranks.overlap_comm) return;
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (gradients_.Has(i)) PutInBucket(i);
+  }
+}
+
 // independent_gradient_partition_epilogue: averaged_gradients are views of what is kept, to which
-// later micro-batches' are added.
+// stage 2 adds those of later micro-batches.
 void ZeroPartition::EndBackward() {
   if (buckets_.empty()) return;
+  if (KeepsGradients()) return rank_.EndMicroBatch();
+  if (is_stage1_) ReduceAll();
   Reduce();
   for (const TensorId bucket : std::exchange(buckets_, {})) machine_.Release(bucket);
   gradients_.Clear(machine_);
@@ -220,6 +255,7 @@ void ZeroPartition::PassNorms() const {
 void ZeroPartition::BeginStep() {
   if (added_up_ == kNoTensor) return;
   PassNorms();
+  scaled_norm_ = rank_.New(DType::kFloat32, 1, Kind::kTemporary);
   norm_before_ = std::exchange(norm_, rank_.New(DType::kFloat32, 1, Kind::kTemporary));
   TensorId own = added_up_;
   if (begins_.size() > 1 && begins_[1] < partition_) {
@@ -239,7 +275,9 @@ void ZeroPartition::BeginStep() {
 void ZeroPartition::EndStep() {
   rank_.DropNorms();
   gradients_.Drop(kFirst, machine_);
-  if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
+  for (TensorId* norm : {&scaled_norm_, &norm_before_}) {
+    if (*norm != kNoTensor) machine_.Release(std::exchange(*norm, kNoTensor));
+  }
 }
 
 }  // namespace onnxfit

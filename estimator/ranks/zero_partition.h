@@ -1,8 +1,9 @@
-// What DeepSpeed's ZeRO stage 2 asks of its rank's allocator: parameters in one flat buffer, of
-// which it steps a part in 32 bits; buckets in which gradients are reduced, of which it keeps that
-// part.  What NCCL allocates is not the allocator's.  Source: deepspeed/runtime/zero/
-// stage_1_and_2.py, DeepSpeedZeroOptimizer, DeepSpeed 0.19.8, with contiguous_gradients, as it is
-// by default; and the allocator's figures of such runs.
+// What DeepSpeed's ZeRO stages 1 and 2 ask of their rank's allocator: parameters in one flat
+// buffer, of which it steps a part in 32 bits; buckets in which gradients are reduced, of which it
+// keeps that part.  Stage 2 reduces each gradient as it is made, stage 1 all of them behind the
+// step's last backward (with overlap_comm as they are made there).  What NCCL allocates is not the
+// allocator's.  Source: deepspeed/runtime/zero/ stage_1_and_2.py, DeepSpeedZeroOptimizer, DeepSpeed
+// 0.19.8, with contiguous_gradients, as it is by default; and the allocator's figures of such runs.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +45,19 @@ class ZeroPartition {
   int64_t RankOf(int64_t element) const { return element / partition_; }
   void PassCopies() const;
   void PassNorms() const;
+  bool KeepsGradients() const;
   void SetUpBuckets();
+  void PutInBucket(size_t parameter);
   void Reduce();
+  void ReduceAll();
   void SendToHost(size_t parameter);
 
   CallTable& calls_;
   Machine& machine_;
   Forward& forward_;
   ParameterGradients& gradients_;
-  ZeroGradients rank_;                // what it does with those that it keeps
+  ZeroGradients rank_;  // what it does with those that it keeps
+  const bool is_stage1_;
   int64_t partition_ = 0;             // elements
   std::vector<int64_t> begins_;       // of parameters in the flat buffer
   int64_t kept_elements_ = 0;         // of the parameters that are in the part, if only with an end
@@ -63,6 +68,7 @@ class ZeroPartition {
   std::vector<bool> is_reducing_;     // the same, by parameter
   TensorId kept_ = kNoTensor;         // grads_in_partition
   TensorId added_up_ = kNoTensor;     // all_grad_tensors: that of the step's first micro-batch
+  TensorId scaled_norm_ = kNoTensor;  // scaled_global_grad_norm, while it steps
   TensorId norm_ = kNoTensor;         // _global_grad_norm
   TensorId norm_before_ = kNoTensor;  // the engine's, until the step has ended
 };

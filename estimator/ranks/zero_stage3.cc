@@ -229,13 +229,16 @@ void ZeroStage3::BeginStep() {
   coordinator_.ReleaseAll();
   if (calls_.settings().ranks.zero_offload) return;
   for (const std::vector<size_t>& group : groups_) scattered_.PassNorms(group);
+  scaled_norm_ = machine_.New({DType::kFloat64, {}}, label_);
   norm_before_ = std::exchange(norm_, machine_.New({DType::kFloat64, {}}, label_));
 }
 
 void ZeroStage3::EndStep() {
   scattered_.DropNorms();
   coordinator_.GatherPersistent();
-  if (norm_before_ != kNoTensor) machine_.Release(std::exchange(norm_before_, kNoTensor));
+  for (TensorId* norm : {&scaled_norm_, &norm_before_}) {
+    if (*norm != kNoTensor) machine_.Release(std::exchange(*norm, kNoTensor));
+  }
 }
 
 }  // namespace onnxfit

@@ -79,7 +79,8 @@ class ZeroStage3 {
   std::vector<int64_t> awaited_;              // by module: ds_grads_remaining
   std::vector<std::vector<size_t>> of_leaf_;  // by module that is a whole: its trained parameters
   std::vector<bool> is_in_leaf_;              // by trained parameter
-  TensorId norm_ = kNoTensor;                 // _global_grad_norm, in 64 bits
+  TensorId scaled_norm_ = kNoTensor;          // scaled_global_grad_norm, in 64 bits, while it steps
+  TensorId norm_ = kNoTensor;                 // _global_grad_norm, the same
   TensorId norm_before_ = kNoTensor;          // the engine's, until the step has ended
   LabelId label_;
 };

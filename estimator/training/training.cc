@@ -121,7 +121,8 @@ class Training {
     if (settings_.ranks.fsdp_offload) optimizer_.StepOnly({});
   }
 
-  // DistributedDataParallel(model); with zero1 ZeroRedundancyOptimizer(model.parameters(), …), too.
+  // DistributedDataParallel(model); with zero-redundancy its optimizer is a
+  // ZeroRedundancyOptimizer(model.parameters(), …).
   void JoinRanks() {
     const RankSettings& ranks = settings_.ranks;
     if (settings_.optimizer_in_backward) {
@@ -131,7 +132,8 @@ class Training {
     }
     ddp_.emplace(calls_, gradients_);
     ddp_->Construct();
-    if (ranks.strategy == Strategy::kZero1) optimizer_.StepOnly(FirstShare(program_, ranks.world));
+    if (ranks.strategy == Strategy::kZeroRedundancy)
+      optimizer_.StepOnly(FirstShare(program_, ranks.world));
     gradients_.HookAccumulation([this](size_t parameter) { ddp_->TakeGradient(parameter); });
   }
 

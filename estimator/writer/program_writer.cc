@@ -203,7 +203,7 @@ void WarnOfUnreached(Program& program, const TrainingSettings& settings) {
   if (unreached == 0) return;
   // Reducer::ensure_prior_reduction_finished, torch/csrc/distributed/c10d/reducer.cpp, v2.11.0.
   const Strategy strategy = settings.ranks.strategy;
-  const bool waits = strategy == Strategy::kDdp || strategy == Strategy::kZero1;
+  const bool waits = strategy == Strategy::kDdp || strategy == Strategy::kZeroRedundancy;
   program.warnings.push_back(
       {warning::kNotTrainable,
        fmt::format("{} of {} parameters are not on the way to the loss: they get no gradient and "

@@ -32,7 +32,7 @@ class RunFlags(TypedDict, total=False):
     clip_grad: bool
     ema: bool
     optimizer_in_backward: bool
-    strategy: Optional[str]  # single, ddp, zero1, zero2, zero3, fsdp, fsdp-hybrid or pipeline
+    strategy: Optional[str]  # single, ddp, zero-redundancy, zero1 to zero3, fsdp, fsdp-hybrid, pipeline
     world: Union[int, str]  # ranks; "auto" in an estimate
     tensor_parallel: Union[None, int, str]  # ranks that share linear layers, or "4:head"
     sequence_parallel: bool  # and tokens between them
@@ -45,11 +45,11 @@ class RunFlags(TypedDict, total=False):
     fsdp_reshard: Optional[int]  # ranks
     fsdp_offload: bool
     fsdp_policy: Optional[str]  # bf16
-    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero2 or zero3
+    reduce_bucket: Optional[int]  # elements of DeepSpeed's, with zero1 to zero3
     prefetch_bucket: Optional[int]  # the same that are gathered ahead, with zero3
     persistence_threshold: Optional[int]  # the same of what stays whole, with zero3
-    overlap_comm: bool  # of DeepSpeed's zero2
-    zero_offload: bool  # of zero2 and zero3: the optimizer is the host's
+    overlap_comm: bool  # of DeepSpeed's zero1 and zero2
+    zero_offload: bool  # of zero1 to zero3: the optimizer is the host's
     schedule: Optional[str]  # 1f1b or gpipe, of a pipeline
     stage: Optional[int]  # of a pipeline; all, of which the largest is taken
     split_at: Names  # modules with which stages begin
