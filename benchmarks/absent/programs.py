@@ -2,7 +2,7 @@
 
     programs.py --committed          # programs.csv
     programs.py --check              # exit 1 where one is not as programs.csv has it (needs PyTorch and the libraries)
-    programs.py --update             # writes programs.csv
+    programs.py --update             # writes programs.csv; rows of what is not run stay
     programs.py sft generate         # these alone; with --check and none of the others
 
 Each asserts what a card would give it: how many tokens a step has, how many steps a scaler let through, which
@@ -39,12 +39,15 @@ HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORC
        "full_card": (["-g", "rtx3060"], [], "full_card", []), "inference": (["-g", "l4"], [], "inference", []),
        "jax_mlp": (["-g", "t4"], [], "jax_mlp", []),  # on later cards XLA compiles for minutes
        "serve_llama": (["-g", "a100-40gb"], [], "served", ["llama"]), "serve_qwen": (["-g", "l4"], [], "served", ["qwen"])}
+HOW |= {f"{file[:-1]}_{way}": (TWO_CARDS, TORCHRUN, file, [way]) for file, ways in (
+    ("tensors", ("rows", "sequences", "auto")), ("pipelines", ("gpipe", "1f1b")), ("contexts", ("gather", "rotate"))) for way in ways}
+HOW["experts"] = (TWO_CARDS, TORCHRUN, "experts", [])
 HOW |= {f"zero{stage}": (TWO_CARDS, TORCHRUN, "zeros", [str(stage)]) for stage in (1, 2, 3)}
 FIGURES = ["verdict", "allocated", "reserved", "open", "ended"]
 
 
 def names():
-    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {"ranks", "served", "zeros"}
+    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {file for _, _, file, _ in HOW.values()}
     return sorted(files | set(HOW))
 
 
@@ -100,6 +103,13 @@ def row_of(args, name):
             "ended": answer["exit_code"]}
 
 
+def with_others(rows):
+    """And those of the table that were not run."""
+    made = {row["program"] for row in rows}
+    others = [row for row in TABLE.read().values() if row["program"] in set(names()) - made]
+    return sorted(rows + others, key=lambda row: row["program"])
+
+
 def measure(args):
     rows = []
     for name in args.names or names():
@@ -109,7 +119,7 @@ def measure(args):
             continue
         rows.append(row_of(args, name))
         print(*rows[-1].values(), flush=True)
-    return rows, [(name,) for name in names()]
+    return with_others(rows) if args.update else rows, [(name,) for name in names()]
 
 
 def print_rows(rows):
