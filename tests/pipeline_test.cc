@@ -154,5 +154,21 @@ TEST_CASE("without a stage the one that reserves most is taken, and said") {
                        "which reserves most (--stage); they reserve 22.0 MiB, 22.0 MiB"));
 }
 
+// A loss that is recorded with the model comes out alone.
+TEST_CASE("what the last stage keeps is said not to be known where the loss alone comes out") {
+  TrainingSettings settings = StageSettings(1, Schedule::kGPipe);
+  settings.loss = Loss::kNone;
+  const auto says = [&] {
+    const Prediction prediction = Predict(ParseGraph(kTwoBlocks), {.settings = settings});
+    return prediction.program.assumptions.back().starts_with("what the model returns is not known");
+  };
+  CHECK(says());
+  settings.ranks.pipeline.drops_outputs = true;
+  CHECK(!says());
+  settings.ranks.pipeline.drops_outputs = false;
+  settings.loss = Loss::kMse;
+  CHECK(!says());
+}
+
 }  // namespace
 }  // namespace onnxfit::pipeline_test

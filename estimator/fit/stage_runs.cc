@@ -106,10 +106,24 @@ class StageRuns {
     std::vector<std::string>& assumptions = prediction.program.assumptions;
     assumptions.push_back(std::move(text));
     const bool is_last = stage + 1 == begins_.size();
-    if (!is_last || request_.settings.ranks.pipeline.drops_outputs) return;
+    if (request_.settings.ranks.pipeline.drops_outputs) return;
+    if (ReturnsLossAlone()) {
+      assumptions.emplace_back(
+          "what the model returns is not known behind a loss of your own: that the last stage "
+          "keeps it for each micro-batch, and puts it together, is not among the figures "
+          "(schedule.step(return_outputs=False) does neither; --loss has losses that are known)");
+      return;
+    }
+    if (!is_last) return;
     assumptions.emplace_back(
         "the last stage keeps what the model returns for each micro-batch, and puts it together, "
         "as schedule.step() does unless it is told (--drop-outputs)");
+  }
+
+  // Of a model and a loss that were recorded together.
+  bool ReturnsLossAlone() const {
+    return std::ranges::all_of(program_.outputs,
+                               [&](NameId name) { return name == program_.loss; });
   }
 
   Program program_;
