@@ -91,6 +91,8 @@ WATCHED = {
     "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
     "triton.runtime.jit": with_values("around_triton"),
+    "torch._inductor.constant_folding": with_values("around_folding"),
+    "torch._inductor.fx_passes.joint_graph": with_values("around_folding"),
     "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
     "vllm.v1.core.kv_cache_planning": after_engine,
     "vllm.v1.core.kv_cache_utils": after_engine,

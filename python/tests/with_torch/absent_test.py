@@ -245,6 +245,23 @@ class Absent(unittest.TestCase):
             """)
         self.assertEqual(x, 0)
 
+    def test_constants_of_a_compiled_graph_are_what_they_are(self):
+        self.assertEqual(self.lines("""
+            import json, torch
+            from torch._inductor.fx_passes import joint_graph
+            torch.compiler.config.force_disable_caches = True
+            found, add = [], joint_graph.UniformValueConstantFolder.add_node_replacement
+            def add_node_replacement(self, node, tensor):
+                add(self, node, tensor)
+                found.append(self.node_replacements[node])
+            joint_graph.UniformValueConstantFolder.add_node_replacement = add_node_replacement
+            @torch.compile
+            def call(x):
+                return x * torch.full((512,), 0.25, device="cuda") + torch.full((512,), 7, device="cuda")
+            call(torch.ones(512, device="cuda"))
+            print(json.dumps(found))
+            """), [[0.25, 7]])
+
     def test_mask_of_which_the_gradient_is_put_back(self):
         (shape,), = self.lines("""
             import json, torch
