@@ -691,6 +691,12 @@ class Uploads(Hook):
                            TORCHINDUCTOR_CACHE_DIR="/theirs")
         self.assertIn("onnxfit", out)
 
+    def test_compilers_measure_again_in_each_run(self):
+        self.package("torch/_inductor/__init__.py", "")
+        self.package("torch/_inductor/config.py", "autotune_local_cache = True")
+        out = self.program("import torch._inductor.config as c; print(c.autotune_local_cache)")
+        self.assertEqual(out, "False\n")
+
     def test_uploads_are_refused(self):
         self.package("huggingface_hub/__init__.py", "")
         self.package("huggingface_hub/hf_api.py", """

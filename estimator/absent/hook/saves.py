@@ -70,6 +70,12 @@ def refuse(function):
     return refused
 
 
+def choose_again(config):
+    """Of torch._inductor.config.  What it takes to choose a kernel is in every run's peak then, as in
+    a program's first run on a card, and not only until it has been kept."""
+    config.autotune_local_cache = False
+
+
 def start():
     run = os.path.abspath(os.environ["ONNXFIT_RUN"])
     for name, value in OFF.items():

@@ -53,6 +53,10 @@ def after_others(module):
     attempt("saves", lambda: load("saves").wrap_module(module))
 
 
+def after_inductor(config):
+    attempt("saves", lambda: load("saves").choose_again(config))
+
+
 def with_pool(name):
     """What `name` of pools.py does with a framework."""
     def after(module):
@@ -91,6 +95,7 @@ WATCHED = {
     "safetensors": after_others,
     "huggingface_hub.hf_api": after_others,
     "triton.runtime.jit": with_values("around_triton"),
+    "torch._inductor.config": after_inductor,
     "torch._inductor.constant_folding": with_values("around_folding"),
     "torch._inductor.fx_passes.joint_graph": with_values("around_folding"),
     "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
