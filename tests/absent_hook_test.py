@@ -307,6 +307,54 @@ JAX = {
 }
 
 
+# The same of TensorFlow.
+TENSORFLOW = {
+    "__init__.py": """
+        __version__ = "2.21"
+        import tensorflow.python.eager.context as context
+        class config:
+            class experimental:
+                def get_memory_info(device): return {"current": 60, "peak": 70 + int(device[4:])}
+                def get_memory_growth(gpu): return gpu == "growing"
+            def list_logical_devices(kind): return [0, 1]
+            def list_physical_devices(kind): return [physical]
+        physical = "whole"
+        """,
+    "python/__init__.py": "",
+    "python/eager/__init__.py": "",
+    "python/eager/context.py": """
+        class _context: _initialized = True
+        def executing_eagerly(): return True
+        """,
+}
+
+
+class OfTensorFlow(Hook):
+    def pool(self, program, **variables):
+        for name, text in TENSORFLOW.items():
+            self.package("tensorflow/" + name, text)
+        self.program(program, **variables)
+        self.assertEqual(self.failures(), [])
+        files = list(self.run_folder.glob("*.TensorFlow.pool.json"))
+        return json.loads(files[0].read_text()) if files else None
+
+    def test_figures_are_the_frameworks_own(self):
+        pool = self.pool("import tensorflow")
+        self.assertEqual([(row["index"], row["used_bytes"]) for row in pool["devices"]],
+                         [(0, 70), (1, 71)])
+        self.assertEqual(pool["in_advance"], "TF_FORCE_GPU_ALLOW_GROWTH=true")
+
+    def test_what_grows_takes_nothing_in_advance(self):
+        self.assertEqual(self.pool("import tensorflow; tensorflow.physical = 'growing'")["in_advance"], "")
+
+    def test_what_grows_by_its_variable(self):
+        self.assertEqual(self.pool("import tensorflow", TF_FORCE_GPU_ALLOW_GROWTH="true")["in_advance"], "")
+
+    def test_nothing_is_asked_of_what_was_never_used(self):
+        self.assertIsNone(
+            self.pool("import tensorflow; tensorflow.context._context._initialized = False"))
+
+
 class Pools(Hook):
     def setUp(self):
         super().setUp()

@@ -2,8 +2,8 @@
 
     programs.py --committed          # programs.csv
     programs.py --check              # exit 1 where one is not as programs.csv has it (needs PyTorch and the libraries)
-    programs.py --update             # writes programs.csv; rows of what is not run stay
-    programs.py sft generate         # these alone; with --check and none of the others
+    programs.py --update             # writes programs.csv: the rows of those that ran
+    programs.py sft generate         # these alone, with --check and --update, too
 
 Each asserts what a card would give it: how many tokens a step has, how many steps a scaler let through, which
 batch was the first that the card took.  PyTorch 2.11.0, transformers 5.17.0 and the libraries of LIBRARIES, or those
@@ -33,11 +33,13 @@ LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen"), {  # in a --python of 
 LIBRARIES |= dict.fromkeys(("zero1", "zero2", "zero3"), {"deepspeed": "0.19.8"})
 # Without PyTorch: what they need in its place.  Their figures are what the framework's allocator handed
 # out and what its pool had, at most or (CuPy) at the end.
-ALONE = {"jax_mlp": {"jax": "0.10.2"}, "cupy_pool": {"cupy-cuda13x": "14.2.0"}}
+ALONE = {"jax_mlp": {"jax": "0.10.2"}, "cupy_pool": {"cupy-cuda13x": "14.2.0"},
+         "tensorflow_mlp": {"tensorflow": "2.21.0"}}
 # Where it is not one process on an A100: flags of the run, what goes before the file, arguments.
 HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORCHRUN, "ranks", ["fsdp2"]),
        "full_card": (["-g", "rtx3060"], [], "full_card", []), "inference": (["-g", "l4"], [], "inference", []),
        "jax_mlp": (["-g", "t4"], [], "jax_mlp", []),  # on later cards XLA compiles for minutes
+       "tensorflow_mlp": (["-g", "t4"], [], "tensorflow_mlp", []),
        "serve_llama": (["-g", "a100-40gb"], [], "served", ["llama"]), "serve_qwen": (["-g", "l4"], [], "served", ["qwen"])}
 HOW |= {f"{file[:-1]}_{way}": (TWO_CARDS, TORCHRUN, file, [way]) for file, ways in (
     ("tensors", ("rows", "sequences", "auto")), ("pipelines", ("gpipe", "1f1b")), ("contexts", ("gather", "rotate"))) for way in ways}
@@ -103,13 +105,6 @@ def row_of(args, name):
             "ended": answer["exit_code"]}
 
 
-def with_others(rows):
-    """And those of the table that were not run."""
-    made = {row["program"] for row in rows}
-    others = [row for row in TABLE.read().values() if row["program"] in set(names()) - made]
-    return sorted(rows + others, key=lambda row: row["program"])
-
-
 def measure(args):
     rows = []
     for name in args.names or names():
@@ -119,7 +114,14 @@ def measure(args):
             continue
         rows.append(row_of(args, name))
         print(*rows[-1].values(), flush=True)
-    return with_others(rows) if args.update else rows, [(name,) for name in names()]
+    return sorted(rows + not_run(args, rows), key=lambda row: row["program"]), [(name,) for name in names()]
+
+
+def not_run(args, rows):
+    """To be kept: what is committed of programs that were not asked, or whose libraries are elsewhere."""
+    run = {row["program"] for row in rows}
+    known = TABLE.read().values() if args.update else []
+    return [row for row in known if row["program"] in names() and row["program"] not in run]
 
 
 def print_rows(rows):
