@@ -177,6 +177,11 @@ void SetBatches(const Typed& typed, Options& options) {
       ParseWhole({typed.place, typed.text.substr(colon + 1)}, program.least_batch, kMostTried);
 }
 
+void SetRam(const Typed& typed, Options& options) {
+  options.program.ram_bytes = ParseBytes(typed.text, typed.place);
+  if (options.program.ram_bytes == 0) Refuse(typed, "a size above 0, such as 12.7GB");
+}
+
 std::vector<Flag> ProgramFlags() {
   constexpr Commands kOf = Only(Command::kRun);
   return {
@@ -208,6 +213,9 @@ std::vector<Flag> ProgramFlags() {
        SetCards, false, false, kOf},
       {"--devices", "", "LIST", kCardGroup,
        "the cards that it sees at once: 2xt4,a100-40gb; it has to fit each", "", SetSeen, false,
+       false, kOf},
+      {"--ram", "", "SIZE", kCardGroup,
+       "does it fit the RAM of that machine, too: 12.7GB of Colab's free one", "", SetRam, false,
        false, kOf},
       {"--html", "", "FILE", kReportGroup,
        "write a page for a browser there, too: memory over the run, steps, lines, what stays open",

@@ -142,6 +142,7 @@ struct ProgramOptions {
   int64_t most_steps = 0;               // it ends then; 0 is as it wants
   int64_t most_seconds = 0;
   int64_t idle_seconds = 30;  // it ends once it has waited so long for requests; 0 is never
+  int64_t ram_bytes = 0;      // that the machine has; 0 where nobody asks
   bool until_same = false;    // it ends when three turns of its loop allocate the same
   int64_t least_batch = 0;    // --max-batch; 0 where none is looked for
   int64_t most_batch = 0;

@@ -79,8 +79,9 @@ void ReadCounts(const std::string& counts, DeviceRecords& records) {
   constexpr size_t kOpen = offsetof(absent::SharedCounts, open_at_peak);
   constexpr size_t kContexts = kOpen + offsetof(absent::SharedOpen, contexts);
   constexpr size_t kCommunicators = kOpen + offsetof(absent::SharedOpen, communicators);
-  records.pinned_peak_bytes =
-      CountAt<int64_t>(counts, offsetof(absent::SharedCounts, pinned_peak_bytes), 0);
+  constexpr size_t kHost = offsetof(absent::SharedCounts, host_peak_bytes);
+  records.pinned_peak_bytes = CountAt<int64_t>(counts, kHost, absent::kPinnedMemory);
+  records.managed_peak_bytes = CountAt<int64_t>(counts, kHost, absent::kManagedMemory);
   for (size_t i = 0; i < records.cards.size(); ++i) {
     CardRecord& card = records.cards[i];
     card.peak_bytes = CountAt<int64_t>(counts, kPeaks, i);

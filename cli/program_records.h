@@ -23,7 +23,8 @@ struct CardRecord {
 // scratch nobody knows, sorted.
 struct DeviceRecords {
   std::vector<CardRecord> cards = {};
-  int64_t pinned_peak_bytes = 0;  // of the host, the most of all processes at once
+  int64_t pinned_peak_bytes = 0;   // of the host, the most of all processes at once
+  int64_t managed_peak_bytes = 0;  // the same of cudaMallocManaged's
   std::vector<std::string> unknown_functions = {};
   std::vector<std::string> unknown_sizes = {};
   std::vector<std::string> failures = {};  // of the hooks in Python: "saves: KeyError: 'x'"

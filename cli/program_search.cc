@@ -78,14 +78,16 @@ ProgramSearch SearchBatch(ProgramTrial trial, const TrialLimits& limits, std::os
   const auto run = [&](int64_t batch) {
     const ProgramRun& one = runs[batch] = RunBatch(trial, batch, err);
     const JudgedTarget worst = WorstOf(one);
-    if (told != nullptr) *told << fmt::format("batch {}: ", batch) << VerdictLine(worst, {});
+    const ProgramRun shown = {.cards = {worst}, .host = one.host};
+    if (told != nullptr) *told << fmt::format("batch {}: ", batch) << HeadlinesOf(shown, {});
     return worst;
   };
   const TriedBatches found = TryBatches(limits, run);
   return {.command = trial.command,
           .steps = trial.most_steps,
           .found = found,
-          .largest = std::move(runs.at(found.told()))};
+          .largest = runs.at(found.told()),
+          .is_of_ram = found.fails && runs.at(*found.fails).host.verdict == Verdict::kOom};
 }
 
 }  // namespace onnxfit

@@ -123,6 +123,33 @@ JudgedTarget Judged(const Target& target, const CardRecord& card, bool ran_out,
   return judged;
 }
 
+// What of managed memory has no room on the cards beside the most of all else: a card takes it back
+// from there as it needs the room, so that nothing is refused for its sake.
+void JudgeManaged(ProgramRun& run) {
+  int64_t room = 0;
+  for (const JudgedTarget& judged : run.cards) {
+    room += judged.judgement.usable_bytes - judged.judgement.used_bytes;
+  }
+  run.host.spilled_bytes =
+      std::max<int64_t>(0, run.host.managed_bytes - std::max<int64_t>(0, room));
+  if (run.host.spilled_bytes == 0) return;
+  for (JudgedTarget& judged : run.cards) {
+    judged.judgement.verdict = std::max(judged.judgement.verdict, Verdict::kTight);
+  }
+  run.cards[0].judgement.reasons.push_back(fmt::format(
+      "{} of {} of managed memory have no room beside the rest: they move between RAM and the card "
+      "as kernels touch them, which takes time",
+      FormatBytes(run.host.spilled_bytes), FormatBytes(run.host.managed_bytes)));
+}
+
+// RAM that does not suffice is no card's fault, and no card helps.
+void JudgeHost(ProgramRun& run) {
+  run.host.verdict = HostVerdict(run.host);
+  for (JudgedTarget& judged : run.cards) {
+    judged.judgement.verdict = std::max(judged.judgement.verdict, run.host.verdict);
+  }
+}
+
 void JudgeCards(const std::vector<Target>& cards, const DeviceRecords& records, ProgramRun& run) {
   const bool ran_out = RanOut(run, records);
   run.failed = run.exit_code != 0 && !ran_out;
@@ -131,6 +158,9 @@ void JudgeCards(const std::vector<Target>& cards, const DeviceRecords& records, 
     const bool is_here = !records.cards[i].refused.empty() || !records.is_any_full();
     run.cards.push_back(Judged(cards[i], records.cards[i], ran_out && is_here, run));
   }
+  if (ran_out || run.failed) return;
+  JudgeManaged(run);
+  JudgeHost(run);
 }
 
 // --- What keeps it from an answer ---------------------------------------------------------------
@@ -256,6 +286,8 @@ ProgramRun RunTrial(const ProgramTrial& trial, std::ostream& err) {
   std::ranges::copy_if(processes, std::back_inserter(run.processes), IsOfInterest);
   run.host = host;
   run.host.pinned_bytes = records.pinned_peak_bytes;
+  run.host.managed_bytes = records.managed_peak_bytes;
+  run.host.limit_bytes = trial.ram_bytes;
   run.frameworks = ReadFrameworks(folder.path());
   run.engine = ReadEngine(folder.path());
   run.saved = ReadSaved(folder.path());

@@ -17,6 +17,7 @@ struct ProgramTrial {
   std::vector<Target> cards = {};  // that it sees at once, in this order
   int64_t most_steps = 0;          // 0: as it wants
   int64_t most_seconds = 0;
+  int64_t ram_bytes = 0;      // that the machine has, 0 where nobody asks
   int64_t idle_seconds = 0;   // of waiting for requests, behind which it ends; 0: it does not
   bool until_same = false;    // it ends when three turns of its loop allocate the same
   bool is_silent = false;     // what it prints is kept back, and shown where it fails

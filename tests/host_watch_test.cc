@@ -57,5 +57,30 @@ TEST_CASE("pinned memory counts in whole pages, the most of it at once") {
                     "call cudaHostAlloc @q 4096 0 .") == 4096);
 }
 
+nlohmann::json AskedAbout(const std::string& ram, const std::string& words, int code) {
+  const auto run = absent_runs::RunClient({"-g", "t4", "-f", "json", "--ram", ram}, words);
+  CHECK(run.code == code);
+  return nlohmann::json::parse(run.out);
+}
+
+TEST_CASE("a run fits RAM of a size, or does not") {
+  const std::string words = "call cudaHostAlloc @p 67108864 0 .";
+  CHECK(AskedAbout("32MiB", words, 1)["targets"][0]["verdict"] == "oom");
+  CHECK(AskedAbout("66MiB", words, 0)["targets"][0]["verdict"] == "tight");
+  CHECK(AskedAbout("1GB", words, 0)["targets"][0]["verdict"] == "fits");
+  CHECK(AskedAbout("1GB", words, 0)["host"]["limit_bytes"] == 1000000000);
+}
+
+TEST_CASE("managed memory is on the card as far as there is room") {
+  const auto fits = AskedAbout("1GB", "call cudaMallocManaged @p 8388608 1 .", 0);
+  CHECK(fits["host"]["managed_bytes"] == 8 * kMiB);
+  CHECK(fits["host"]["most_bytes"] < 100 * kMiB);
+  CHECK(fits["targets"][0]["verdict"] == "fits");
+  // 20 GiB more than the card has, which no driver refuses
+  const auto spills = AskedAbout("8GiB", "call cudaMallocManaged @p 37580963840 1 .", 0);
+  CHECK(spills["host"]["most_bytes"] > 20 * 1024 * kMiB);
+  CHECK(spills["targets"][0]["verdict"] == "tight");
+}
+
 }  // namespace
 }  // namespace onnxfit::host_watch_test

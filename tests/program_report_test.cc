@@ -479,6 +479,53 @@ TEST_CASE("RAM of the host is told, but for what every machine has") {
   CHECK(ToText({run}).find("RAM") == std::string::npos);
 }
 
+TEST_CASE("RAM that does not suffice is OOM, with less than a twentieth left TIGHT") {
+  struct Row {
+    HostPeak host;
+    Verdict verdict;
+  };
+  const Row rows[] = {
+      {{.bytes = 90 * kMiB}, Verdict::kFits},  // nobody asked
+      {{.bytes = 90 * kMiB, .limit_bytes = 100 * kMiB}, Verdict::kFits},
+      {{.bytes = 96 * kMiB, .limit_bytes = 100 * kMiB}, Verdict::kTight},
+      {{.bytes = 101 * kMiB, .limit_bytes = 100 * kMiB}, Verdict::kOom},
+      {{.bytes = 9 * kMiB, .pinned_bytes = 101 * kMiB, .limit_bytes = 100 * kMiB}, Verdict::kOom},
+      {{.bytes = 60 * kMiB, .pinned_bytes = 60 * kMiB, .limit_bytes = 100 * kMiB}, Verdict::kTight},
+      {{.bytes = 60 * kMiB, .managed_bytes = 50 * kMiB, .limit_bytes = 100 * kMiB}, Verdict::kFits},
+      {{.bytes = 60 * kMiB, .spilled_bytes = 50 * kMiB, .limit_bytes = 100 * kMiB},
+       Verdict::kTight},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.host.most_bytes());
+    CHECK(HostVerdict(row.host) == row.verdict);
+  }
+}
+
+TEST_CASE("where RAM has no room the card has, the first line says so") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  run.host = {.bytes = 3072 * kMiB, .processes = 5, .limit_bytes = 2048 * kMiB};
+  run.host.verdict = run.cards[0].judgement.verdict = HostVerdict(run.host);
+  const std::string text = ToText({run});
+  CHECK(
+      text.starts_with("OOM of the host beside t4: 3.00 GiB of 2.00 GiB of RAM, 150.0%\n"
+                       "  - RAM of the host has no room for it, 3.00 GiB asked of 2.00 GiB; t4 has "
+                       "room:\n    2.93 GiB of 14.6 GiB"));
+  CHECK(text.find("\nRAM of the host, at most 3.00 GiB of 2.00 GiB in 5 processes\n") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(ToJson({run}, {.version = "1"}));
+  CHECK(json["host"]["verdict"] == "oom");
+  CHECK(json["targets"][0]["verdict"] == "oom");
+}
+
+TEST_CASE("managed memory is told apart") {
+  ProgramRun run = RunOn("t4", 3000 * kMiB);
+  CHECK(ToText({run}).find("managed") == std::string::npos);
+  run.host.managed_bytes = 2048 * kMiB;
+  CHECK(
+      ToText({run}).find("\n  - 2.00 GiB of managed memory (cudaMallocManaged), counted neither") !=
+      std::string::npos);
+}
+
 TEST_CASE("a search whose largest batch is TIGHT names the one that fits") {
   ProgramSearch search = {
       .command = {"python", "train.py", "{}"}, .steps = 10, .found = {.batch = 96}};
@@ -509,6 +556,9 @@ TEST_CASE("a search tells the batch, what was run, and what it left open") {
         "  - run, up to 10 steps each: 64, 128 (OOM), 96 (TIGHT)\n"
         "  - 112 does not run; what lies between was not tried\n"
         "  - the device has about 500.0 MiB + 25.0 MiB a sample\n");
+  search.is_of_ram = true;
+  CHECK(ToText({search}).find("  - 112 has no room in the host's RAM, and has on the card\n") !=
+        std::string::npos);
 }
 
 }  // namespace

@@ -45,15 +45,17 @@ void RaisePeak(int place, int64_t bytes) {
   }
 }
 
-void RaisePinnedPeak(int64_t bytes) {
-  std::atomic<int64_t>& peak = Shared().pinned_peak_bytes;
+void RaiseHostPeak(HostMemory kind, int64_t bytes) {
+  std::atomic<int64_t>& peak = Shared().host_peak_bytes[kind];
   for (int64_t before = peak.load(); before < bytes;) {
     if (peak.compare_exchange_weak(before, bytes)) return;
   }
 }
 
 void GiveBackAll(SharedProcess& process) {
-  Shared().pinned_bytes -= process.pinned_bytes.exchange(0);
+  for (int kind = 0; kind < kHostMemories; ++kind) {
+    Shared().host_bytes[kind] -= process.host_bytes[kind].exchange(0);
+  }
   for (int place = 0; place < kMostCards; ++place) {
     Shared().bytes[place] -= process.bytes[place].exchange(0);
     Shared().open.contexts[place] -= process.open.contexts[place].exchange(0);
@@ -113,9 +115,9 @@ void GiveBackOfEnded() {
   }
 }
 
-void CountPinned(int64_t more) {
-  RaisePinnedPeak(Shared().pinned_bytes += more);
-  Own().pinned_bytes += more;
+void CountHost(HostMemory kind, int64_t more) {
+  RaiseHostPeak(kind, Shared().host_bytes[kind] += more);
+  Own().host_bytes[kind] += more;
 }
 
 void CountContexts(int place, int more) {

@@ -24,8 +24,8 @@ const SharedCounts& Counts();
 // Whether the process of that place still runs.
 bool IsRunning(const SharedProcess& process);
 
-// So many more bytes of the host are pinned by this process, or less.
-void CountPinned(int64_t more);
+// So many more bytes of the host are this process's, or less.
+void CountHost(HostMemory kind, int64_t more);
 
 // One more context of this process on the card, or one less.
 void CountContexts(int place, int more);

@@ -15,8 +15,7 @@ constexpr size_t kHostPage = 4096;
 
 class Mappings {
  public:
-  // `count` is told how many bytes more there are, or less.
-  explicit Mappings(void (*count)(int64_t) = nullptr) : count_(count) {}
+  explicit Mappings(HostMemory kind) : kind_(kind) {}
 
   void* Map(size_t bytes) {
     const size_t rounded = (bytes + kHostPage - (bytes > 0)) / kHostPage * kHostPage;
@@ -69,27 +68,25 @@ class Mappings {
   }
 
  private:
-  void Tell(int64_t more) const {
-    if (count_ != nullptr) count_(more);
-  }
+  void Tell(int64_t more) const { CountHost(kind_, more); }
 
-  void (*const count_)(int64_t);
+  const HostMemory kind_;
   std::mutex mutex_;
   std::map<uint64_t, size_t> mapped_;
 };
 
 Mappings& Pinned() {
-  static auto* const mappings = new Mappings(CountPinned);  // outlives destructors
+  static auto* const mappings = new Mappings(kPinnedMemory);  // outlives destructors
   return *mappings;
 }
 
 Mappings& Registered() {
-  static auto* const mappings = new Mappings(CountPinned);
+  static auto* const mappings = new Mappings(kPinnedMemory);
   return *mappings;
 }
 
 Mappings& Managed() {
-  static auto* const mappings = new Mappings;
+  static auto* const mappings = new Mappings(kManagedMemory);
   return *mappings;
 }
 

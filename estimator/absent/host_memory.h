@@ -15,7 +15,8 @@ bool IsPinned(const void* pointer);
 bool RegisterPinned(void* pointer, size_t bytes);
 bool UnregisterPinned(void* pointer);
 
-// Moves to and from the card as it is used; counted on no card.
+// Moves to and from the card as it is used, and leaves it where another request needs the room: so
+// it is counted apart (counts.h), on no card.
 void* AllocateManaged(size_t bytes);
 bool FreeManaged(void* pointer);  // false where it is not
 bool IsManaged(const void* pointer);

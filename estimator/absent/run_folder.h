@@ -66,11 +66,15 @@ struct SharedOpen {
   std::atomic<int32_t> communicators[kMostCards];  // of NCCL's
 };
 
+// Memory of the host that CUDA hands out: what a card reads in its place, and what moves to and
+// fro.
+enum HostMemory : int { kPinnedMemory, kManagedMemory, kHostMemories };
+
 // One process on all cards.  A free place has no pid.
 struct SharedProcess {
   std::atomic<int32_t> pid;
   std::atomic<int64_t> bytes[kMostCards];  // held now, its contexts included
-  std::atomic<int64_t> pinned_bytes;       // of the host
+  std::atomic<int64_t> host_bytes[kHostMemories];
   SharedOpen open;
 };
 
@@ -80,8 +84,8 @@ struct SharedCounts {
   std::atomic<int64_t> peak_bytes[kMostCards];
   SharedOpen open;
   SharedOpen open_at_peak;
-  std::atomic<int64_t> pinned_bytes;  // of the host, of all processes
-  std::atomic<int64_t> pinned_peak_bytes;
+  std::atomic<int64_t> host_bytes[kHostMemories];  // of all processes
+  std::atomic<int64_t> host_peak_bytes[kHostMemories];
   SharedProcess processes[kMostProcesses];
 };
 

@@ -1,6 +1,7 @@
 // A program that was run on cards that are not there: what it took, and whether it fits them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -128,14 +129,25 @@ struct FrameworkCounts {
   std::string failed = {};  // of a result that it never read: want of memory, in its own words
 };
 
-// One run of the command.
 // The most that a program's processes had of the machine's RAM at once.
 struct HostPeak {
   int64_t bytes = 0;
-  int64_t processes = 0;     // that ran then; 0 where nobody looked
-  int64_t pinned_bytes = 0;  // at most, maybe at another time: as asked for, touched or not
+  int64_t processes = 0;      // that ran then; 0 where nobody looked
+  int64_t pinned_bytes = 0;   // at most, maybe at another time: as asked for, touched or not
+  int64_t managed_bytes = 0;  // the same of cudaMallocManaged's, on a card where that has room
+  int64_t spilled_bytes = 0;  // of these: what has none there, beside the most of all else
+  int64_t limit_bytes = 0;    // that the machine has; 0 where nobody asked
+  Verdict verdict = Verdict::kFits;  // of that, where neither a card nor the program failed first
+
+  // What was seen, and with it what was asked for and may not have been touched.
+  int64_t least_bytes() const { return std::max(bytes, pinned_bytes); }
+  int64_t most_bytes() const { return bytes + pinned_bytes + spilled_bytes; }
 };
 
+// Whether so much RAM suffices: TIGHT where the most leaves less than a twentieth.
+Verdict HostVerdict(const HostPeak& host);
+
+// One run of the command.
 struct ProgramRun {
   std::vector<std::string> command = {};
   int exit_code = 0;
@@ -195,7 +207,8 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //      "devices": [{"device", "used_bytes", "pool_bytes", "limit_bytes", "is_peak"}]}],
 //    "not_written": [PATH],
 //    "unknown_functions", "unknown_sizes", "asked_bytes", "asked": [{PLACE, "bytes", "count"}],
-//    "host": {"bytes", "processes", "pinned_bytes"}, "unwatched_processes", "failures",
+//    "host": {"bytes", "processes", "pinned_bytes", "managed_bytes"; where RAM was asked about
+//      "limit_bytes", "least_bytes", "most_bytes", "verdict"}, "unwatched_processes", "failures",
 //    "engine": as ServingEngine's members}
 // with "place" and "source" for a PLACE.  Of several, "targets" are those of all, and "runs" has
 // what is below "command" for each; "text" is what people read.  What is not known or does not

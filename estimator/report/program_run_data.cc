@@ -232,11 +232,7 @@ Json RunJson(const ProgramRun& run) {
     json["asked_bytes"] = run.asked_bytes;
     json["asked"] = HeldJson(run.asked);
   }
-  json["host"]["pinned_bytes"] = run.host.pinned_bytes;
-  if (run.host.processes > 0) {
-    json["host"]["bytes"] = run.host.bytes;
-    json["host"]["processes"] = run.host.processes;
-  }
+  json["host"] = HostJson(run.host);
   if (run.waited_at != 0) json["waited_at"] = run.waited_at;
   if (run.unwatched > 0) json["unwatched_processes"] = run.unwatched;
   if (!run.failures.empty()) json["failures"] = run.failures;

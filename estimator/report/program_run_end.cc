@@ -204,6 +204,8 @@ std::string RunReasons(const ProgramRun& run, const TextOptions& options, bool i
   const RunPage page = {run, options, GlyphsOf(options)};
   std::string text;
   if (run.failed) text += Wrap("  - ", page.Shown(FailedText(run)));
+  const std::string host = HostReason(run, page.glyphs);
+  if (!host.empty()) text += Wrap("  - ", page.Shown(host));
   for (size_t place = 0; place < run.cards.size(); ++place) {
     JudgedTarget judged = run.cards[place];
     for (std::string& reason : judged.judgement.reasons) {

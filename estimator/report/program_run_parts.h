@@ -40,6 +40,18 @@ std::string RunReasons(const ProgramRun& run, const TextOptions& options, bool i
 // All of a run below that.
 std::string RunDetails(const ProgramRun& run, const TextOptions& options);
 
+// "RAM of the host, at most 3.10 GiB in 5 processes; 512.0 MiB pinned"; "" of what every machine
+// has.
+std::string HostText(const HostPeak& host);
+
+// Why RAM does not suffice, or hardly; "" where it does.
+std::string HostReason(const ProgramRun& run, const Glyphs& glyphs);
+
+// "2.00 GiB of managed memory …, counted on no card: …"; "" where there is none.
+std::string ManagedText(const HostPeak& host);
+
+Json HostJson(const HostPeak& host);
+
 // What frameworks other than PyTorch counted: a table; why their memory is no question of need, or
 // ran out, below the verdicts; and for JSON.
 std::string PoolsTable(const ProgramRun& run);

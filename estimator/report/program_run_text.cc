@@ -328,6 +328,9 @@ std::vector<std::string> OpenSentences(const RunPage& page) {
     sentences.push_back("scratch memory of unknown size, counted as none: " +
                         NamesText(run.unknown_sizes, page, 1));
   }
+  if (const std::string managed = ManagedText(run.host); !managed.empty()) {
+    sentences.push_back(managed);
+  }
   AddUnwatched(run, sentences);
   if (run.is_assumed) {
     sentences.push_back(
@@ -354,28 +357,13 @@ std::vector<std::string> OpenSentences(const ProgramRun& run) {
   return OpenSentences(page);
 }
 
-namespace {
-
-constexpr int64_t kToldRam = 64 * kMiB;  // less is on every machine
-
-// "RAM of the host, at most 3.10 GiB in 5 processes; 512.0 MiB pinned": no card's memory.
-std::string HostText(const ProgramRun& run) {
-  if (run.host.bytes < kToldRam) return "";
-  const std::string pinned = run.host.pinned_bytes == 0
-                                 ? ""
-                                 : fmt::format("; {} pinned", FormatBytes(run.host.pinned_bytes));
-  return fmt::format("\nRAM of the host, at most {} in {}{}\n", FormatBytes(run.host.bytes),
-                     Counted(static_cast<size_t>(run.host.processes), "process", "processes"),
-                     pinned);
-}
-
-}  // namespace
-
 std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const RunPage page = {run, options, GlyphsOf(options)};
   const std::string engine = run.engine ? EngineText(*run.engine, page) : "";
-  return engine + PeaksTable(page) + PoolsTable(run) + HostText(run) + HeldText(page) +
-         run.drawing + OpenText(page);
+  std::string host = HostText(run.host);
+  if (!host.empty()) host = "\n" + host + "\n";
+  return engine + PeaksTable(page) + PoolsTable(run) + host + HeldText(page) + run.drawing +
+         OpenText(page);
 }
 
 namespace {
@@ -387,6 +375,20 @@ JudgedTarget WithCardNumber(const ProgramRun& run, size_t place) {
   return judged;
 }
 
+// The card has room, RAM has not.
+std::string HostLine(const HostPeak& host, const JudgedTarget& judged, const TextOptions& options) {
+  const std::string used = fmt::format(
+      "{} of {} of RAM, {:.1f}%", FormatBytes(host.least_bytes()), FormatBytes(host.limit_bytes),
+      100.0 * static_cast<double>(host.least_bytes()) / static_cast<double>(host.limit_bytes));
+  const auto line = [&](std::string_view word, std::string_view name) {
+    return fmt::format("{} of the host beside {}: {}", word, name, used);
+  };
+  const std::string word = VerdictWord(host.verdict);
+  const std::string name = NameBeside(line(word, ""), judged.target.name, options);
+  const std::string_view paint = options.color ? VerdictPaint(host.verdict) : "";
+  return line(Painted({word, paint}), name) + "\n";
+}
+
 }  // namespace
 
 std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options) {
@@ -394,9 +396,10 @@ std::string HeadlinesOf(const ProgramRun& run, const TextOptions& options) {
   for (size_t place = 0; place < run.cards.size(); ++place) {
     const JudgedTarget judged = WithCardNumber(run, place);
     const bool is_question = run.is_assumed && judged.judgement.verdict != Verdict::kOom;
-    text += run.failed    ? UntilText(judged, GlyphsOf(options))
-            : is_question ? AssumedText(judged, run, options)
-                          : VerdictLine(judged, options);
+    text += run.failed                          ? UntilText(judged, GlyphsOf(options))
+            : is_question                       ? AssumedText(judged, run, options)
+            : run.host.verdict == Verdict::kOom ? HostLine(run.host, judged, options)
+                                                : VerdictLine(judged, options);
   }
   return text;
 }

@@ -26,7 +26,12 @@ std::vector<std::string> SearchSentences(const ProgramSearch& search) {
   const bool is_tight = std::ranges::any_of(search.largest.cards, [](const JudgedTarget& judged) {
     return judged.judgement.verdict == Verdict::kTight;
   });
-  return SearchSentences(search.found, is_tight);
+  std::vector<std::string> sentences = SearchSentences(search.found, is_tight);
+  if (search.is_of_ram) {
+    sentences.push_back(
+        fmt::format("{} has no room in the host's RAM, and has on the card", *search.found.fails));
+  }
+  return sentences;
 }
 
 namespace {
@@ -34,6 +39,7 @@ namespace {
 Json SearchJson(const ProgramSearch& search) {
   Json json = {{"gpu", CardsText(search.largest)}};
   PutSearch(search.found, json);
+  if (search.is_of_ram) json["fails_for_ram"] = true;
   json["steps"] = search.steps;
   json["run"] = RunJson(search.largest);
   return json;

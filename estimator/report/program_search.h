@@ -16,6 +16,7 @@ struct ProgramSearch {
   int64_t steps = 0;                      // of each run, at most
   TriedBatches found = {};
   ProgramRun largest = {};  // the run of found.told()
+  bool is_of_ram = false;   // found.fails has no room in RAM, and has on its cards
 };
 
 // At most 80 columns wide, every line with its newline: the batch and its verdict, a card each;
@@ -24,8 +25,9 @@ std::string ToText(const std::vector<ProgramSearch>& searches, const TextOptions
 
 // Schema 1, one object:
 //   {"schema", "version", "basis": "run", "text", "command",
-//    "targets": [{"gpu", "max_batch", "max_batch_fits", "limited", "steps", "fails", "fixed_bytes",
-//      "per_sample_bytes", "tried": [{"batch", "verdict", "used_bytes"}],
+//    "targets": [{"gpu", "max_batch", "max_batch_fits", "limited", "steps", "fails",
+//    "fails_for_ram",
+//      "fixed_bytes", "per_sample_bytes", "tried": [{"batch", "verdict", "used_bytes"}],
 //      "run": what ToJson of one run has below "command"}]}
 // What is not known is absent.
 std::string ToJson(const std::vector<ProgramSearch>& searches, const JsonOptions& options);

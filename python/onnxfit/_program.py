@@ -154,7 +154,7 @@ def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] 
         reserve: Optional[flags.Size] = None, steps: Optional[int] = None,
         seconds: Optional[int] = None, until_same: bool = False, repeat: int = 1,
         strict: bool = False, snapshot: Optional[PathLike] = None,
-        html: Optional[PathLike] = None) -> ProgramRun:
+        html: Optional[PathLike] = None, ram: Optional[flags.Size] = None) -> ProgramRun:
     """What a program takes on a card that is not there, by running it there: its PyTorch allocates
     as it would, kernels do nothing, no GPU is needed.  Linux on x86-64.
 
@@ -163,7 +163,8 @@ def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] 
     often as steps differ.  A function that no process can import (a lambda, one of a notebook)
     goes there by cloudpickle, where that is installed.
 
-    `gpu` and `memory` are cards that it has to fit, a run each; `devices` are cards that it sees
+    `ram` is what the machine has, such as "12.7GB": a run of which the host's RAM has no room is
+    "oom", too.  `gpu` and `memory` are cards that it has to fit, a run each; `devices` are cards that it sees
     at once, such as "2xt4".  `steps` (of an optimizer) and `seconds` end it early, `until_same` as
     soon as three turns of its loop have allocated the same.  `html` is a page for a browser that is
     written, too, `snapshot` PyTorch's own file.  What it prints is printed.  Raises OnnxfitError
@@ -171,7 +172,7 @@ def run(program: Program, *arguments: Any, gpu: Union[None, str, Sequence[str]] 
     words: List[str] = flags.arguments({
         "gpu": gpu, "devices": devices, "memory": memory, "reserve": reserve,
         "steps": steps, "seconds": seconds, "until_same": until_same, "strict": strict,
-        "snapshot": _path(snapshot), "html": _path(html)})
+        "ram": ram, "snapshot": _path(snapshot), "html": _path(html)})
     answer = _run("run", words, program, arguments, repeat)
     return from_json(ProgramRun, answer.data, text=answer.data["text"], raw=answer.data,
                      holds=answer.code == 0)
@@ -183,7 +184,8 @@ def run_max_batch(program: Program, batches: Tuple[int, int], *arguments: Any,
                   reserve: Optional[flags.Size] = None, multiple_of: int = 1,
                   steps: Optional[int] = None, seconds: Optional[int] = None,
                   until_same: bool = False, strict: bool = False,
-                  html: Optional[PathLike] = None) -> ProgramMaxBatch:
+                  html: Optional[PathLike] = None,
+                  ram: Optional[flags.Size] = None) -> ProgramMaxBatch:
     """The largest batch that a program runs on a card that is not there, from the least to the most
     of `batches`, found by running it: 4 to 12 runs, a line to stderr each.  Linux on x86-64.
 
@@ -194,7 +196,7 @@ def run_max_batch(program: Program, batches: Tuple[int, int], *arguments: Any,
     Each run ends after `steps` steps of an optimizer (10 where nobody says) or `seconds`; with
     `until_same` as soon as three turns of its loop have allocated the same.
     `multiple_of`: only batches that it divides.  `strict`: a batch that is TIGHT does not count.
-    `gpu`, `memory` and `devices` are as in run(), a search for each; `html` is a page of all that
+    `gpu`, `memory`, `devices` and `ram` are as in run(), a search for each; `html` is a page of all that
     was run.  The answer's max_batch is 0 where not even the least batch runs.  Raises OnnxfitError
     where a run fails for another reason than memory."""
     try:
@@ -205,7 +207,8 @@ def run_max_batch(program: Program, batches: Tuple[int, int], *arguments: Any,
     words: List[str] = flags.arguments({
         "max_batch": f"{least}:{most}", "multiple_of": multiple_of, "gpu": gpu,
         "devices": devices, "memory": memory, "reserve": reserve, "steps": steps,
-        "seconds": seconds, "until_same": until_same, "strict": strict, "html": _path(html)})
+        "seconds": seconds, "until_same": until_same, "strict": strict, "ram": ram,
+        "html": _path(html)})
     answer = _run("run_max_batch", words, program, arguments, child=["{}"])
     return from_json(ProgramMaxBatch, answer.data, text=answer.data["text"], raw=answer.data,
                      holds=answer.code == 0)

@@ -118,6 +118,7 @@ class ProgramFlags(TypedDict, total=False):
     steps: Optional[int]  # of an optimizer, after which the program ends
     seconds: Optional[int]
     until_same: bool  # until three turns of its loop allocate the same
+    ram: Optional[Size]  # of the machine, such as "12.7GB"
     snapshot: Optional[str]  # the path of a file
     html: Optional[str]  # the same
 

@@ -505,6 +505,18 @@ class ProcessRun:
 
 
 @dataclass(frozen=True)
+class HostRam:
+    """What a run's processes had at once of the machine's own memory."""
+
+    bytes: int = 0
+    processes: int = 0
+    pinned_bytes: int = 0  # as asked for, touched or not
+    managed_bytes: int = 0  # cudaMallocManaged's, on a card where it has room
+    limit_bytes: int = 0  # `ram`
+    verdict: str = "fits"  # of that
+
+
+@dataclass(frozen=True)
 class Ran:
     """One run of a program on cards that are not there."""
 
@@ -513,6 +525,7 @@ class Ran:
     asked: Tuple[HeldBytes, ...] = ()  # without PyTorch: by who asked the card for it
     processes: Tuple[ProcessRun, ...] = ()
     not_written: Tuple[str, ...] = ()  # files that it wrote apart from the user's
+    host: HostRam = HostRam()
 
     @property
     def device_bytes(self) -> int:

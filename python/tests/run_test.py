@@ -81,6 +81,13 @@ class Run(unittest.TestCase):
         self.assertEqual((answer.verdict, answer.holds), ("oom", False))
         self.assertEqual([run.verdict for run in answer.runs], ["oom", "fits"])
 
+    def test_ram_of_the_machine(self):
+        program = ("import ctypes; ctypes.CDLL(None).cudaHostAlloc("
+                   "ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 30), 0)")
+        answer = onnxfit.run([sys.executable, "-c", program], gpu="t4", ram="900MB")
+        self.assertEqual((answer.verdict, answer.holds), ("oom", False))
+        self.assertEqual((answer.host.verdict, answer.host.pinned_bytes), ("oom", GIB))
+
     def test_a_page_is_written(self):
         with tempfile.TemporaryDirectory() as folder:
             page = Path(folder, "page.html")
