@@ -260,5 +260,28 @@ TEST_CASE("nothing is run for a page that cannot be kept") {
         "error: /nowhere/r.html: --html: expected a folder /nowhere, found none\n");
 }
 
+TEST_CASE("frameworks, engines and the machine's RAM have sections of their own") {
+  ProgramRun run = {.command = {"python", "mlp.py"}, .cards = {On("t4", 3000 * kMiB)}};
+  const std::string without = ProgramPage({run}, "1");
+  for (const char* id : {"frameworks", "engine", "host"}) {
+    CHECK(!Has(without, fmt::format("<section id=\"{}\"", id)));
+  }
+  run.frameworks = {{.name = "JAX", .version = "0.10"}};
+  run.frameworks[0].pools = {{.used_bytes = 263 * kMiB, .pool_bytes = 11190 * kMiB}};
+  run.frameworks[0].in_advance = "XLA_PYTHON_CLIENT_PREALLOCATE=false";
+  run.engine = ServingEngine{.name = "vLLM", .version = "0.33", .weight_bytes = 512 * kMiB};
+  run.engine->kv_tokens = 4096;
+  run.host = {.bytes = 3072 * kMiB, .processes = 5, .limit_bytes = 2048 * kMiB};
+  run.host.verdict = HostVerdict(run.host);
+  const std::string page = ProgramPage({run}, "1");
+  CHECK(Has(page, "<h3>JAX 0.10</h3>"));
+  CHECK(Has(page, "263.0 MiB</td>"));
+  CHECK(Has(page, "JAX takes 10.9 GiB in advance"));
+  CHECK(Has(page, ">vLLM 0.33</h2>"));
+  CHECK(Has(page, "<li>Keys and values of 4,096 tokens have room"));
+  CHECK(Has(page, "<li>RAM of the host, at most 3.00 GiB of 2.00 GiB in 5 processes."));
+  CHECK(Count(page, "<li>RAM of the host has no room for it") == 2);  // first, and in its section
+}
+
 }  // namespace
 }  // namespace onnxfit::program_page_test

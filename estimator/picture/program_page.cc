@@ -99,7 +99,9 @@ std::string HeadOf(const std::vector<std::string>& command, const std::string& a
 }
 
 std::vector<std::string> Told(const ProgramRun& run) {
-  return {PeakSentence(run), HeldSentence(run), AssumedSentence(run)};
+  const bool is_of_ram = run.host.verdict == Verdict::kOom;
+  return {is_of_ram ? HostReason(run, kUnicodeGlyphs) : "", PeakSentence(run), HeldSentence(run),
+          AssumedSentence(run)};
 }
 
 // --- One run ------------------------------------------------------------------------------------
@@ -131,8 +133,9 @@ std::string OthersSection(const ShownRun& shown) {
 }
 
 std::string Details(const ShownRun& shown) {
-  return EndSection(shown.run) + CurveSectionOf(shown) + PeaksSection(shown.run) +
-         OthersSection(shown) + OpenSection(shown.run);
+  return EndSection(shown.run) + EngineSection(shown.run) + CurveSectionOf(shown) +
+         PeaksSection(shown.run) + FrameworksSection(shown.run) + OthersSection(shown) +
+         HostSection(shown.run) + OpenSection(shown.run);
 }
 
 std::string VerdictCellOf(const ProgramRun& run, const JudgedTarget& judged) {

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/report/program_run.h"
 
@@ -32,6 +33,15 @@ std::string LayerClass(const RunCurve& curve, size_t layer);
 
 // PyTorch's figures, by process and card, and by step.
 std::string PeaksSection(const ProgramRun& run);
+
+// What other frameworks count themselves, what an engine that serves says of itself, and RAM of the
+// host; "" where there is none.
+std::string FrameworksSection(const ProgramRun& run);
+std::string EngineSection(const ProgramRun& run);
+std::string HostSection(const ProgramRun& run);
+
+// A list of sentences; "" of none.
+std::string SentenceList(const std::vector<std::string>& sentences);
 
 // Why it ended early: PyTorch's message explained; "" where it did not.
 std::string EndSection(const ProgramRun& run);

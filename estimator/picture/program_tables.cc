@@ -147,13 +147,17 @@ std::string StepsTable(const ProgramRun& run) {
 
 // --- How it ended, and what stays open ----------------------------------------------------------
 
-std::string Items(const std::vector<std::string>& sentences) {
+}  // namespace
+
+std::string SentenceList(const std::vector<std::string>& sentences) {
   std::string items;
   for (const std::string& sentence : sentences) {
     items += Element("li", {}, HtmlText(Sentence(sentence))) + "\n";
   }
   return items.empty() ? "" : Element("ul", {}, items);
 }
+
+namespace {
 
 std::string OomOf(const ProgramProcess& process, const std::string& whose) {
   std::string text;
@@ -163,7 +167,7 @@ std::string OomOf(const ProgramProcess& process, const std::string& whose) {
                         HtmlBreakable(process.full_at.place) + " " +
                         (process.full_at.source.empty() ? "" : HtmlCode(process.full_at.source)));
   }
-  text += Items(process.oom);
+  text += SentenceList(process.oom);
   if (process.message.empty()) return text;
   const std::string said = fmt::format("{}: {}", process.exception, process.message);
   return text + Element("pre", {{"class", "said"}}, HtmlText(said));
@@ -233,7 +237,7 @@ std::string OpenSection(const ProgramRun& run) {
   return Section("open", "What stays open",
                  "<p>The program itself ran, on a card that is not there: PyTorch's allocator "
                  "said these numbers, and no kernel computed anything.</p>" +
-                     Items(OpenSentences(run)) + ReadsTable(run));
+                     SentenceList(OpenSentences(run)) + ReadsTable(run));
 }
 
 }  // namespace onnxfit

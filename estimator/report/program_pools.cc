@@ -32,12 +32,16 @@ Json PoolJson(const FrameworkPool& pool) {
   return json;
 }
 
-std::string NameOf(const FrameworkCounts& counts, const FrameworkPool& pool,
-                   const ProgramRun& run) {
+}  // namespace
+
+std::string PoolName(const FrameworkCounts& counts, const FrameworkPool& pool,
+                     const ProgramRun& run) {
   std::string name = "the run";
   if (run.frameworks.size() > 1) name = fmt::format("process {}", counts.pid);
   return counts.pools.size() > 1 ? fmt::format("{}, cuda:{}", name, pool.device) : name;
 }
+
+namespace {
 
 std::string TableOf(const FrameworkCounts& counts, const ProgramRun& run) {
   const bool is_peak = counts.pools[0].is_peak;
@@ -45,7 +49,7 @@ std::string TableOf(const FrameworkCounts& counts, const ProgramRun& run) {
                                           {is_peak ? "used at most" : "used at its end"},
                                           {"its pool"}}};
   for (const FrameworkPool& pool : counts.pools) {
-    rows.push_back({{"  " + NameOf(counts, pool, run)},
+    rows.push_back({{"  " + PoolName(counts, pool, run)},
                     {FormatBytes(pool.used_bytes)},
                     {pool.pool_bytes ? FormatBytes(*pool.pool_bytes) : ""}});
   }
@@ -115,20 +119,18 @@ std::string PoolsTable(const ProgramRun& run) {
   return text;
 }
 
-std::string PoolReasons(const ProgramRun& run, const TextOptions& options) {
-  std::string text;
-  const auto add = [&](const std::string& sentence) {
-    if (!sentence.empty()) text += Wrap("  - ", Clean(sentence, options.ascii));
-  };
+std::vector<std::string> PoolReasons(const ProgramRun& run) {
+  std::vector<std::string> reasons;
   for (const FrameworkCounts& counts : run.frameworks) {
     if (RanOut(counts)) {
-      add(RanOutText(counts));
-      add(LimitText(counts));
+      reasons.push_back(RanOutText(counts));
+      reasons.push_back(LimitText(counts));
     } else if (!counts.in_advance.empty()) {
-      add(InAdvanceText(counts));
+      reasons.push_back(InAdvanceText(counts));
     }
   }
-  return text;
+  std::erase(reasons, "");
+  return reasons;
 }
 
 std::vector<std::string> PoolSentences(const ProgramRun& run) {

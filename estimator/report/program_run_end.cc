@@ -213,7 +213,9 @@ std::string RunReasons(const ProgramRun& run, const TextOptions& options, bool i
     }
     text += VerdictDetails(judged, options);
   }
-  return text + OomText(page, is_brief) + WentOnText(page) + PoolReasons(run, options);
+  text += OomText(page, is_brief) + WentOnText(page);
+  for (const std::string& reason : PoolReasons(run)) text += Wrap("  - ", page.Shown(reason));
+  return text;
 }
 
 }  // namespace onnxfit

@@ -55,8 +55,12 @@ Json HostJson(const HostPeak& host);
 // What frameworks other than PyTorch counted: a table; why their memory is no question of need, or
 // ran out, below the verdicts; and for JSON.
 std::string PoolsTable(const ProgramRun& run);
-std::string PoolReasons(const ProgramRun& run, const TextOptions& options);
+std::vector<std::string> PoolReasons(const ProgramRun& run);
 Json PoolsJson(const ProgramRun& run);
+
+// "the run", "process 4711, cuda:1": whose pool that is.
+std::string PoolName(const FrameworkCounts& counts, const FrameworkPool& pool,
+                     const ProgramRun& run);
 
 // What of them stays open, a sentence each.
 std::vector<std::string> PoolSentences(const ProgramRun& run);

@@ -80,8 +80,6 @@ namespace {
 
 // --- Its memory ---------------------------------------------------------------------------------
 
-using Rows = std::vector<std::vector<Cell>>;
-
 // "131,072"
 std::string Grouped(int64_t number) {
   std::string text = std::to_string(number);
@@ -93,27 +91,38 @@ std::string Grouped(int64_t number) {
 
 std::string Tokens(int64_t count) { return Grouped(count) + (count == 1 ? " token" : " tokens"); }
 
-void AddRow(int64_t bytes, const std::string& what, Rows& rows) {
-  if (bytes > 0) rows.push_back({{FormatBytes(bytes)}, {what}});
-}
+}  // namespace
 
 // A cache's bytes are the budget less the rest, so that these are all of it.
-std::string MemoryTable(const ServingEngine& engine) {
-  Rows rows;
-  AddRow(engine.weight_bytes, "weights", rows);
-  AddRow(engine.consumed_bytes - engine.weight_bytes, "what lives beside them", rows);
+std::vector<EngineShare> EngineShares(const ServingEngine& engine) {
   const std::string step =
       engine.most_tokens > 0 ? fmt::format("a step of {}", Tokens(engine.most_tokens)) : "a step";
-  AddRow(engine.activation_bytes, step + " at its peak", rows);
-  AddRow(engine.graph_estimate_bytes, "CUDA graphs, as it estimates them", rows);
-  AddRow(engine.kv_bytes > 0 ? engine.kv_bytes : engine.available_bytes, "keys and values", rows);
-  if (rows.empty()) return "";
-  std::string title = fmt::format("{} {}", engine.name, engine.version);
-  if (engine.budget_bytes > 0) {
-    title += fmt::format(", told to use {:.4g} of the card: {}", engine.share,
-                         FormatBytes(engine.budget_bytes));
+  std::vector<EngineShare> shares = {
+      {engine.weight_bytes, "weights"},
+      {engine.consumed_bytes - engine.weight_bytes, "what lives beside them"},
+      {engine.activation_bytes, step + " at its peak"},
+      {engine.graph_estimate_bytes, "CUDA graphs, as it estimates them"},
+      {engine.kv_bytes > 0 ? engine.kv_bytes : engine.available_bytes, "keys and values"}};
+  std::erase_if(shares, [](const EngineShare& share) { return share.bytes <= 0; });
+  return shares;
+}
+
+std::string EngineTitle(const ServingEngine& engine) {
+  const std::string title = fmt::format("{} {}", engine.name, engine.version);
+  if (engine.budget_bytes == 0) return title;
+  return title + fmt::format(", told to use {:.4g} of the card: {}", engine.share,
+                             FormatBytes(engine.budget_bytes));
+}
+
+namespace {
+
+std::string MemoryTable(const ServingEngine& engine) {
+  std::vector<std::vector<Cell>> rows;
+  for (const EngineShare& share : EngineShares(engine)) {
+    rows.push_back({{FormatBytes(share.bytes)}, {share.what}});
   }
-  return fmt::format("\n{}\n", title) + Table(rows, "rl", kIndent);
+  if (rows.empty()) return "";
+  return fmt::format("\n{}\n", EngineTitle(engine)) + Table(rows, "rl", kIndent);
 }
 
 // --- What it can serve --------------------------------------------------------------------------
@@ -195,15 +204,20 @@ std::string GraphSentence(const ServingEngine& engine) {
 
 }  // namespace
 
-std::string EngineText(const ServingEngine& engine, const RunPage& page) {
+std::vector<std::string> EngineSentences(const ServingEngine& engine) {
   std::vector<std::string> sentences = RefusedSentences(engine);
   sentences.push_back(CacheSentence(engine));
   sentences.push_back(LongestSentence(engine));
   sentences.push_back(UsualSentence(engine));
   sentences.push_back(GraphSentence(engine));
+  std::erase(sentences, "");
+  return sentences;
+}
+
+std::string EngineText(const ServingEngine& engine, const RunPage& page) {
   std::string text = MemoryTable(engine);
-  for (const std::string& sentence : sentences) {
-    if (!sentence.empty()) text += Wrap("  - ", page.Shown(sentence));
+  for (const std::string& sentence : EngineSentences(engine)) {
+    text += Wrap("  - ", page.Shown(sentence));
   }
   return text;
 }

@@ -52,7 +52,20 @@ struct ServingEngine {
 // there are none.  Throws Error where one is no such file.
 std::optional<ServingEngine> ReadServingEngine(const std::vector<std::string>& jsons);
 
-// A table of what it took, and sentences of what it can serve.
+// What it gave memory to, in its order: "weights", "keys and values".
+struct EngineShare {
+  int64_t bytes = 0;
+  std::string what;
+};
+std::vector<EngineShare> EngineShares(const ServingEngine& engine);
+
+// "vLLM 0.33.0, told to use 0.9 of the card: 19.8 GiB"
+std::string EngineTitle(const ServingEngine& engine);
+
+// Why it refused to start, what it can serve, what a card has otherwise.
+std::vector<std::string> EngineSentences(const ServingEngine& engine);
+
+// A table of what it took, and those sentences.
 std::string EngineText(const ServingEngine& engine, const RunPage& page);
 
 // The members by their names, without those that it did not say.
