@@ -27,7 +27,8 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 TWO_CARDS = ["--devices", "2xa100-40gb"]
 LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings": {"lightning": "2.6.6"},
              "sft": {"trl": "1.16.0", "datasets": "5.2.0"}, "offload": {"diffusers": "0.42.1"},
-             "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"}}
+             "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"},
+             "own_kernels": {"triton": "3.6.0", "liger-kernel": "0.8.5"}, "quantized": {"torchao": "0.18.0"}}
 LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen"), {  # in a --python of their own
     "vllm": "0.33.0", "torch": "2.14.0", "transformers": "5.20.2"})
 LIBRARIES |= dict.fromkeys(("zero1", "zero2", "zero3"), {"deepspeed": "0.19.8"})
