@@ -28,8 +28,7 @@
 //     print V I      the I-th number of a variable, printed; `printint` where it has ints
 //     cudart N       has that version of the CUDA runtime, 12080 for 12.8; before anything else
 //     opened NAME    whether what dlopen() gives it for a CUDA runtime has the function that the
-//     card
-//                    has, printed
+//                    card has, printed; `unpacked NAME`, for one that a wheel brought
 //     text NAME      what that function says of nothing, printed
 //     same V NAME    whether a variable is that function's address, printed
 //     processes      the bytes of this process on each card as NVML has them, printed
@@ -342,8 +341,9 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
     setenv("ABSENT_CUDART_VERSION", words.at(i + 1).c_str(), /*overwrite=*/1);
     dlopen(ABSENT_CUDART, RTLD_NOW);
   }
-  if (word == "opened") {
-    void* const function = dlsym(dlopen(ABSENT_CUDART, RTLD_NOW), words.at(i + 1).c_str());
+  if (word == "opened" || word == "unpacked") {
+    const char* const file = word == "opened" ? ABSENT_CUDART : ABSENT_CUDART_OF_WHEEL;
+    void* const function = dlsym(dlopen(file, RTLD_NOW), words.at(i + 1).c_str());
     std::printf("%d\n",
                 function != nullptr && function == dlsym(RTLD_DEFAULT, words.at(i + 1).c_str()));
   }
@@ -388,7 +388,7 @@ size_t Do(const std::vector<std::string>& words, size_t i) {
   const bool has_two = word == "rank" || word == "pass" || word == "same";
   const bool has_one = word == "take" || word == "write" || word == "entry" ||
                        word == "broadcast" || word == "group" || word == "text" ||
-                       word == "cudart" || word == "opened";
+                       word == "cudart" || word == "opened" || word == "unpacked";
   return i + (has_two ? 3 : has_one ? 2 : 1);
 }
 

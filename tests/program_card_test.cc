@@ -404,6 +404,7 @@ TEST_CASE("a card's properties fill the structure of that CUDA, and no more") {
 TEST_CASE("functions that are asked for by name") {
   CHECK(Printed("opened cudaMalloc take 1") == "1\n");
   CHECK(Printed("opened cudaNoSuchFunction take 1") == "0\n");
+  CHECK(Printed("unpacked cudaMalloc take 1") == "1\n");
 }
 
 TEST_CASE("a runtime that is linked into a program leads to the card") {

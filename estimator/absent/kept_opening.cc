@@ -158,14 +158,23 @@ namespace {
 // functions by name, from what dlopen() gives them: ONNX Runtime cuDNN's (1.31), Python's ctypes
 // the runtime's, XLA's plugin those of all (jax 0.10.2).
 constexpr std::string_view kStoodFor[] = {
-    "libcudart.so", "libcublas.so",   "libcublasLt.so",   "libcudnn.so",    "libcufft.so",
-    "libcurand.so", "libcusolver.so", "libcusparse.so",   "libcupti.so",    "libnccl.so",
-    "libcuda.so",   "libcufile.so",   "libcusparseLt.so", "libnvidia-ml.so"};
+    "libcudart", "libcublas",   "libcublasLt",   "libcudnn",    "libcufft",
+    "libcurand", "libcusolver", "libcusparse",   "libcupti",    "libnccl",
+    "libcuda",   "libcufile",   "libcusparseLt", "libnvidia-ml"};
+
+// "libcudart.so.13", and as auditwheel names the copy in a wheel: "libcudart.faf08d9a.so.13"
+// (torchvision 0.29), "libcudart-c64a25f3.so.12".  vLLM's sleep mode (0.33) opens whichever the
+// process has loaded.
+bool IsNamed(std::string_view name, std::string_view library) {
+  if (!name.starts_with(library)) return false;
+  const std::string_view rest = name.substr(library.size());
+  return rest.starts_with('.') || rest.starts_with('-') ? rest.find(".so") != rest.npos : false;
+}
 
 bool IsAskedByName(const char* path) {
   const std::string_view name = NameOf(path);
   return std::any_of(std::begin(kStoodFor), std::end(kStoodFor),
-                     [&](std::string_view known) { return name.starts_with(known); });
+                     [&](std::string_view known) { return IsNamed(name, known); });
 }
 
 // NVIDIA's libraries know one another's private functions, and what needs no card is asked of
