@@ -21,6 +21,8 @@ TORCH = {
         __version__ = "0.0"
         loads = globals().get("loads", 0) + 1
         class version: cuda = "13.0"
+        grad = True
+        def is_grad_enabled(): return grad
         from torch import _C, cuda, serialization, nn, optim
         finished = True
         """,
@@ -97,9 +99,22 @@ TORCH = {
             made[0].step()
         """,
     "nn.py": """
+        class Parameter: requires_grad = True
         class Module:
+            training = True
             def __call__(self, *args):
                 return self.forward(*args)
+            def eval(self):
+                for part in self.modules(): part.training = False
+                return self
+            def named_children(self):
+                return [(n, x) for n, x in vars(self).items() if isinstance(x, Module)]
+            def modules(self):
+                yield self
+                for _, part in self.named_children(): yield from part.modules()
+            def parameters(self):
+                for part in self.modules():
+                    yield from (x for x in vars(part).values() if isinstance(x, Parameter))
         """,
 }
 

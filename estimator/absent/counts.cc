@@ -5,12 +5,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <string>
 
 #include "estimator/absent/card.h"
 #include "estimator/absent/process_stat.h"
+#include "estimator/absent/status.h"
 
 namespace onnxfit::absent {
 namespace {
@@ -86,6 +89,15 @@ SharedProcess& Own() {
   return *(own = &Shared().processes[kMostProcesses - 1]);  // more than there are places share one
 }
 
+// The most that this process held of each card since somebody last asked.
+std::atomic<int64_t> own_peaks[kMostCards];
+
+void RaiseOwnPeak(int place, int64_t bytes) {
+  int64_t before = own_peaks[place].load();
+  while (before < bytes && !own_peaks[place].compare_exchange_weak(before, bytes)) {
+  }
+}
+
 bool IsZombie(int32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -100,7 +112,7 @@ bool TryTake(int place, int64_t bytes, int64_t total) {
     if (bytes > total - before) return false;
   } while (!Shared().bytes[place].compare_exchange_weak(before, before + bytes));
   RaisePeak(place, before + bytes);
-  Own().bytes[place] += bytes;
+  RaiseOwnPeak(place, Own().bytes[place] += bytes);
   return true;
 }
 
@@ -162,5 +174,13 @@ namespace {
   if (own != nullptr) GiveBackAll(*own);
 }
 }  // namespace
+
+ABSENT_API int64_t onnxfit_held_bytes(int device, int64_t* most) {
+  if (!HasCard(device)) return 0;
+  const int place = Machine().cards[static_cast<size_t>(device)].place;
+  const int64_t now = Own().bytes[place].load();
+  *most = std::max(own_peaks[place].exchange(now), now);
+  return now;
+}
 
 }  // namespace onnxfit::absent

@@ -34,3 +34,8 @@ void CountContexts(int place, int more);
 void CountCommunicators(int place, int more);
 
 }  // namespace onnxfit::absent
+
+// For who tells what a part of the program took (hook/phases.py): what this process holds of a
+// card, by its own number of it, its contexts included; and in `most` the most since the last such
+// call.
+extern "C" int64_t onnxfit_held_bytes(int device, int64_t* most);

@@ -11,6 +11,7 @@
 #include "estimator/base/warnings.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/report/formats.h"
+#include "estimator/report/program_phases.h"
 #include "estimator/report/serving_engine.h"
 #include "estimator/snapshot/run_curve.h"
 
@@ -88,6 +89,7 @@ struct ProgramProcess {
   std::vector<TorchPeaks> peaks = {};
   std::vector<StepPeaks> step_peaks = {};  // the last row is the most of all later steps, too
   int64_t step_device = 0;                 // whose peaks they are
+  std::vector<ProgramPhase> phases = {};   // none where it does one thing
   std::vector<HeldBytes> held = {};        // at the peak, or when it ran out; the most bytes first
   int64_t held_bytes = 0;                  // of all of them
   int64_t held_device = 0;                 // on which card, by the process's number
@@ -195,7 +197,7 @@ std::string ToText(const std::vector<ProgramRun>& runs, const TextOptions& optio
 //      "full_at": PLACE, "refused": [{PLACE, "bytes", "step"}], "ended_by",
 //      "devices": [{"device", "requested_bytes", "allocated_bytes",
 //        "reserved_bytes", "retries", "ooms"}],
-//      "step_peaks": [{"allocated_bytes", "reserved_bytes"}],
+//      "step_peaks": [{"allocated_bytes", "reserved_bytes"}], "phases": as PhasesJson's,
 //      "held_bytes", "held_device", "held_is_of_peak", "held": [{PLACE, "bytes", "count", "within":
 //      [the same]}],
 //      "curve": {"device", "events", "is_cut", "peak", "full", "turns": [POINT], "asked_by":

@@ -81,6 +81,7 @@ ProgramProcess ProcessOf(const Json& json) {
   for (const Json& step : json.at("step_peaks")) {
     process.step_peaks.push_back({.allocated_bytes = step.at(0), .reserved_bytes = step.at(1)});
   }
+  if (json.contains("phases")) process.phases = ReadPhases(json.at("phases"));
   process.calls = json.at("calls");
   process.step_device = json.at("step_device");
   process.refused = RefusedOf(json.at("refused"));
@@ -171,6 +172,7 @@ Json ProcessJson(const ProgramProcess& process) {
     row["step_peaks"].push_back(
         {{"allocated_bytes", step.allocated_bytes}, {"reserved_bytes", step.reserved_bytes}});
   }
+  if (!process.phases.empty()) row["phases"] = PhasesJson(process.phases);
   PutHeld(process, row);
   if (process.curve) row["curve"] = CurveJson(*process.curve);
   for (const UnknownRead& read : process.unknown) {

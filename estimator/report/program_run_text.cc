@@ -129,6 +129,16 @@ std::string PeaksTable(const RunPage& page) {
   return '\n' + Table(rows, "lrr", "");
 }
 
+// --- What it does in turn -----------------------------------------------------------------------
+
+std::string PhasesText(const RunPage& page) {
+  if (page.run.processes.empty()) return "";
+  const size_t place = LargestProcess(page.run);
+  const ProgramProcess& process = page.run.processes[place];
+  const std::string name = NameOf(page.run, place, RowsOfPhases(process.phases).device, "");
+  return PhasesText(process.phases, name.empty() ? "" : " of " + name);
+}
+
 // --- What holds them ----------------------------------------------------------------------------
 
 }  // namespace
@@ -362,8 +372,8 @@ std::string RunDetails(const ProgramRun& run, const TextOptions& options) {
   const std::string engine = run.engine ? EngineText(*run.engine, page) : "";
   std::string host = HostText(run.host);
   if (!host.empty()) host = "\n" + host + "\n";
-  return engine + PeaksTable(page) + PoolsTable(run) + host + HeldText(page) + run.drawing +
-         OpenText(page);
+  return engine + PeaksTable(page) + PhasesText(page) + PoolsTable(run) + host + HeldText(page) +
+         run.drawing + OpenText(page);
 }
 
 namespace {

@@ -9,6 +9,7 @@ import importlib.metadata
 import sys
 
 notes = load("notes")  # noqa: F821, sitecustomize.py has given it
+phases = load("phases")  # noqa: F821
 
 said = {}
 
@@ -117,6 +118,23 @@ def around_worker(module):
 
     kind.determine_available_memory = determine_available_memory
     kind.compile_or_warm_up_model = compile_or_warm_up_model
+    attempt("phases", lambda: around_phases(kind))
+
+
+# What it does in turn, where others do so, too (phases.py): what it starts with is none of these.
+STARTS = ("load_model", "determine_available_memory", "initialize_from_config",
+          "compile_or_warm_up_model")
+
+
+def around_phases(kind):
+    shared = phases.shared
+    if shared is None:
+        return
+    for function in STARTS:
+        shared.around(kind, function, ("start",), is_over=False)
+    shared.around(kind, "execute_model", ("engine", "vLLM"), is_over=False)
+    shared.around(kind, "sleep", ("sleep", "vLLM"))
+    shared.around(kind, "wake_up", ("wake", "vLLM"))
 
 
 def say_parts(worker):

@@ -1,9 +1,9 @@
-"""Peaks of the whole run and of each step, while the program's own readings stay its own.
+"""Peaks of the whole run, of each step and of each phase, while the program's own readings stay its own.
 
 PyTorch keeps one peak per figure, which reset_peak_memory_stats() sets back to what is there now.
-We set it back at each step, and programs where they like.  So both calls and the readings are
-wrapped where Python enters PyTorch: a reading gives the highest since the program's own reset,
-ours gives the highest of all."""
+We set it back at each step and where a phase ends, and programs where they like.  So both calls and
+the readings are wrapped where Python enters PyTorch: a reading gives the highest since the program's
+own reset, and whoever takes peaks (Since) gets the highest since it last did."""
 
 import collections
 import threading
@@ -15,13 +15,14 @@ COUNTS = ("num_alloc_retries", "num_ooms")
 ENTRIES = (("_cuda_memoryStats", "_cuda_resetPeakMemoryStats"),
            ("_accelerator_getDeviceStats", "_accelerator_resetPeakStats"))
 
-# Of one card: the most allocated and reserved of a step, what is reserved behind it, and all
-# retries so far.
-Row = collections.namedtuple("Row", "allocated reserved reserved_now retries")
+# Of one card: the most allocated and reserved of a step, what is reserved and allocated behind it, and
+# all retries so far.
+Row = collections.namedtuple("Row", "allocated reserved reserved_now allocated_now retries")
 
 lock = threading.RLock()
 held = {}  # device: the statistics' peaks since the program's own reset
 whole = {}  # device: the run's
+takers = []  # Since
 read = reset = None
 
 
@@ -61,7 +62,7 @@ def wrap(module, reading, resetting):
 
     def reset_noted(device):
         with lock:
-            raise_to(whole.setdefault(device, {}), read(device))
+            note(device, read(device))
             held.pop(device, None)
             return real_reset(device)
 
@@ -69,20 +70,46 @@ def wrap(module, reading, resetting):
     setattr(module, resetting, reset_noted)
 
 
+def note(device, stats):
+    """Before they are set back."""
+    raise_to(whole.setdefault(device, {}), stats)
+    raise_to(held.setdefault(device, {}), stats)
+    pair = [stats[figure]["all"]["peak"] for figure in FIGURES[1:]]
+    for taker in takers:
+        taker.most[device] = list(map(max, taker.most.get(device, pair), pair))
+
+
+class Since:
+    """The peaks since they were last taken, by whomever they are set back meanwhile."""
+
+    def __init__(self):
+        self.most = {}  # device: allocated, reserved
+        takers.append(self)
+
+    def take(self, devices):
+        """Of each card; the next stretch begins."""
+        return [self.take_of(device) for device in range(devices)]
+
+    def take_of(self, device):
+        with lock:
+            stats = read(device)
+            note(device, stats)
+            reset(device)
+            allocated, reserved = (stats[figure]["all"] for figure in FIGURES[1:])
+            return Row(*self.most.pop(device), reserved["current"], allocated["current"],
+                       stats["num_alloc_retries"])
+
+
+of_steps = Since()
+
+
 def of_step(devices):
     """Of each card; the next step begins."""
-    return [since_last_step(device) for device in range(devices)]
+    return of_steps.take(devices)
 
 
-def since_last_step(device):
-    with lock:
-        stats = read(device)
-        raise_to(whole.setdefault(device, {}), stats)
-        raise_to(held.setdefault(device, {}), stats)
-        reset(device)
-        allocated, reserved = (stats[figure]["all"] for figure in FIGURES[1:])
-        return Row(allocated["peak"], reserved["peak"], reserved["current"],
-                   stats["num_alloc_retries"])
+def requested_now(device):
+    return read(device)["requested_bytes"]["all"]["current"]
 
 
 def so_far(devices):

@@ -14,7 +14,9 @@ import time
 
 ends = load("ends")  # noqa: F821, sitecustomize.py has given it
 notes = load("notes")  # noqa: F821
+outermost = load("outermost")  # noqa: F821
 peaks = load("peaks")  # noqa: F821
+phases = load("phases")  # noqa: F821
 pictures = load("pictures")  # noqa: F821
 refusals = load("refusals")  # noqa: F821
 turns = load("turns")  # noqa: F821
@@ -50,6 +52,7 @@ class Record:
         self.users_history = False  # the program records by itself
         self.max_steps = number("ONNXFIT_RUN_STEPS")
         self.max_seconds = number("ONNXFIT_RUN_SECONDS")
+        self.phases = phases.start(torch, lambda: self.steps > 0)
         self.turns = turns.Turns(torch) if os.environ.get("ONNXFIT_RUN_UNTIL_SAME") else None
         self.events = int(os.environ.get("ONNXFIT_RUN_EVENTS", EVENTS))
         self.pictures = pictures.Pictures(self, self.events)
@@ -127,6 +130,7 @@ class Record:
         rows = peaks.of_step(self.torch.cuda.device_count())
         self.step_device = self.torch.cuda.current_device()
         self.note_peaks(rows[self.step_device])
+        self.phases.on_step()
         return self.turns is not None and self.turns.after_step(optimizer, rows)
 
     def wait_for_watchdog(self):
@@ -144,9 +148,10 @@ class Record:
         else:
             self.step_peaks[-1] = tuple(map(max, self.step_peaks[-1], pair))
 
-    def on_call(self):
+    def on_call(self, _):
         """Behind a call of an outermost module."""
-        if guarded("calls", self.note_call):
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and guarded("calls", self.note_call):
             self.enough("until-same")
 
     def note_call(self):
@@ -156,7 +161,7 @@ class Record:
 
     def watch_turns(self):
         self.turns.watch_optimizers(self.torch.optim.Optimizer)
-        self.turns.watch_calls(self.torch.nn.Module, self.on_call)
+        outermost.after.append(self.on_call)
 
     def enough(self, what):
         self.ended_by = what
@@ -197,6 +202,7 @@ class Record:
         self.pid, self.forked, self.written = os.getpid(), True, False
         self.exit_code = self.ended_by = None
         self.steps, self.step_peaks = 0, []
+        self.phases.restart()
         self.pictures = pictures.Pictures(self, self.events)
         del refusals.rows[:]
 
@@ -230,6 +236,7 @@ class Record:
             "refused": refusals.rows,
             "step_device": self.step_device,
             "step_peaks": [list(pair) for pair in self.step_peaks],
+            "phases": guarded("phases", self.phases.summary) or [],
             "own_history": self.users_history,
             "values": "_onnxfit_values" in sys.modules,
             "unknown_reads": reads.listed() if reads else [],
@@ -288,6 +295,7 @@ def start(torch):
 
     on_step._torchdynamo_disable = True  # a compiled step calls it as it is
     importlib.import_module("torch.optim.optimizer").register_optimizer_step_post_hook(on_step)
+    guarded("phases", lambda: outermost.watch(torch))
     if record.turns is not None:
         guarded("turns", record.watch_turns)
     if record.max_seconds:

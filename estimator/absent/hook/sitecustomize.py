@@ -68,6 +68,10 @@ def after_engine(module):
     attempt("engines", lambda: load("engines").watch(module))
 
 
+def after_phases(module):
+    attempt("phases", lambda: load("phases").watch(module))
+
+
 def with_values(name):
     """What `name` of where_on.py does with a package, once torch is there."""
     def after(module):
@@ -99,6 +103,8 @@ WATCHED = {
     "torch._inductor.constant_folding": with_values("around_folding"),
     "torch._inductor.fx_passes.joint_graph": with_values("around_folding"),
     "torch._inductor.runtime.benchmarking": with_values("around_benchmarks"),
+    "transformers.generation.utils": after_phases,
+    "accelerate.hooks": after_phases,
     "vllm.v1.core.kv_cache_planning": after_engine,
     "vllm.v1.core.kv_cache_utils": after_engine,
     "vllm.v1.worker.gpu_worker": after_engine,

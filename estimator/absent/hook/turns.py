@@ -8,7 +8,6 @@ optimizers, the turns of each have to be the same."""
 import collections
 import os
 import sys
-import threading
 import weakref
 
 notes = load("notes")  # noqa: F821, sitecustomize.py has given it
@@ -37,26 +36,6 @@ class Turns:
             turns.turns_of(self)
 
         kind.__init__ = __init__
-
-    def watch_calls(self, kind, then):
-        """`then` is called behind each call of a module that no other module makes."""
-        call = kind.__call__
-        compiler = getattr(self.torch, "compiler", None)
-        is_compiling = getattr(compiler, "is_compiling", lambda: False)
-        main, inside = threading.main_thread(), []
-
-        def __call__(self, *args, **kwargs):
-            if is_compiling() or inside or threading.current_thread() is not main:
-                return call(self, *args, **kwargs)
-            inside.append(True)
-            try:
-                result = call(self, *args, **kwargs)
-            finally:
-                inside.pop()
-            then()
-            return result
-
-        kind.__call__ = __call__
 
     # What they took.  `rows` are peaks.of_step's.
 

@@ -1,0 +1,349 @@
+"""Peaks of what a program does in turn: it trains, evaluates, generates, moves parts of a pipeline to
+the card and back, puts an engine to sleep.
+
+A phase is known by what is called, and lasts until another begins:
+  training     a module is called with gradients, or in its training mode; an optimizer steps
+  evaluation   a module that trains is called in its eval mode, without gradients
+  module       the same of one that does not train: a part of a pipeline, a teacher
+  prefill, decoding   generate() of transformers until the model's first call has returned, and since
+and some calls of an engine's worker (engines.py).  Behind generate() and sleep(), whose ends are
+known, lies what is "between".  Modules without parameters (a loss, a transform) are no phase.
+
+Memory is read where one phase ends and another begins, and not at the calls between."""
+
+import ctypes
+import functools
+import sys
+import threading
+import weakref
+
+notes = load("notes")  # noqa: F821, sitecustomize.py has given it
+outermost = load("outermost")  # noqa: F821
+peaks = load("peaks")  # noqa: F821
+
+MOST_MODULES = 12  # that are told apart
+FRAMES = 30  # that are looked at for a module's owner
+GUESSING = ("assistant_model", "prompt_lookup_num_tokens")  # generate()'s, with several tokens a call
+WRAPPERS = ("module", "_orig_mod")  # the only child of DistributedDataParallel and torch.compile's
+
+shared = None  # the process's, once torch is there
+
+
+class Phase:
+    def __init__(self, kind, name=""):
+        self.kind, self.name = kind, name
+        self.times = 0
+        self.cards = {}  # by device
+        self.has_trained = False
+        self.calls = 0  # of the model, in the generate() that had most
+        self.growth = None  # bytes that each of them added
+
+    def note(self, device, row, held):
+        """What a stretch of it took, and left."""
+        now, most = held
+        figures = self.cards.setdefault(device, {"allocated": 0, "reserved": 0, "held": 0})
+        for name, value in (("allocated", row.allocated), ("reserved", row.reserved), ("held", most)):
+            figures[name] = max(figures[name], value)
+        figures.update(left_allocated=row.allocated_now, left_reserved=row.reserved_now, left_held=now)
+
+    def merge(self, later):
+        """Another of the same name."""
+        self.times += later.times
+        for device, figures in later.cards.items():
+            mine = self.cards.setdefault(device, dict(figures))
+            for name, value in figures.items():
+                mine[name] = value if name.startswith("left") else max(mine[name], value)
+
+    def summary(self):
+        row = {"kind": self.kind, "name": self.name, "times": self.times,
+               "devices": [dict(figures, index=device) for device, figures in sorted(self.cards.items())]}
+        if self.growth is not None:
+            row.update(calls=self.calls, growth=self.growth)
+        return row
+
+
+class Generation:
+    """One call of generate().  `requested` are bytes behind the model's calls, the first of which
+    filled its cache: behind the 1st, 2nd, 4th, 8th… that decoded."""
+
+    def __init__(self, model, guesses):
+        self.model, self.guesses = model, guesses
+        self.calls = 0
+        self.requested = []
+
+
+class Phases:
+    def __init__(self, torch):
+        self.torch = torch
+        self.lock = threading.RLock()
+        self.since = peaks.Since()
+        self.held = held_bytes()
+        self.is_offload = lambda hook: False
+        self.restart()
+
+    def restart(self):
+        self.start = self.current = Phase("start")
+        self.start.times = 1
+        self.phases = [self.start]
+        self.of_modules = {}  # the id of each: a weak reference, and its phase
+        self.open = []  # calls that are a phase from their begin to their end
+
+    # From one to the next.
+
+    def named(self, kind, name=""):
+        for phase in self.phases:
+            if phase.kind == kind and phase.name == name:
+                return phase
+        return self.added(Phase(kind, name))
+
+    def added(self, phase):
+        self.phases.append(phase)
+        return phase
+
+    def switch(self, phase):
+        if phase is self.current:
+            return
+        with self.lock:
+            self.read()
+            self.current = phase
+            phase.times += 1
+
+    def read(self):
+        if not self.torch.cuda.is_initialized():
+            return
+        for device, row in enumerate(self.since.take(self.torch.cuda.device_count())):
+            held = self.held(device)
+            if row.reserved or held[1]:
+                self.current.note(device, row, held)
+
+    # What happens.
+
+    def before_call(self, module):
+        if self.open or not outermost.is_alone():
+            return
+        try:
+            phase = self.of_module(module)
+            if phase is None:
+                return
+            if module.training or self.torch.is_grad_enabled():
+                phase.has_trained = phase.has_trained or is_trained(module)
+                self.switch(self.named("training"))
+            else:
+                self.switch(phase)
+        except Exception:
+            notes.failure("phases")
+
+    def after_call(self, module):
+        if self.open and isinstance(self.open[-1], Generation) and self.open[-1].model is module:
+            try:
+                self.after_model(self.open[-1])
+            except Exception:
+                notes.failure("phases")
+
+    def on_step(self):
+        if not self.open:
+            self.switch(self.named("training"))
+
+    def after_model(self, generation):
+        generation.calls += 1
+        decoded = generation.calls - 1
+        if decoded == 0:
+            self.switch(self.named("decoding"))
+        elif decoded & (decoded - 1) == 0 and self.torch.cuda.is_initialized():
+            generation.requested.append(peaks.requested_now(self.torch.cuda.current_device()))
+
+    def begin(self, phase, call=None):
+        """Of a call that is a phase; False within another."""
+        if self.open:
+            return False
+        self.open.append(call)
+        self.switch(phase)
+        return True
+
+    def end(self, is_over):
+        call = self.open.pop()
+        if is_over:
+            self.switch(self.named("between"))
+        if isinstance(call, Generation):
+            self.note_growth(call)
+
+    def note_growth(self, generation):
+        phase, samples = self.named("decoding"), generation.requested
+        if generation.guesses or len(samples) < 2 or generation.calls - 1 < phase.calls:
+            return
+        phase.calls = generation.calls - 1
+        phase.growth = (samples[-1] - samples[0]) // ((1 << (len(samples) - 1)) - 1)
+
+    # Whose phase a module's call is.
+
+    def of_module(self, module):
+        known = self.of_modules.get(id(module))
+        if known is None or known[0]() is not module:
+            self.of_modules[id(module)] = weakref.ref(module), None  # should looking fail
+            known = self.of_modules[id(module)] = weakref.ref(module), self.look_at(module)
+        return known[1]
+
+    def look_at(self, module):
+        owner = unwrapped(self.owner_of(module))
+        first = next(owner.parameters(), None)
+        if first is None or next(module.parameters(), None) is None:
+            return None
+        for phase in self.phases:
+            if phase.kind == "module" and phase.first == id(first):
+                return phase
+        count = sum(phase.kind == "module" for phase in self.phases)
+        phase = Phase("module", type(owner).__name__ if count < MOST_MODULES else "")
+        phase.first = id(first)
+        return self.added(phase) if phase.name else self.rest(phase)
+
+    def rest(self, phase):
+        for other in self.phases:
+            if other.kind == "module" and not other.name:
+                return other
+        return self.added(phase)
+
+    def owner_of(self, module):
+        """The module by a method of which (vae.decode()) it is called; itself, where it is called by
+        none or is moved to the card for itself."""
+        owner, frame = module, sys._getframe(1)
+        for _ in range(FRAMES):
+            if frame is None or self.is_offload(getattr(owner, "_hf_hook", None)):
+                break
+            caller = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames else None
+            if (isinstance(caller, self.torch.nn.Module) and caller is not owner
+                    and caller.training == module.training
+                    and any(part is module for part in caller.modules())):
+                owner = caller
+            frame = frame.f_back
+        return owner
+
+    # Functions that are a phase.
+
+    def around(self, kind, function, phase, is_over=True, call=lambda *args, **kwargs: None):
+        """`phase` is its kind and name.  Where it is not over behind the function, it lasts until another
+        begins."""
+        real = getattr(kind, function, None)
+        if real is None:
+            return
+
+        @functools.wraps(real)
+        def wrapped(*args, **kwargs):
+            begun = guarded(lambda: self.begin(self.named(*phase), call(*args, **kwargs)))
+            if not begun:
+                return real(*args, **kwargs)
+            try:
+                with outermost.outside():
+                    return real(*args, **kwargs)
+            finally:
+                guarded(lambda: self.end(is_over))
+
+        setattr(kind, function, wrapped)
+
+    # How it is told.
+
+    def summary(self):
+        """Nothing of a program that does one thing."""
+        with self.lock:
+            self.read()
+        told = self.told()
+        if len([row for row in told if row.kind not in ("start", "between")]) < 2:
+            return []
+        return [row.summary() for row in told]
+
+    def told(self):
+        has_steps = self.has_steps()
+        evaluated = {phase.name for phase in self.phases if phase.kind == "module" and phase.has_trained
+                     and phase.times}
+        rows = {}
+        for phase in self.phases:
+            kind, name = phase.kind, phase.name
+            if kind == "module" and phase.has_trained and has_steps:
+                kind, name = "evaluation", name if len(evaluated) > 1 else ""
+            if kind == "training" and not has_steps:
+                kind = "forward"
+            if not phase.times:
+                continue
+            row = rows.get((kind, name))
+            if row is None:
+                row = rows[kind, name] = Phase(kind, name)
+                row.calls, row.growth = phase.calls, phase.growth
+            row.merge(phase)
+        return list(rows.values())
+
+
+def is_trained(module):
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def unwrapped(module):
+    children = dict(module.named_children())
+    while len(children) == 1 and next(iter(children)) in WRAPPERS:
+        module, = children.values()
+        children = dict(module.named_children())
+    return module
+
+
+def held_bytes():
+    """What the process holds of a card, and the most since the last call, as the library counts."""
+    find = getattr(ctypes.CDLL(None), "onnxfit_held_bytes", None)
+    if find is None:
+        return lambda device: (0, 0)
+    find.restype, find.argtypes = ctypes.c_int64, (ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
+
+    def held(device):
+        most = ctypes.c_int64()
+        return find(device, ctypes.byref(most)), most.value
+
+    return held
+
+
+def guarded(call):
+    try:
+        return call()
+    except Exception:
+        notes.failure("phases")
+        return None
+
+
+def start(torch, has_steps):
+    global shared
+    shared = Phases(torch)
+    shared.has_steps = has_steps
+    outermost.before.append(shared.before_call)
+    outermost.after.append(shared.after_call)
+    return shared
+
+
+# Of transformers.generation.utils.
+
+def around_generation(module):
+    def call(model, *args, generation_config=None, **kwargs):
+        own = generation_config or getattr(model, "generation_config", None)
+        guesses = any(kwargs.get(name) or getattr(own, name, None) for name in GUESSING)
+        return Generation(model, guesses)
+
+    shared.around(module.GenerationMixin, "generate", ("prefill",), call=call)
+
+
+# Of accelerate.hooks: a part of a pipeline begins as it is moved to the card, which is before it is
+# called where a method other than forward() is (vae.decode()).
+
+def around_offload(module):
+    kind = module.CpuOffload
+    shared.is_offload = lambda hook: isinstance(hook, kind)
+    pre_forward = kind.pre_forward
+
+    @functools.wraps(pre_forward)
+    def wrapped(self, module, *args, **kwargs):
+        shared.before_call(module)
+        return pre_forward(self, module, *args, **kwargs)
+
+    kind.pre_forward = wrapped
+
+
+WATCHED = {"transformers.generation.utils": around_generation, "accelerate.hooks": around_offload}
+
+
+def watch(module):
+    if shared is not None:
+        WATCHED[module.__name__](module)
