@@ -129,6 +129,20 @@ TEST_CASE("a card says of its L2 and its bus what it has") {
   CHECK(told("h200") == "62914560\n6144\n47185920\n");
 }
 
+TEST_CASE("who asks is told what the process holds, and the most since the last time") {
+  const std::string context = std::to_string(ContextBytes());
+  const std::string asks = "call onnxfit_held_bytes 0 @m . print m 0 ";
+  const auto more = [&](int64_t mebibytes) {
+    return std::to_string(ContextBytes() + mebibytes * kMiB);
+  };
+  // What it returns, then the most: 8 MiB were there and are gone.
+  CHECK(Printed("call cudaMalloc @p 8388608 . call cudaFree p . " + asks + asks) ==
+        context + "\n" + more(8) + "\n" + context + "\n" + context + "\n");
+  CHECK(Printed("call cudaMalloc @p 8388608 . call cudaMalloc @q 8388608 . " + asks +
+                "call cudaFree p . call cudaFree q . " + asks) ==
+        more(16) + "\n" + more(16) + "\n" + context + "\n" + more(16) + "\n");
+}
+
 // --- Virtual memory --------------------------------------------------------------------
 
 // A handle of 4 MiB on card 0, and 8 MiB of addresses.

@@ -2,9 +2,10 @@
 the card and back, puts an engine to sleep.
 
 A phase is known by what is called, and lasts until another begins:
-  training     a module is called with gradients, or in its training mode; an optimizer steps
+  training     a module is called with gradients; an optimizer steps
   evaluation   a module that trains is called in its eval mode, without gradients
-  module       the same of one that does not train: a part of a pipeline, a teacher
+  module       one that does not train is called without: a part of a pipeline, a teacher
+A module in its training mode that is called without gradients belongs to training, if it trains.
   prefill, decoding   generate() of transformers until the model's first call has returned, and since
 and some calls of an engine's worker (engines.py).  Behind generate() and sleep(), whose ends are
 known, lies what is "between".  Modules without parameters (a loss, a transform) are no phase.
@@ -33,8 +34,8 @@ class Phase:
     def __init__(self, kind, name=""):
         self.kind, self.name = kind, name
         self.times = 0
+        self.begun = self.ended = 0  # the place in the order of all: first, last
         self.cards = {}  # by device
-        self.has_trained = False
         self.calls = 0  # of the model, in the generate() that had most
         self.growth = None  # bytes that each of them added
 
@@ -47,12 +48,18 @@ class Phase:
         figures.update(left_allocated=row.allocated_now, left_reserved=row.reserved_now, left_held=now)
 
     def merge(self, later):
-        """Another of the same name."""
+        """Another that is told as the same."""
+        is_later = later.ended > self.ended
         self.times += later.times
+        self.begun = min(self.begun, later.begun) if self.begun else later.begun
+        self.ended = max(self.ended, later.ended)
         for device, figures in later.cards.items():
             mine = self.cards.setdefault(device, dict(figures))
             for name, value in figures.items():
-                mine[name] = value if name.startswith("left") else max(mine[name], value)
+                if not name.startswith("left"):
+                    mine[name] = max(mine[name], value)
+                elif is_later:
+                    mine[name] = value
 
     def summary(self):
         row = {"kind": self.kind, "name": self.name, "times": self.times,
@@ -60,6 +67,16 @@ class Phase:
         if self.growth is not None:
             row.update(calls=self.calls, growth=self.growth)
         return row
+
+
+class Module:
+    """One that no other calls, and its phases: in its eval mode, and in its training mode."""
+
+    def __init__(self, name):
+        self.name = name
+        self.trains = False
+        self.in_eval, self.in_training = Phase("module", name), Phase("module", name)
+        self.joined = 0  # that training followed on its training mode without gradients
 
 
 class Generation:
@@ -82,31 +99,32 @@ class Phases:
         self.restart()
 
     def restart(self):
-        self.start = self.current = Phase("start")
-        self.start.times = 1
-        self.phases = [self.start]
-        self.of_modules = {}  # the id of each: a weak reference, and its phase
+        self.by_name = {}
+        self.modules = {}  # by the id of their first parameter
+        self.of_modules = {}  # the id of each that was called: a weak reference, and its Module
         self.open = []  # calls that are a phase from their begin to their end
+        self.switches = 0
+        self.current = self.named("start")
+        self.current.times = 1
+        self.training = self.named("training")
 
     # From one to the next.
 
     def named(self, kind, name=""):
-        for phase in self.phases:
-            if phase.kind == kind and phase.name == name:
-                return phase
-        return self.added(Phase(kind, name))
-
-    def added(self, phase):
-        self.phases.append(phase)
-        return phase
+        if (kind, name) not in self.by_name:
+            self.by_name[kind, name] = Phase(kind, name)
+        return self.by_name[kind, name]
 
     def switch(self, phase):
         if phase is self.current:
             return
         with self.lock:
             self.read()
+            self.switches += 1
+            self.current.ended = self.switches
             self.current = phase
             phase.times += 1
+            phase.begun = phase.begun or self.switches
 
     def read(self):
         if not self.torch.cuda.is_initialized():
@@ -122,16 +140,23 @@ class Phases:
         if self.open or not outermost.is_alone():
             return
         try:
-            phase = self.of_module(module)
-            if phase is None:
+            known = self.of_module(module)
+            if known is None:
                 return
-            if module.training or self.torch.is_grad_enabled():
-                phase.has_trained = phase.has_trained or is_trained(module)
-                self.switch(self.named("training"))
+            if self.torch.is_grad_enabled():
+                self.train(known, module)
+            elif not module.training:
+                self.switch(known.in_eval)
             else:
-                self.switch(phase)
+                self.switch(self.training if known.trains else known.in_training)
         except Exception:
             notes.failure("phases")
+
+    def train(self, known, module):
+        if not known.trains and is_trained(module):
+            known.trains = True
+            known.joined += self.current is known.in_training
+        self.switch(self.training)
 
     def after_call(self, module):
         if self.open and isinstance(self.open[-1], Generation) and self.open[-1].model is module:
@@ -142,7 +167,7 @@ class Phases:
 
     def on_step(self):
         if not self.open:
-            self.switch(self.named("training"))
+            self.switch(self.training)
 
     def after_model(self, generation):
         generation.calls += 1
@@ -174,7 +199,7 @@ class Phases:
         phase.calls = generation.calls - 1
         phase.growth = (samples[-1] - samples[0]) // ((1 << (len(samples) - 1)) - 1)
 
-    # Whose phase a module's call is.
+    # Who is called.
 
     def of_module(self, module):
         known = self.of_modules.get(id(module))
@@ -188,19 +213,10 @@ class Phases:
         first = next(owner.parameters(), None)
         if first is None or next(module.parameters(), None) is None:
             return None
-        for phase in self.phases:
-            if phase.kind == "module" and phase.first == id(first):
-                return phase
-        count = sum(phase.kind == "module" for phase in self.phases)
-        phase = Phase("module", type(owner).__name__ if count < MOST_MODULES else "")
-        phase.first = id(first)
-        return self.added(phase) if phase.name else self.rest(phase)
-
-    def rest(self, phase):
-        for other in self.phases:
-            if other.kind == "module" and not other.name:
-                return other
-        return self.added(phase)
+        key, name = id(first), type(owner).__name__
+        if key not in self.modules and len(self.modules) >= MOST_MODULES:
+            key, name = None, ""
+        return self.modules.setdefault(key, Module(name))
 
     def owner_of(self, module):
         """The module by a method of which (vae.decode()) it is called; itself, where it is called by
@@ -245,6 +261,7 @@ class Phases:
         """Nothing of a program that does one thing."""
         with self.lock:
             self.read()
+            self.current.ended = self.switches + 1
         told = self.told()
         if len([row for row in told if row.kind not in ("start", "between")]) < 2:
             return []
@@ -252,23 +269,27 @@ class Phases:
 
     def told(self):
         has_steps = self.has_steps()
-        evaluated = {phase.name for phase in self.phases if phase.kind == "module" and phase.has_trained
-                     and phase.times}
         rows = {}
-        for phase in self.phases:
-            kind, name = phase.kind, phase.name
-            if kind == "module" and phase.has_trained and has_steps:
-                kind, name = "evaluation", name if len(evaluated) > 1 else ""
-            if kind == "training" and not has_steps:
-                kind = "forward"
-            if not phase.times:
-                continue
-            row = rows.get((kind, name))
-            if row is None:
-                row = rows[kind, name] = Phase(kind, name)
-                row.calls, row.growth = phase.calls, phase.growth
+
+        def tell(phase, kind, name, joined=0):
+            row = rows.setdefault((kind, name), Phase(kind, name))
             row.merge(phase)
-        return list(rows.values())
+            row.times -= joined
+            if phase.growth is not None:
+                row.calls, row.growth = phase.calls, phase.growth
+
+        for phase in self.by_name.values():
+            is_forward = phase is self.training and not has_steps
+            tell(phase, "forward" if is_forward else phase.kind, phase.name)
+        evaluated = {each.name for each in self.modules.values() if each.trains and each.in_eval.times}
+        for each in self.modules.values():
+            if not each.trains or not has_steps:
+                tell(each.in_eval, "module", each.name)
+                tell(each.in_training, "module", each.name)
+            else:
+                tell(each.in_eval, "evaluation", each.name if len(evaluated) > 1 else "")
+                tell(each.in_training, "training", "", each.joined)
+        return sorted((row for row in rows.values() if row.times), key=lambda row: row.begun)
 
 
 def is_trained(module):
