@@ -647,6 +647,31 @@ class Records(Hook):
         self.assertEqual(out, "0\n1\n1\n2\n")
         self.assertTrue((self.run_folder / ("%d.peak.pickle" % self.pid)).exists())
 
+    def test_an_allocator_of_the_programs_is_never_looked_at_by_a_thread(self):
+        self.package("torch/cuda/memory.py", TORCH["cuda/memory.py"] + """
+        class CUDAPluggableAllocator: pass
+        """)
+        out = self.program("""
+            import sys, threading, time, torch
+            torch.cuda.init()
+            torch.cuda.memory.CUDAPluggableAllocator()
+            readers, read = set(), sys.modules["_onnxfit_peaks"].read
+            def noted(device):
+                readers.add(threading.current_thread() is threading.main_thread())
+                return read(device)
+            sys.modules["_onnxfit_peaks"].read = noted
+            torch._C.allocate(1000); torch._C.free(1000)
+            for _ in range(60): torch._C.allocate(1); torch._C.free(1)
+            time.sleep(0.5)
+            print(readers)
+            class Net(torch.nn.Module):
+                def forward(self): time.sleep(0.2)
+            Net()(); Net()()
+            print(readers)
+            """, ONNXFIT_RUN_EVENTS="100")
+        self.assertEqual(out, "set()\n{True}\n")
+        self.assertTrue((self.run_folder / ("%d.peak.pickle" % self.pid)).exists())
+
     def test_a_run_that_is_short_has_no_picture_of_its_peak(self):
         self.program("import torch; torch.cuda.init(); torch._C.allocate(10)")
         self.assertEqual(list(self.run_folder.glob("*.peak.pickle")), [])

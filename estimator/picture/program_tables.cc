@@ -87,6 +87,14 @@ std::string HeldRows(const ProgramProcess& process) {
   return all > kPageLines ? body + RestRow(all - kPageLines, rest, process) : body;
 }
 
+std::string Items(const std::vector<std::string>& sentences) {
+  std::string items;
+  for (const std::string& sentence : sentences) {
+    items += Element("li", {}, HtmlText(Sentence(sentence))) + "\n";
+  }
+  return items.empty() ? "" : Element("ul", {}, items);
+}
+
 // --- PyTorch's figures --------------------------------------------------------------------------
 
 std::string PeaksRow(const ProgramRun& run, size_t place, const TorchPeaks& peaks) {
@@ -143,6 +151,25 @@ std::string StepsTable(const ProgramRun& run) {
                                                 "<th scope=\"col\" class=\"number\">reserved</th>"
                                                 "<th scope=\"col\">allocated</th></tr></thead>" +
                                                     Element("tbody", {}, body)));
+}
+
+std::string PhasesTable(const ProgramRun& run) {
+  const size_t place = LargestProcess(run);
+  const PhaseRows told = RowsOfPhases(run.processes[place].phases);
+  if (told.rows.empty()) return "";
+  std::string body;
+  for (const PhaseRow& row : told.rows) {
+    std::string cells = Element("th", {{"scope", "row"}}, HtmlText(PhaseName(*row.phase))) +
+                        HtmlCell(std::to_string(row.phase->times), "number");
+    for (const int64_t bytes : PhaseFigures(told, row)) cells += BytesCellOf(bytes);
+    body += Element("tr", {}, cells) + "\n";
+  }
+  const std::vector<std::string> columns = PhaseColumns(told);
+  const std::string names[] = {"#" + columns[0], "#" + columns[1], "#" + columns[2]};
+  const std::string name = NameOf(run, place, told.device, "");
+  return Element("h3", {}, HtmlText("By phase" + (name.empty() ? "" : " of " + name))) +
+         HtmlTable({"", "#times", names[0], names[1], names[2]}, body) +
+         SentenceList(PhaseSentences(told));
 }
 
 // --- How it ended, and what stays open ----------------------------------------------------------
@@ -218,7 +245,9 @@ std::string HeldTable(const ProgramProcess& process) {
 std::string PeaksSection(const ProgramRun& run) {
   if (run.processes.empty()) return "";
   const std::string peaks = PeaksTable(run);
-  return peaks.empty() ? "" : Section("peaks", "PyTorch's peaks", peaks + StepsTable(run));
+  return peaks.empty()
+             ? ""
+             : Section("peaks", "PyTorch's peaks", peaks + PhasesTable(run) + StepsTable(run));
 }
 
 std::string EndSection(const ProgramRun& run) {

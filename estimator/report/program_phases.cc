@@ -160,33 +160,49 @@ std::string GrowthText(const ProgramPhase& phase) {
                      more);
 }
 
+std::vector<std::string> PhaseColumns(const PhaseRows& told) {
+  if (told.has_unmapped) return {"allocated", "on the card", "left there"};
+  return {"allocated", "reserved", "left"};
+}
+
+std::vector<int64_t> PhaseFigures(const PhaseRows& told, const PhaseRow& row) {
+  const PhaseOnCard& card = row.figures;
+  if (told.has_unmapped) return {card.allocated_bytes, card.held_bytes, card.left_held_bytes};
+  return {card.allocated_bytes, card.reserved_bytes, card.left_allocated_bytes};
+}
+
+std::vector<std::string> PhaseSentences(const PhaseRows& told) {
+  std::vector<std::string> sentences = {
+      fmt::format("{} takes most", PhaseName(*told.rows[told.most].phase))};
+  if (told.has_unmapped) {
+    sentences[0] += " of the card";
+    sentences.push_back(
+        "what an engine gives back while it sleeps, PyTorch counts as allocated all the same");
+  }
+  for (const PhaseRow& row : told.rows) {
+    const std::string growth = GrowthText(*row.phase);
+    if (!growth.empty()) sentences.push_back(growth);
+  }
+  return sentences;
+}
+
 std::string PhasesText(const std::vector<ProgramPhase>& phases, std::string_view whose) {
   const PhaseRows told = RowsOfPhases(phases);
   if (told.rows.empty()) return "";
   constexpr size_t kNameColumns = 32;
-  std::vector<std::vector<Cell>> rows = {
-      {{fmt::format("By phase{}", whose)}, {"times"}, {"allocated"}, {"reserved"}, {"left"}}};
-  if (told.has_unmapped) rows[0].insert(rows[0].end(), {{"on card"}, {"left"}});
-  std::string sentences;
+  std::vector<std::vector<Cell>> rows = {{{fmt::format("By phase{}", whose)}, {"times"}}};
+  for (const std::string& column : PhaseColumns(told)) rows[0].push_back({column});
   for (const PhaseRow& row : told.rows) {
     const std::string name =
         CutMiddle(Clean(PhaseName(*row.phase), true), kNameColumns, kAsciiGlyphs.ellipsis);
-    rows.push_back({{"  " + name},
-                    {std::to_string(row.phase->times)},
-                    {FormatBytes(row.figures.allocated_bytes)},
-                    {FormatBytes(row.figures.reserved_bytes)},
-                    {FormatBytes(row.figures.left_allocated_bytes)}});
-    if (told.has_unmapped) {
-      rows.back().insert(rows.back().end(), {{FormatBytes(row.figures.held_bytes)},
-                                             {FormatBytes(row.figures.left_held_bytes)}});
-    }
-    if (const std::string growth = GrowthText(*row.phase); !growth.empty()) {
-      sentences += Wrap("  - ", growth);
-    }
+    rows.push_back({{"  " + name}, {std::to_string(row.phase->times)}});
+    for (const int64_t bytes : PhaseFigures(told, row)) rows.back().push_back({FormatBytes(bytes)});
   }
-  const std::string most = PhaseName(*told.rows[told.most].phase);
-  return '\n' + Table(rows, told.has_unmapped ? "lrrrrrr" : "lrrrr", "") +
-         Wrap("  - ", fmt::format("{} takes most", Clean(most, true))) + sentences;
+  std::string text = '\n' + Table(rows, "lrrrr", "");
+  for (const std::string& sentence : PhaseSentences(told)) {
+    text += Wrap("  - ", Clean(sentence, true));
+  }
+  return text;
 }
 
 }  // namespace onnxfit

@@ -455,6 +455,39 @@ class StepPeaks:
 
 
 @dataclass(frozen=True)
+class PhaseLeft:
+    """What was there when a phase ended last."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+
+
+@dataclass(frozen=True)
+class PhaseDevice:
+    """A phase at its most on one card: PyTorch's figures, and what the process held of the card."""
+
+    device: int
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    left: PhaseLeft
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a program does in turn: "training", "evaluation", "prefill", "decoding", a "module" of a
+    pipeline, an "engine" and its "sleep" and "wake"; "start" before all, "between" some."""
+
+    kind: str
+    times: int
+    devices: Tuple[PhaseDevice, ...] = ()
+    name: str = ""  # of the module's class or of the engine
+    calls: int = 0  # of the model, in decoding
+    growth_bytes: int = 0  # that each of them added
+
+
+@dataclass(frozen=True)
 class HeldBytes:
     """What lives at the peak because of one line."""
 
@@ -495,6 +528,7 @@ class ProcessRun:
     rank: str = ""
     devices: Tuple[DevicePeaks, ...] = ()
     step_peaks: Tuple[StepPeaks, ...] = ()
+    phases: Tuple[Phase, ...] = ()  # none where it does one thing
     held: Tuple[HeldBytes, ...] = ()
     unknown_reads: Tuple[UnknownRead, ...] = ()
     exception: str = ""

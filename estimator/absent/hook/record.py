@@ -296,6 +296,7 @@ def start(torch):
     on_step._torchdynamo_disable = True  # a compiled step calls it as it is
     importlib.import_module("torch.optim.optimizer").register_optimizer_step_post_hook(on_step)
     guarded("phases", lambda: outermost.watch(torch))
+    guarded("pictures", lambda: pictures.watch(torch, record))
     if record.turns is not None:
         guarded("turns", record.watch_turns)
     if record.max_seconds:

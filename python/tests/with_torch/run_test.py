@@ -42,6 +42,31 @@ def infer(times):
             net(torch.randn(64, 1024, device="cuda"))
 
 
+def alternates():
+    """The bytes that it reads itself: of training, of evaluation."""
+    net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU()).cuda()
+    optimizer = torch.optim.SGD(net.parameters())
+    most = {}
+
+    def read(name):
+        most[name] = max(most.get(name, 0), torch.cuda.max_memory_allocated())
+        torch.cuda.reset_peak_memory_stats()
+
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(2):
+        net.train()
+        for _ in range(2):
+            net(torch.randn(64, 1024, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        read("training")
+        net.eval()
+        with torch.inference_mode():
+            net(torch.randn(1 << 14, 1024, device="cuda"))
+        read("evaluation")
+    print("read", most["training"], most["evaluation"])
+
+
 def finds_a_batch():
     batch = 1 << 24
     while True:
@@ -107,6 +132,21 @@ class Run(unittest.TestCase):
         self.assertEqual(answer.allocated_bytes, whole.allocated_bytes)
         answer = onnxfit.run(infer, 1000, gpu="t4", until_same=True)
         self.assertRegex(str(answer), r"--until-same ended it after \d calls of its model")
+
+    def test_what_alternates_has_its_own_peaks(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            answer = onnxfit.run(alternates, gpu="t4")
+        process, = answer.processes
+        phases = {phase.kind: phase for phase in process.phases}
+        self.assertEqual([(name, phases[name].times) for name in ("training", "evaluation")],
+                         [("training", 2), ("evaluation", 2)])
+        weights = (1024 * 1024 + 1024) * 4
+        evaluation = phases["evaluation"].devices[0]
+        self.assertEqual(evaluation.allocated_bytes, weights + 3 * (1 << 26))  # input, and two outputs
+        self.assertEqual(evaluation.allocated_bytes, answer.allocated_bytes)
+        self.assertLess(phases["training"].devices[0].allocated_bytes, evaluation.allocated_bytes)
+        self.assertIn("evaluation takes most", str(answer))
+        self.assertEqual(onnxfit.run(train, 64, 2, gpu="t4").processes[0].phases, ())
 
     def test_a_finder_of_batches(self):
         answer = onnxfit.run(finds_a_batch, gpu="t4")
