@@ -87,14 +87,6 @@ std::string HeldRows(const ProgramProcess& process) {
   return all > kPageLines ? body + RestRow(all - kPageLines, rest, process) : body;
 }
 
-std::string Items(const std::vector<std::string>& sentences) {
-  std::string items;
-  for (const std::string& sentence : sentences) {
-    items += Element("li", {}, HtmlText(Sentence(sentence))) + "\n";
-  }
-  return items.empty() ? "" : Element("ul", {}, items);
-}
-
 // --- PyTorch's figures --------------------------------------------------------------------------
 
 std::string PeaksRow(const ProgramRun& run, size_t place, const TorchPeaks& peaks) {
@@ -161,15 +153,15 @@ std::string PhasesTable(const ProgramRun& run) {
   for (const PhaseRow& row : told.rows) {
     std::string cells = Element("th", {{"scope", "row"}}, HtmlText(PhaseName(*row.phase))) +
                         HtmlCell(std::to_string(row.phase->times), "number");
-    for (const int64_t bytes : PhaseFigures(told, row)) cells += BytesCellOf(bytes);
+    for (const int64_t bytes : FiguresOfPhase(told, row)) cells += BytesCellOf(bytes);
     body += Element("tr", {}, cells) + "\n";
   }
-  const std::vector<std::string> columns = PhaseColumns(told);
+  const std::vector<std::string> columns = ColumnsOfPhases(told);
   const std::string names[] = {"#" + columns[0], "#" + columns[1], "#" + columns[2]};
   const std::string name = NameOf(run, place, told.device, "");
   return Element("h3", {}, HtmlText("By phase" + (name.empty() ? "" : " of " + name))) +
          HtmlTable({"", "#times", names[0], names[1], names[2]}, body) +
-         SentenceList(PhaseSentences(told));
+         SentenceList(SentencesOfPhases(told));
 }
 
 // --- How it ended, and what stays open ----------------------------------------------------------

@@ -160,18 +160,18 @@ std::string GrowthText(const ProgramPhase& phase) {
                      more);
 }
 
-std::vector<std::string> PhaseColumns(const PhaseRows& told) {
+std::vector<std::string> ColumnsOfPhases(const PhaseRows& told) {
   if (told.has_unmapped) return {"allocated", "on the card", "left there"};
   return {"allocated", "reserved", "left"};
 }
 
-std::vector<int64_t> PhaseFigures(const PhaseRows& told, const PhaseRow& row) {
+std::vector<int64_t> FiguresOfPhase(const PhaseRows& told, const PhaseRow& row) {
   const PhaseOnCard& card = row.figures;
   if (told.has_unmapped) return {card.allocated_bytes, card.held_bytes, card.left_held_bytes};
   return {card.allocated_bytes, card.reserved_bytes, card.left_allocated_bytes};
 }
 
-std::vector<std::string> PhaseSentences(const PhaseRows& told) {
+std::vector<std::string> SentencesOfPhases(const PhaseRows& told) {
   std::vector<std::string> sentences = {
       fmt::format("{} takes most", PhaseName(*told.rows[told.most].phase))};
   if (told.has_unmapped) {
@@ -191,15 +191,16 @@ std::string PhasesText(const std::vector<ProgramPhase>& phases, std::string_view
   if (told.rows.empty()) return "";
   constexpr size_t kNameColumns = 32;
   std::vector<std::vector<Cell>> rows = {{{fmt::format("By phase{}", whose)}, {"times"}}};
-  for (const std::string& column : PhaseColumns(told)) rows[0].push_back({column});
+  for (const std::string& column : ColumnsOfPhases(told)) rows[0].push_back({column});
   for (const PhaseRow& row : told.rows) {
     const std::string name =
         CutMiddle(Clean(PhaseName(*row.phase), true), kNameColumns, kAsciiGlyphs.ellipsis);
     rows.push_back({{"  " + name}, {std::to_string(row.phase->times)}});
-    for (const int64_t bytes : PhaseFigures(told, row)) rows.back().push_back({FormatBytes(bytes)});
+    for (const int64_t bytes : FiguresOfPhase(told, row))
+      rows.back().push_back({FormatBytes(bytes)});
   }
   std::string text = '\n' + Table(rows, "lrrrr", "");
-  for (const std::string& sentence : PhaseSentences(told)) {
+  for (const std::string& sentence : SentencesOfPhases(told)) {
     text += Wrap("  - ", Clean(sentence, true));
   }
   return text;

@@ -90,11 +90,11 @@ std::string GrowthText(const ProgramPhase& phase);
 
 // How a row reads, behind its name and times: "allocated", "reserved", "left", or, where PyTorch's
 // figures are not the card's, "allocated", "on the card", "left there".
-std::vector<std::string> PhaseColumns(const PhaseRows& told);
-std::vector<int64_t> PhaseFigures(const PhaseRows& told, const PhaseRow& row);
+std::vector<std::string> ColumnsOfPhases(const PhaseRows& told);
+std::vector<int64_t> FiguresOfPhase(const PhaseRows& told, const PhaseRow& row);
 
 // Which takes most, and how decoding grows.  REQUIRES: a row.
-std::vector<std::string> PhaseSentences(const PhaseRows& told);
+std::vector<std::string> SentencesOfPhases(const PhaseRows& told);
 
 // A table and its sentences, `whose` ("of rank 1", "") in its title; "" where there is no phase.
 std::string PhasesText(const std::vector<ProgramPhase>& phases, std::string_view whose);
