@@ -27,6 +27,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 TWO_CARDS = ["--devices", "2xa100-40gb"]
 LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings": {"lightning": "2.6.6"},
              "sft": {"trl": "1.16.0", "datasets": "5.2.0"}, "offload": {"diffusers": "0.42.1"},
+             "grpo": {"trl": "1.16.0", "datasets": "5.2.0"}, "parts": {"diffusers": "0.42.1", "accelerate": "1.15.0"},
              "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"},
              "own_kernels": {"triton": "3.6.0", "liger-kernel": "0.8.5"}, "quantized": {"torchao": "0.18.0"}}
 LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen"), {  # in a --python of their own
@@ -46,17 +47,17 @@ HOW |= {f"{file[:-1]}_{way}": (TWO_CARDS, TORCHRUN, file, [way]) for file, ways 
     ("tensors", ("rows", "sequences", "auto")), ("pipelines", ("gpipe", "1f1b")), ("contexts", ("gather", "rotate"))) for way in ways}
 HOW["experts"] = (TWO_CARDS, TORCHRUN, "experts", [])
 HOW |= {f"zero{stage}": (TWO_CARDS, TORCHRUN, "zeros", [str(stage)]) for stage in (1, 2, 3)}
-FIGURES = ["verdict", "allocated", "reserved", "open", "ended"]
+FIGURES = ["verdict", "allocated", "reserved", "open", "phases", "ended"]
 
 
 def names():
-    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {file for _, _, file, _ in HOW.values()}
+    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {file for _, _, file, _ in HOW.values()} - {"readings"}
     return sorted(files | set(HOW))
 
 
 def worse(before, row):
     """Bytes that are other, or fewer open lines, are not worse, and yet not as committed."""
-    names = [name for name in ("verdict", "ended") if str(row[name]) != before[name]]
+    names = [name for name in ("verdict", "phases", "ended") if str(row[name]) != before[name]]
     names += ["open"] if int(row["open"] or 0) > int(before["open"] or 0) else []
     return [f"{name} {row[name]}, not {before[name]}" for name in names]
 
@@ -89,11 +90,21 @@ def run(args, name):
                                 text=True, check=False)
         if args.verbose:
             print(result.stdout[-2000:], result.stderr[-2000:])
-        return json.loads(out.read_text()) if out.exists() else None
+        return (json.loads(out.read_text()), result.stdout) if out.exists() else (None, "")
+
+
+def phases_as_read(answer, printed):
+    """"3 of 3": phases whose peak is what the program read itself (programs/readings.py), of those that it
+    read; "" where it read none."""
+    lines = [line.removeprefix("phases ") for line in printed.splitlines() if line.startswith("phases ")]
+    told = {phase.get("name") or phase["kind"]: max(device["allocated_bytes"] for device in phase["devices"])
+            for process in answer["processes"] for phase in process.get("phases", ())}
+    read = json.loads(lines[-1]) if lines else {}
+    return f"{sum(told.get(name) == most for name, most in read.items())} of {len(read)}" if read else ""
 
 
 def row_of(args, name):
-    answer = run(args, name)
+    answer, printed = run(args, name)
     if answer is None:
         return {"program": name, **dict.fromkeys(FIGURES, ""), "ended": "no answer"}
     devices = [device for process in answer["processes"] for device in process["devices"]]
@@ -103,6 +114,7 @@ def row_of(args, name):
             "allocated": max((device.get("allocated_bytes", 0) for device in devices), default=0),
             "reserved": max((device.get("reserved_bytes", 0) for device in devices), default=0),
             "open": sum(len(process.get("unknown_reads", [])) for process in answer["processes"]),
+            "phases": phases_as_read(answer, printed),
             "ended": answer["exit_code"]}
 
 
@@ -126,9 +138,10 @@ def not_run(args, rows):
 
 
 def print_rows(rows):
-    print("| program | verdict | allocated | reserved | lines that read what nobody computed |\n|---|---|---|---|---|")
+    print("| program | verdict | allocated | reserved | lines that read what nobody computed | phases as it reads them |\n"
+          "|---|---|---|---|---|---|")
     for row in rows:
-        print(f"| {row['program']} | {row['verdict']} | {int(row['allocated']):,} | {int(row['reserved']):,} | {row['open']} |")
+        print(f"| {row['program']} | {row['verdict']} | {int(row['allocated']):,} | {int(row['reserved']):,} | {row['open']} | {row['phases']} |")
 
 
 def main():

@@ -2,13 +2,14 @@
 the card and back, puts an engine to sleep.
 
 A phase is known by what is called, and lasts until another begins:
-  training     a module is called with gradients; an optimizer steps
-  evaluation   a module that trains is called in its eval mode, without gradients
-  module       one that does not train is called without: a part of a pipeline, a teacher
-A module in its training mode that is called without gradients belongs to training, if it trains.
+  training            a module is called with gradients, or, if it trains, in its training mode; an
+                      optimizer steps
+  evaluation          a module that trains is called in its eval mode, without gradients
+  module              one that does not train is called without: a part of a pipeline, a teacher
   prefill, decoding   generate() of transformers until the model's first call has returned, and since
-and some calls of an engine's worker (engines.py).  Behind generate() and sleep(), whose ends are
-known, lies what is "between".  Modules without parameters (a loss, a transform) are no phase.
+  engine, sleep, wake calls of an engine's worker (engines.py)
+Behind generate() and sleep(), whose ends are known, lies what is "between".  Modules without
+parameters (a loss, a transform) are no phase.
 
 Memory is read where one phase ends and another begins, and not at the calls between."""
 
@@ -181,8 +182,8 @@ class Phases:
         """Of a call that is a phase; False within another."""
         if self.open:
             return False
-        self.open.append(call)
         self.switch(phase)
+        self.open.append(call)
         return True
 
     def end(self, is_over):
@@ -209,11 +210,10 @@ class Phases:
         return known[1]
 
     def look_at(self, module):
-        owner = unwrapped(self.owner_of(module))
-        first = next(owner.parameters(), None)
-        if first is None or next(module.parameters(), None) is None:
+        if next(module.parameters(), None) is None:
             return None
-        key, name = id(first), type(owner).__name__
+        owner = unwrapped(self.owner_of(module))
+        key, name = id(next(owner.parameters())), type(owner).__name__
         if key not in self.modules and len(self.modules) >= MOST_MODULES:
             key, name = None, ""
         return self.modules.setdefault(key, Module(name))
