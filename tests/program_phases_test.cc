@@ -65,14 +65,14 @@ TEST_CASE("what comes before all phases or between them is told where it takes m
 }
 
 TEST_CASE("where an engine sleeps, the card has less than PyTorch says") {
-  const auto phases = Read({Row("engine", "vLLM", 2, Card(0, {900, 950, 1200, 900, 950, 1200})),
-                            Row("sleep", "vLLM", 2, Card(0, {900, 950, 1200, 900, 950, 350})),
+  const auto phases = Read({Row("sleep", "vLLM", 2, Card(0, {900, 950, 1200, 900, 950, 350})),
+                            Row("engine", "vLLM", 2, Card(0, {900, 950, 1200, 900, 950, 1200})),
                             Row("training", "", 2, Card(0, {990, 999, 500, 910, 999, 450}))});
   CHECK(PhasesText(phases, "") ==
         "\n"
         "By phase          times  allocated  on the card  left there\n"
-        "  vLLM's steps        2  900.0 MiB     1.17 GiB    1.17 GiB\n"
         "  vLLM's sleep()      2  900.0 MiB     1.17 GiB   350.0 MiB\n"
+        "  vLLM's steps        2  900.0 MiB     1.17 GiB    1.17 GiB\n"
         "  training            2  990.0 MiB    500.0 MiB   450.0 MiB\n"
         "  - vLLM's steps takes most of the card\n"
         "  - what an engine gives back while it sleeps, PyTorch counts as allocated all\n"

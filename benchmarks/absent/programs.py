@@ -30,8 +30,9 @@ LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings"
              "grpo": {"trl": "1.16.0", "datasets": "5.2.0"}, "parts": {"diffusers": "0.42.1", "accelerate": "1.15.0"},
              "accelerated": {"accelerate": "1.15.0"}, "nvml": {"nvidia-ml-py": "13.615.71"},
              "own_kernels": {"triton": "3.6.0", "liger-kernel": "0.8.5"}, "quantized": {"torchao": "0.18.0"}}
-LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen"), {  # in a --python of their own
-    "vllm": "0.33.0", "torch": "2.14.0", "transformers": "5.20.2"})
+VLLM = {"vllm": "0.33.0", "torch": "2.14.0", "transformers": "5.20.2"}  # in a --python of its own
+LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen", "asleep"), VLLM)
+LIBRARIES["colocated"] = VLLM | {"trl": "1.16.0", "datasets": "5.2.0", "accelerate": "1.15.0"}
 LIBRARIES |= dict.fromkeys(("zero1", "zero2", "zero3"), {"deepspeed": "0.19.8"})
 # Without PyTorch: what they need in its place.  Their figures are what the framework's allocator handed
 # out and what its pool had, at most or (CuPy) at the end.
@@ -51,7 +52,7 @@ FIGURES = ["verdict", "allocated", "reserved", "open", "phases", "ended"]
 
 
 def names():
-    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {file for _, _, file, _ in HOW.values()} - {"readings"}
+    files = {path.stem for path in (HERE / "programs").glob("*.py")} - {file for _, _, file, _ in HOW.values()} - {"readings", "tiny_llm"}
     return sorted(files | set(HOW))
 
 
@@ -94,13 +95,17 @@ def run(args, name):
 
 
 def phases_as_read(answer, printed):
-    """"3 of 3": phases whose peak is what the program read itself (programs/readings.py), of those that it
-    read; "" where it read none."""
-    lines = [line.removeprefix("phases ") for line in printed.splitlines() if line.startswith("phases ")]
-    told = {phase.get("name") or phase["kind"]: max(device["allocated_bytes"] for device in phase["devices"])
-            for process in answer["processes"] for phase in process.get("phases", ())}
-    read = json.loads(lines[-1]) if lines else {}
-    return f"{sum(told.get(name) == most for name, most in read.items())} of {len(read)}" if read else ""
+    """"3 of 3": phases that took, or left on the card, what the program read itself (programs/readings.py),
+    of those that it read; "" where it read none."""
+    phases = [phase for process in answer["processes"] for phase in process.get("phases", ())]
+    told = {}
+    for phase in phases:
+        name = phase["name"] if phase["kind"] == "module" else phase["kind"]
+        told["phases", name] = max(device["allocated_bytes"] for device in phase["devices"])
+        told["left", name] = max(device["left"]["device_bytes"] for device in phase["devices"])
+    read = {(what, name): value for line in printed.splitlines() for what in ("phases", "left")
+            if line.startswith(what + " {") for name, value in json.loads(line.removeprefix(what)).items()}
+    return f"{sum(told.get(name) == value for name, value in read.items())} of {len(read)}" if read else ""
 
 
 def row_of(args, name):

@@ -41,6 +41,13 @@ bool IsNamedPhase(const ProgramPhase& phase) {
   return phase.kind != PhaseKind::kStart && phase.kind != PhaseKind::kBetween;
 }
 
+// Of phases that took the same: one that did something, one that went to sleep or woke with all
+// that was there, what came before or between.
+int WeightOf(const ProgramPhase& phase) {
+  if (!IsNamedPhase(phase)) return 0;
+  return phase.kind == PhaseKind::kSleep || phase.kind == PhaseKind::kWake ? 1 : 2;
+}
+
 int64_t DeviceOfPhases(const std::vector<ProgramPhase>& phases) {
   const PhaseOnCard* most = nullptr;
   for (const ProgramPhase& phase : phases) {
@@ -108,10 +115,8 @@ PhaseRows RowsOfPhases(const std::vector<ProgramPhase>& phases) {
   const auto taken = [&](const PhaseRow& row) {
     return told.has_unmapped ? row.figures.held_bytes : row.figures.allocated_bytes;
   };
-  // Of those that took the same, one that has a name.
   const auto is_less = [&](const PhaseRow& a, const PhaseRow& b) {
-    return std::pair(taken(a), IsNamedPhase(*a.phase)) <
-           std::pair(taken(b), IsNamedPhase(*b.phase));
+    return std::pair(taken(a), WeightOf(*a.phase)) < std::pair(taken(b), WeightOf(*b.phase));
   };
   if (told.rows.empty()) return told;
   const ProgramPhase* const most = std::ranges::max_element(told.rows, is_less)->phase;

@@ -6,6 +6,7 @@ import json
 import torch
 
 most = {}
+on_card = {}  # behind a phase's last end
 
 
 def begin():
@@ -36,5 +37,11 @@ def around(holder, function, name):
     setattr(holder, function, wrapped)
 
 
+def left(name):
+    free, total = torch.cuda.mem_get_info()
+    on_card[name] = total - free
+
+
 def tell():
     print("phases " + json.dumps(most), flush=True)
+    print("left " + json.dumps(on_card), flush=True)

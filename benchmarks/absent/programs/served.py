@@ -4,7 +4,7 @@ import sys
 import tempfile
 
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_USE_FLASHINFER_SAMPLER="0")
-import tokenizers  # noqa: E402
+import tiny_llm  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 import vllm  # noqa: E402
@@ -21,19 +21,10 @@ MODELS = {
 }
 
 
-def save_tokenizer(folder):
-    """One token a byte."""
-    pre = tokenizers.pre_tokenizers.ByteLevel
-    letters = {letter: 2 + i for i, letter in enumerate(sorted(pre.alphabet()))}
-    made = tokenizers.Tokenizer(tokenizers.models.BPE({"<s>": 0, "</s>": 1} | letters, []))
-    made.pre_tokenizer, made.decoder = pre(add_prefix_space=False), tokenizers.decoders.ByteLevel()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>").save_pretrained(folder)
-
-
 def main(config):
     with tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
-        save_tokenizer(folder)
+        tiny_llm.save_tokenizer(folder)
         engine = vllm.LLM(folder, load_format="dummy", enforce_eager=True)
     cache = engine.llm_engine.vllm_config.cache_config
     a_token = 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim  # key and value, bf16

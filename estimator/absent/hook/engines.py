@@ -132,7 +132,8 @@ def around_phases(kind):
         return
     for function in STARTS:
         shared.around(kind, function, ("start",), is_over=False)
-    shared.around(kind, "execute_model", ("engine", "vLLM"), is_over=False)
+    for function in ("execute_model", "sample_tokens"):
+        shared.around(kind, function, ("engine", "vLLM"), is_over=False)
     shared.around(kind, "sleep", ("sleep", "vLLM"))
     shared.around(kind, "wake_up", ("wake", "vLLM"))
 
