@@ -25,7 +25,7 @@ def main():
         engine.wake_up()
         readings.left("wake")
     readings.tell()
-    assert readings.on_card["sleep"] < 1 << 29 < 0.4 * total < readings.on_card["wake"], readings.on_card
+    assert readings.on_card["sleep"] < 1 << 30 < 0.4 * total < readings.on_card["wake"], readings.on_card
 
 
 if __name__ == "__main__":
