@@ -73,8 +73,8 @@ class Phase:
 class Module:
     """One that no other calls, and its phases: in its eval mode, and in its training mode."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, first):
+        self.name, self.first = name, first  # a weak reference to its first parameter, by which it is known
         self.trains = False
         self.in_eval, self.in_training = Phase("module", name), Phase("module", name)
         self.joined = 0  # that training followed on its training mode without gradients
@@ -101,7 +101,7 @@ class Phases:
 
     def restart(self):
         self.by_name = {}
-        self.modules = {}  # by the id of their first parameter
+        self.modules = []
         self.of_modules = {}  # the id of each that was called: a weak reference, and its Module
         self.open = []  # calls that are a phase from their begin to their end
         self.switches = 0
@@ -213,10 +213,15 @@ class Phases:
         if next(module.parameters(), None) is None:
             return None
         owner = unwrapped(self.owner_of(module))
-        key, name = id(next(owner.parameters())), type(owner).__name__
-        if key not in self.modules and len(self.modules) >= MOST_MODULES:
-            key, name = None, ""
-        return self.modules.setdefault(key, Module(name))
+        first = next(owner.parameters())
+        for known in self.modules:
+            if known.first() is first:
+                return known
+        if len(self.modules) > MOST_MODULES:
+            return self.modules[-1]  # the rest of them
+        name = type(owner).__name__ if len(self.modules) < MOST_MODULES else ""
+        self.modules.append(Module(name, weakref.ref(first)))
+        return self.modules[-1]
 
     def owner_of(self, module):
         """The module by a method of which (vae.decode()) it is called; itself, where it is called by
@@ -281,8 +286,8 @@ class Phases:
         for phase in self.by_name.values():
             is_forward = phase is self.training and not has_steps
             tell(phase, "forward" if is_forward else phase.kind, phase.name)
-        evaluated = {each.name for each in self.modules.values() if each.trains and each.in_eval.times}
-        for each in self.modules.values():
+        evaluated = {each.name for each in self.modules if each.trains and each.in_eval.times}
+        for each in self.modules:
             if not each.trains or not has_steps:
                 tell(each.in_eval, "module", each.name)
                 tell(each.in_training, "module", each.name)
