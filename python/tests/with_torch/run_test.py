@@ -43,28 +43,19 @@ def infer(times):
 
 
 def alternates():
-    """The bytes that it reads itself: of training, of evaluation."""
+    """Training and evaluation, twice."""
     net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU()).cuda()
     optimizer = torch.optim.SGD(net.parameters())
-    most = {}
-
-    def read(name):
-        most[name] = max(most.get(name, 0), torch.cuda.max_memory_allocated())
-        torch.cuda.reset_peak_memory_stats()
-
-    torch.cuda.reset_peak_memory_stats()
     for _ in range(2):
         net.train()
         for _ in range(2):
             net(torch.randn(64, 1024, device="cuda")).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-        read("training")
+        torch.cuda.reset_peak_memory_stats()
         net.eval()
         with torch.inference_mode():
             net(torch.randn(1 << 14, 1024, device="cuda"))
-        read("evaluation")
-    print("read", most["training"], most["evaluation"])
 
 
 def finds_a_batch():
@@ -134,15 +125,15 @@ class Run(unittest.TestCase):
         self.assertRegex(str(answer), r"--until-same ended it after \d calls of its model")
 
     def test_what_alternates_has_its_own_peaks(self):
-        with contextlib.redirect_stdout(io.StringIO()):
-            answer = onnxfit.run(alternates, gpu="t4")
+        answer = onnxfit.run(alternates, gpu="t4")
         process, = answer.processes
         phases = {phase.kind: phase for phase in process.phases}
         self.assertEqual([(name, phases[name].times) for name in ("training", "evaluation")],
                          [("training", 2), ("evaluation", 2)])
         weights = (1024 * 1024 + 1024) * 4
         evaluation = phases["evaluation"].devices[0]
-        self.assertEqual(evaluation.allocated_bytes, weights + 3 * (1 << 26))  # input, and two outputs
+        least = weights + 3 * (1 << 26)  # an input, two outputs; and cuBLAS's workspaces
+        self.assertTrue(least <= evaluation.allocated_bytes < least + (32 << 20), evaluation)
         self.assertEqual(evaluation.allocated_bytes, answer.allocated_bytes)
         self.assertLess(phases["training"].devices[0].allocated_bytes, evaluation.allocated_bytes)
         self.assertIn("evaluation takes most", str(answer))
