@@ -70,13 +70,14 @@ class Graph:
         self.parts = [block(2, "main")]
         self.nodes = 0
 
-    def op(self, op_type, *inputs, **attributes):
+    def op(self, op_type, *inputs, scope="", **attributes):
         self.nodes += 1
         output = f"v{self.nodes}"
+        name = f"{'/' if scope else ''}{scope}/{op_type}_{self.nodes}"
         self.parts.append(block(1, b"".join(
-            [block(1, name) for name in inputs]
-            + [block(2, output), block(3, f"/{op_type}_{self.nodes}"), block(4, op_type)]
-            + [block(5, attribute(name, value)) for name, value in attributes.items()])))
+            [block(1, read) for read in inputs]
+            + [block(2, output), block(3, name), block(4, op_type)]
+            + [block(5, attribute(key, value)) for key, value in attributes.items()])))
         return output
 
     def integers(self, *values):
