@@ -16,6 +16,7 @@
 #include "cli/flags.h"
 #include "cli/values.h"
 #include "estimator/base/error.h"
+#include "estimator/base/quote.h"
 #include "estimator/base/warnings.h"
 
 namespace onnxfit {
