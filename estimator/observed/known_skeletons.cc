@@ -203,9 +203,10 @@ std::vector<std::string_view> KnownSkeletons::ClassesOfChildren(
   const std::string children = ChildrenOf(steps);
   std::vector<std::string_view> found;
   if (children.empty()) return found;
-  for (const ChildrenKey& key :
-       std::ranges::equal_range(children_keys_, HashOf(children), {}, &ChildrenKey::hash)) {
-    found.push_back(classes_[key.in_class].name);
+  const uint32_t hash = HashOf(children);
+  for (auto key = std::ranges::lower_bound(children_keys_, hash, {}, &ChildrenKey::hash);
+       key != children_keys_.end() && key->hash == hash; ++key) {
+    found.push_back(classes_[key->in_class].name);
   }
   return found;
 }
