@@ -66,11 +66,11 @@ std::string StepText(const SkeletonStep& step) {
   text += step.key;
   if (step.is_child) text.append("=").append(step.class_name);
   if (!step.leaf.empty()) text.append("/").append(step.leaf);
-  if (step.id != 0) text += "~" + InBase36(step.id);
-  if (step.cast_to != 0) text += "=" + std::to_string(step.cast_to);
+  if (step.id != 0) text.append("~").append(InBase36(step.id));
+  if (step.cast_to != 0) text.append("=").append(std::to_string(step.cast_to));
   if (step.in_place) text += "!";
   if (step.is_idle) text += "?";
-  return step.line == 0 ? text : text + ":" + InBase36(step.line);
+  return step.line == 0 ? text : text.append(":").append(InBase36(step.line));
 }
 
 std::string ValueText(const SkeletonValue& value) {
