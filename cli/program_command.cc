@@ -9,6 +9,7 @@
 #include "cli/program_search.h"
 #include "cli/program_trial.h"
 #include "cli/targets.h"
+#include "cli/values.h"
 #include "estimator/base/cards.h"
 #include "estimator/base/error.h"
 #include "estimator/picture/page.h"
