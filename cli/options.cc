@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -59,23 +58,17 @@ const CLI::Option* Untyped() {
 }
 
 // Those that may be among the words, as CLI11 looks at all that it knows for each that it is told;
-// the others are Untyped.  Rows of one name share one, too: whether a value
-// follows it is said by that of `run` where a program is run, else by the others.
+// the others are Untyped.  Rows of one name share one, too: whether a value follows it is said by
+// that of `run` where a program is run, else by the others.
 std::vector<const CLI::Option*> DeclareAll(CLI::App& app, std::span<const std::string> words,
                                            bool is_of_program) {
-  std::vector<const Flag*> typed;
   for (const Flag& flag : Flags()) {
-    if (MayBeAmong(words, flag)) typed.push_back(&flag);
+    const bool says = (flag.of == Only(Command::kRun)) == is_of_program;
+    if (says && MayBeAmong(words, flag)) Declare(app, flag);
   }
-  for (const Flag* const flag : typed) {
-    if ((flag->of == Only(Command::kRun)) == is_of_program) Declare(app, *flag);
-  }
-  std::map<const Flag*, const CLI::Option*> options;
-  for (const Flag* const flag : typed) options[flag] = Declare(app, *flag);
   std::vector<const CLI::Option*> declared;
   for (const Flag& flag : Flags()) {
-    const auto found = options.find(&flag);
-    declared.push_back(found == options.end() ? Untyped() : found->second);
+    declared.push_back(MayBeAmong(words, flag) ? Declare(app, flag) : Untyped());
   }
   return declared;
 }
