@@ -128,15 +128,30 @@ def session_options(ort, settings):
     return options, of_runs
 
 
-def zeros(ort, inputs):
+def zeros(ort, inputs, is_bound):
     import numpy
     values = {}
     for one in inputs:
         data = numpy.zeros(one["dims"], TYPES[one["type"]])
         make = ort.OrtValue.ortvalue_from_numpy_with_onnx_type
-        values[one["name"]] = make(data, one["type"]) if one["type"] in ONLY_AS_BYTES \
-            else ort.OrtValue.ortvalue_from_numpy(data)
+        if is_bound:  # on the card, in an arena of the process that no session shares
+            values[one["name"]] = ort.OrtValue.ortvalue_from_numpy(data, "cuda", 0)
+        elif one["type"] in ONLY_AS_BYTES:
+            values[one["name"]] = make(data, one["type"])
+        else:
+            values[one["name"]] = ort.OrtValue.ortvalue_from_numpy(data)
     return values
+
+
+def bound(session, inputs, values):
+    """Inputs that lie on the card, outputs that are to stay there."""
+    binding = session.io_binding()
+    for one in inputs:
+        address = values[one["name"]].data_ptr()
+        binding.bind_input(one["name"], "cuda", 0, one["type"], one["dims"], address)
+    for output in session.get_outputs():
+        binding.bind_output(output.name, "cuda")
+    return binding
 
 
 def phases(ort, asked, shapes, more_options, seen):
@@ -148,9 +163,17 @@ def phases(ort, asked, shapes, more_options, seen):
     if "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError("the CUDA provider could not be loaded")
     seen()
-    for feeds in shapes:
+    is_captured = is_on(asked["provider_options"].get("enable_cuda_graph", 0))
+    for inputs, values in zip(asked["shapes"], shapes):
+        binding = None
         for _ in range(asked["runs"]):
-            session.run_with_ort_values(None, feeds, of_runs)
+            if not asked["bound"]:
+                session.run_with_ort_values(None, values, of_runs)
+            else:
+                if not is_captured:
+                    binding = None  # the caller has had what the last run put out
+                binding = binding or bound(session, inputs, values)
+                session.run_with_iobinding(binding, of_runs)
             seen()
 
 
@@ -188,7 +211,8 @@ def answer_of(asked, begin):
     log = Log(asked["log"])
     ort.set_default_logger_severity(1)  # INFO
     answer["context"] = card.context
-    shapes = [zeros(ort, inputs) for inputs in asked["shapes"]]
+    shapes = [zeros(ort, inputs, asked["bound"]) for inputs in asked["shapes"]]
+    log.extensions()  # those for the inputs
     while len(answer["sessions"]) < asked["sessions"]:
         answer["sessions"].append(session_of(ort, asked, shapes, card, log))
         if "error" in answer["sessions"][-1] or time.time() - begin > asked["seconds"]:

@@ -158,6 +158,7 @@ struct RuntimeOptions {
   Runtime runtime = Runtime::kTorch;
   std::map<std::string, std::string> session = {};   // of ONNX Runtime's sessions
   std::map<std::string, std::string> provider = {};  // of their CUDA provider
+  bool is_bound = false;  // inputs lie on the card, and outputs stay there
 };
 
 // A flag and its value as they were typed, "" for a switch.

@@ -28,8 +28,9 @@ constexpr int64_t kMostServed = 1 << 20;  // a batch that nobody serves
 
 // What a session of the file has; the others are of a training step in PyTorch.
 constexpr std::string_view kFlagsOfSessions[] = {
-    "--batch",    "--dim",     "--shape",   "--mode",           "--gpu", "--memory", "--reserve",
-    "--overhead", "--runtime", "--session", "--provider-option"};
+    "--batch",   "--dim",     "--shape",           "--mode",
+    "--gpu",     "--memory",  "--reserve",         "--overhead",
+    "--runtime", "--session", "--provider-option", "--io-binding"};
 
 void CheckRuntimeFlags(const Options& options) {
   for (const TypedFlag& typed : options.typed) {

@@ -35,6 +35,9 @@ std::vector<Flag> RuntimeFlags() {
       {"--provider-option", "", "KEY=VALUE", kRuntimeGroup,
        "an option of its CUDA provider: arena_extend_strategy=kSameAsRequested; repeatable", "",
        [](const Typed& t, Options& o) { AddSetting(t, o.runtime.provider); }, true, false, kOf},
+      {"--io-binding", "", "", kRuntimeGroup,
+       "its inputs lie on the card and its outputs stay there, as IOBinding has them", "",
+       [](const Typed&, Options& o) { o.runtime.is_bound = true; }, false, false, kOf},
   };
 }
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string_view>
 
-#include "estimator/base/device_pages.h"
 #include "estimator/memory/arena_sessions.h"
 
 namespace onnxfit {
@@ -83,13 +82,9 @@ class Player {
     return most;
   }
 
-  // With weights outside of the arena there is one order.
   std::vector<OrderBytes> Orders(const ArenaConfig& config, bool weights_are_outside) const {
-    if (!weights_are_outside) return PlayOrders(weights_, runs_, config, kOrders, kSeed);
-    std::vector<OrderBytes> orders = PlayOrders({}, runs_, config, 1, kSeed);
-    orders[0].arena_bytes += weight_bytes();
-    orders[0].page_bytes += PageBytesOf(weights_);
-    return orders;
+    const auto play = weights_are_outside ? PlayOrdersOutside : PlayOrders;
+    return play(weights_, runs_, config, kOrders, kSeed);
   }
 
  private:

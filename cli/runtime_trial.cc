@@ -117,6 +117,7 @@ RuntimeRun RunOnRuntime(const Options& options, const Graph& graph,
   AskedSessions asked = {.model = CopyWithoutWeights(options.model, files, folder.File("")),
                          .session = options.runtime.session,
                          .provider = options.runtime.provider,
+                         .is_bound = options.runtime.is_bound,
                          .log = folder.File("log")};
   RuntimeRun run = {.model = options.model};
   for (const EstimateRequest& request : requests) {
@@ -134,8 +135,9 @@ RuntimeRun RunOnRuntime(const Options& options, const Graph& graph,
   AddPlayed(ran.told, options.runtime, run);
   JudgeSessions(run);
   run.open.push_back(
-      "inputs are zeros on the host, as session.run() takes them: sizes that follow "
-      "from their values are those of zeros");
+      fmt::format("inputs are zeros {}: sizes that follow from their values are those of zeros",
+                  options.runtime.is_bound ? "on the card, as IOBinding has them"
+                                           : "on the host, as session.run() takes them"));
   return run;
 }
 

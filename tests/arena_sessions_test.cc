@@ -40,6 +40,20 @@ TEST_CASE("a session ends where the arena refuses") {
   CHECK(PlaySession({8 * kMiB}, {run}, config).runs.empty());
 }
 
+// Pages have 2 MiB, and a block that finds no room in the last one begins another: 768 + 768 + 512
+// and 768 + 1024 KiB fill two, 1024 + 512, 768 + 768 and 768 three.
+TEST_CASE("weights outside of the arena take pages by their order") {
+  const std::vector<int64_t> weights = {768 * kKiB, 768 * kKiB, 768 * kKiB, 1 * kMiB, 512 * kKiB};
+  std::vector<int64_t> pages;
+  for (const OrderBytes& order : PlayOrdersOutside(weights, {{{4 * kMiB}}}, {}, 50, 1)) {
+    CHECK(order.arena_bytes == 4 * kMiB + 3840 * kKiB);
+    pages.push_back(order.page_bytes);
+  }
+  const auto [low, high] = std::ranges::minmax(pages);
+  CHECK(low == 8 * kMiB);
+  CHECK(high == 10 * kMiB);
+}
+
 // A model in onnxruntime-gpu 1.31.1: its statistics behind three runs, with and without
 // memory.enable_memory_arena_shrinkage, without a memory pattern.
 TEST_CASE("runs repeat, and an arena that shrinks grows again") {

@@ -24,13 +24,15 @@ CommandResult OnRuntime(Args more) {
   return RunCommand(args);
 }
 
-// In the place of a Python with onnxruntime: it uses the card, and answers so.
+// In the place of a Python with onnxruntime: it uses the card, and answers so, if it is asked for
+// `asked`.
 class Answering {
  public:
-  explicit Answering(const std::string& answer) {
+  explicit Answering(const std::string& answer, const std::string& asked = "{") {
     const std::string program = folder_.Write(
-        "python", fmt::format("#!/bin/sh\ncat > \"$4\" <<'END'\n{}\nEND\nexec {} take 1\n", answer,
-                              ABSENT_CLIENT));
+        "python", fmt::format("#!/bin/sh\ngrep -q '{}' \"$3\" || exit 1\ncat > \"$4\" <<'END'\n"
+                              "{}\nEND\nexec {} take 1\n",
+                              asked, answer, ABSENT_CLIENT));
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     setenv("ONNXFIT_PYTHON", program.c_str(), /*overwrite=*/1);
   }
@@ -70,6 +72,17 @@ TEST_CASE("orders of the weights are played") {
   CHECK(json["targets"][0]["verdict"] == "fits");
 }
 
+TEST_CASE("inputs lie on the host, or are bound to the card") {
+  for (const bool is_bound : {false, true}) {
+    const Answering python(kTwoWeights, fmt::format("\"bound\": {}", is_bound));
+    const Args args = is_bound ? Args{"-g", "t4", "--io-binding"} : Args{"-g", "t4"};
+    const CommandResult result = OnRuntime(args);
+    CHECK(result.code == 0);
+    const std::string where = is_bound ? "zeros on the card" : "zeros on the host";
+    CHECK(result.out.find(where) != std::string::npos);
+  }
+}
+
 TEST_CASE("what settings make of it is played, unless some are given") {
   const Answering python(kTwoWeights);
   const auto settings = AnswerTo({"-g", "t4"})["runs"][0]["settings"];
@@ -80,12 +93,11 @@ TEST_CASE("what settings make of it is played, unless some are given") {
   CHECK(given["settings"].empty());
 }
 
-TEST_CASE("weights outside of the arena have no order") {
+TEST_CASE("weights outside of the arena take the same of it in each order") {
   const Answering python(R"({"version": "1.31.1", "context": 1000, "sessions": [
     {"used": [12582912], "extensions": [[8388608, 2097152]], "reserved": 8388608}],
   "requests": {"weights": [3145728, 5242880], "runs": [[2097152, -3]]}})");
   const auto run = AnswerTo({"-g", "t4"})["runs"][0];
-  CHECK(run["orders"] == 1);
   CHECK(run["arena_low_bytes"] == 10 << 20);
   CHECK(run["arena_high_bytes"] == 10 << 20);
 }

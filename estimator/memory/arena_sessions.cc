@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -129,6 +130,21 @@ std::vector<OrderBytes> PlayOrders(std::vector<int64_t> weights, const std::vect
     ShuffleWeights(weights, random);
     const SessionBytes session = PlaySession(weights, runs, config);
     orders.push_back({session.total_bytes(), session.page_bytes, session.fits});
+  }
+  return orders;
+}
+
+std::vector<OrderBytes> PlayOrdersOutside(std::vector<int64_t> weights,
+                                          const std::vector<ArenaRun>& runs,
+                                          const ArenaConfig& config, int32_t count, uint64_t seed) {
+  const SessionBytes session = PlaySession({}, runs, config);
+  const int64_t weight_bytes = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+  SplitMix64 random(seed);
+  std::vector<OrderBytes> orders;
+  for (int32_t order = 0; order < count; ++order) {
+    ShuffleWeights(weights, random);
+    orders.push_back({session.total_bytes() + weight_bytes,
+                      session.page_bytes + PageBytesOf(weights), session.fits});
   }
   return orders;
 }

@@ -65,4 +65,10 @@ struct OrderBytes {
 std::vector<OrderBytes> PlayOrders(std::vector<int64_t> weights, const std::vector<ArenaRun>& runs,
                                    const ArenaConfig& config, int32_t count, uint64_t seed);
 
+// The same with weights that lie outside of the arena, each on its own: small ones share pages, so
+// that the order still counts.  O(requests * log chunks + weights * count).
+std::vector<OrderBytes> PlayOrdersOutside(std::vector<int64_t> weights,
+                                          const std::vector<ArenaRun>& runs,
+                                          const ArenaConfig& config, int32_t count, uint64_t seed);
+
 }  // namespace onnxfit

@@ -51,6 +51,7 @@ struct AskedSessions {
   std::vector<std::vector<RuntimeInput>> shapes = {};  // each is run kRunsOfShape times
   std::map<std::string, std::string> session = {};     // settings of the session
   std::map<std::string, std::string> provider = {};    // and of its provider
+  bool is_bound = false;                               // by IOBinding, to the card
   std::string log = {};                                // a path for what the library says
 };
 std::string ToJson(const AskedSessions& asked);

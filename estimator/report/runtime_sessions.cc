@@ -45,6 +45,7 @@ std::string ToJson(const AskedSessions& asked) {
                  {"shapes", shapes},
                  {"session", asked.session},
                  {"provider_options", asked.provider},
+                 {"bound", asked.is_bound},
                  {"runs", kRunsOfShape},
                  {"sessions", kSessions},
                  {"seconds", kSeconds},
