@@ -69,6 +69,7 @@ void* OwnFunction(const char* name) {
 
 bool IsNvidias(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name.starts_with("libcute_")) return false;  // what it compiles asks its own runtime
   return name.starts_with("libcu") || name.starts_with("libnv") || name.starts_with("libnccl");
 }
 

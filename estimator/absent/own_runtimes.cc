@@ -80,15 +80,16 @@ struct Symbols {
   }
 };
 
-// Of local functions, too; none in a file that was stripped.
-Symbols SymbolsOf(const MappedFile& file) {
+// SHT_SYMTAB: of local functions, too; none in a file that was stripped.  SHT_DYNSYM: of those that
+// others may find.
+Symbols SymbolsOf(const MappedFile& file, uint32_t type) {
   const auto* const header = file.Rows<Elf64_Ehdr>(0, 1);
   if (header == nullptr || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
   const auto* const sections = file.Rows<Elf64_Shdr>(header->e_shoff, header->e_shnum);
   if (sections == nullptr) return {};
   for (size_t i = 0; i < header->e_shnum; ++i) {
     const Elf64_Shdr& section = sections[i];
-    if (section.sh_type != SHT_SYMTAB || section.sh_link >= header->e_shnum) continue;
+    if (section.sh_type != type || section.sh_link >= header->e_shnum) continue;
     const Elf64_Shdr& texts = sections[section.sh_link];
     const size_t count = section.sh_size / sizeof(Elf64_Sym);
     const auto* const rows = file.Rows<Elf64_Sym>(section.sh_offset, count);
@@ -106,6 +107,19 @@ bool IsOfRuntime(const Elf64_Sym& symbol, std::string_view name) {
                         ELF64_ST_VISIBILITY(symbol.st_other) == STV_HIDDEN;
   return is_local && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
          (name.starts_with("cuda") || name.starts_with("__cuda"));
+}
+
+// Where a function's first instruction leads, a jump (e9) or one behind a third argument of 0
+// (xor %edx, %edx; e9); 0 for another.
+uint64_t WhereJumps(uint64_t function) {
+  constexpr uint8_t kJump = 0xe9;
+  constexpr uint8_t kNoThird[] = {0x31, 0xd2};
+  const auto* at = reinterpret_cast<const uint8_t*>(function);
+  if (std::equal(std::begin(kNoThird), std::end(kNoThird), at)) at += sizeof kNoThird;
+  if (*at != kJump) return 0;
+  int32_t distance = 0;
+  std::memcpy(&distance, at + 1, sizeof distance);
+  return reinterpret_cast<uint64_t>(at) + 1 + sizeof distance + static_cast<int64_t>(distance);
 }
 
 // Over the first bytes of a function.  False where the system does not let us.
@@ -147,11 +161,30 @@ class OwnRuntimes {
   // The program itself has no name.
   void Replace(uint64_t base, const std::string& path) {
     const MappedFile file(path.empty() ? "/proc/self/exe" : path.c_str());
-    const Symbols symbols = SymbolsOf(file);
+    const Symbols symbols = SymbolsOf(file, SHT_SYMTAB);
     for (size_t i = 0; i < symbols.count; ++i) {
       const std::string_view name = symbols.NameOf(symbols.rows[i]);
       if (IsOfRuntime(symbols.rows[i], name)) ReplaceOne(base, symbols.rows[i], name);
     }
+    if (symbols.count > 0) return;
+    const Symbols shown = SymbolsOf(file, SHT_DYNSYM);
+    for (size_t i = 0; i < shown.count; ++i) {
+      const bool is_here = shown.rows[i].st_shndx != SHN_UNDEF;
+      if (is_here) ReplaceShown(base + shown.rows[i].st_value, shown.NameOf(shown.rows[i]));
+    }
+  }
+
+  // CUTLASS DSL's runtime (nvidia-cutlass-dsl 4.8.0, libcute_dsl_runtime.so) is stripped, and has
+  // its own cudaMalloc() behind _cudaMalloc(), which jumps there; _cuLibraryLoadData() and others
+  // of the driver ask it for the driver's, with the same arguments.
+  static void ReplaceShown(uint64_t function, std::string_view name) {
+    const bool is_of_driver = name.starts_with("_cu") && !name.starts_with("_cuda");
+    if (!is_of_driver && !name.starts_with("_cuda")) return;
+    const std::string own(name.substr(1));
+    void* const same = OwnFunction(own.c_str());
+    void* const ours = same != nullptr ? same : OwnFunction((own + "C").c_str());
+    const uint64_t at = is_of_driver ? function : WhereJumps(function);
+    if (ours != nullptr && at != 0) WriteJump(at, ours);
   }
 
   void ReplaceOne(uint64_t base, const Elf64_Sym& symbol, std::string_view name) {
