@@ -84,10 +84,22 @@ void CallTable::TakeWorkspace(int32_t call, const Step& step, Thread thread) {
 }
 
 void CallTable::Convolve(int32_t index, ConvolutionPass pass) {
+  if (settings_.cudnn_benchmark) {
+    const std::optional<Convolution> convolution = ConvolutionOf(program_, call(index), pass);
+    if (convolution) ConvolveBenchmarked(*convolution);
+    return;
+  }
+  int64_t& bytes = labels_[Index(index)].convolved[static_cast<size_t>(pass)];
+  if (bytes < 0) bytes = ConvolvedBytes(index, pass);
+  Pass(kCudnnLabel, bytes);
+}
+
+int64_t CallTable::ConvolvedBytes(int32_t index, ConvolutionPass pass) {
   const std::optional<Convolution> convolution = ConvolutionOf(program_, call(index), pass);
-  if (!convolution) return;
-  if (settings_.cudnn_benchmark) return ConvolveBenchmarked(*convolution);
-  Pass(kCudnnLabel, WorkspaceBytes(*convolution, settings_));
+  if (!convolution) return 0;
+  const auto [at, is_new] = convolved_.try_emplace(*convolution, 0);
+  if (is_new) at->second = WorkspaceBytes(*convolution, settings_);
+  return at->second;
 }
 
 // run_single_conv of aten/src/ATen/native/cudnn/Conv_v8.cpp: what get_plans_from_find took is given

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -58,10 +60,12 @@ class CallTable {
     LabelId at = -1;
     std::array<LabelId, 3> aux = {-1, -1, -1};
     LabelId scratch = -1;
+    std::array<int64_t, 3> convolved = {-1, -1, -1};  // bytes of cuDNN's workspace by pass
   };
 
   bool IsForLt(int32_t call) const;
   void Convolve(int32_t call, ConvolutionPass pass);
+  int64_t ConvolvedBytes(int32_t call, ConvolutionPass pass);
   void ConvolveBenchmarked(const Convolution& convolution);
   void Pass(size_t library, int64_t bytes);
   void TakeCublasLtWorkspace(Thread thread);
@@ -82,6 +86,7 @@ class CallTable {
   using Held = std::array<std::array<TensorId, 2>, 2>;  // by thread and library
   std::shared_ptr<Held> workspaces_;
   std::shared_ptr<std::set<Convolution>> tried_;  // PyTorch's benchmark_cache, by process
+  std::map<Convolution, int64_t> convolved_;      // bytes, of those that ran
   std::array<LabelId, 5> workspace_labels_;       // by library, made when first needed
 };
 

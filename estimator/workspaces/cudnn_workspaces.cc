@@ -130,11 +130,13 @@ std::string ShippedPlansText(const TrainingSettings& settings) {
 
 int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings) {
   int64_t most = 0;
+  std::set<Convolution> seen;
   const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
   for (size_t i = 0; i < passes.size(); ++i) {
     const AtenCall& call = program.calls[i];
     for (const ConvolutionPass pass : passes[i]) {
       const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
+      if (convolution && !seen.insert(*convolution).second) continue;
       if (convolution && FindMeasured(*convolution, settings)) continue;
       const KnownLayer guessed = convolution ? Guessed(*convolution, settings) : KnownLayer{};
       if (!guessed.is_very) most = std::max(most, CopiedBytes(program, call) - guessed.bytes);
