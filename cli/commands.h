@@ -19,6 +19,9 @@ inline constexpr int kExitStopped = 130;    // Ctrl-C, as shells count it: 128 +
 // `options` name.  Returns the exit code of cli.md.  Throws Error.
 int RunEstimate(const Options& options, std::ostream& out, std::ostream& err);
 
+// `onnxfit estimate --lengths`: a run whose batches differ in length.  As above.
+int RunEstimateOverLengths(const Options& options, std::ostream& out, std::ostream& err);
+
 // `onnxfit estimate --runtime onnxruntime`: the file in ONNX Runtime, on cards that are not there.
 // Writes the answer and returns the exit code.  Throws Error.
 int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream& err);

@@ -56,6 +56,7 @@ inline constexpr std::string_view kCardGroup = "The card";
 // Of those that give a model by its numbers.
 inline constexpr std::string_view kProgramGroup = "The program";
 // Of those that put another engine in PyTorch's place.
+inline constexpr std::string_view kLengthsGroup = "Batches that differ in length";
 inline constexpr std::string_view kRuntimeGroup = "ONNX Runtime in the place of PyTorch";
 inline constexpr std::string_view kNumbersGroup = "A model given by numbers (a closed form)";
 inline constexpr std::string_view kReportGroup = "The report";
@@ -91,5 +92,6 @@ std::vector<Flag> RankFlags();
 std::vector<Flag> NumbersFlags();
 // Of runtime_flags.cc.
 std::vector<Flag> RuntimeFlags();
+std::vector<Flag> LengthFlags();
 
 }  // namespace onnxfit

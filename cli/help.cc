@@ -280,8 +280,8 @@ struct HelpTopic {
 };
 constexpr HelpTopic kTopics[] = {
     {"training",
-     "precision, optimizers, loops, adapters, checkpoints",
-     {kRunGroup, kTrainingGroup}},
+     "precision, optimizers, loops, checkpoints, lengths",
+     {kRunGroup, kTrainingGroup, kLengthsGroup}},
     {"ranks", "DDP, ZeRO, FSDP, pipelines, tensor parallelism", {kRanksGroup}},
     {"card", "cards, PyTorch's version and its allocator", {kCardGroup, kLibrariesGroup}},
     {"file",

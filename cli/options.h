@@ -12,6 +12,7 @@
 #include "estimator/base/settings.h"
 #include "estimator/compare/compare.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/lengths.h"
 #include "estimator/fit/max_batch.h"
 #include "estimator/fit/sweep.h"
 #include "estimator/fit/target.h"
@@ -181,11 +182,13 @@ struct Options {
   CheckOptions check;
   ProgramOptions program;
   RuntimeOptions runtime;
-  std::string folder;                   // of init: a path, "" is the current one
-  std::string old_model;                // of diff and report, whose other side is `model`
-  std::optional<Allowance> fail_above;  // of diff
-  std::vector<std::string> given = {};  // flags that somebody said, here or by other ways
-  std::vector<TypedFlag> typed = {};    // what of the run and its cards was typed, in help's order
+  std::optional<LengthOptions> lengths;  // of batches that differ, as soon as one flag is of them,
+  bool has_lengths = false;              // and whether that says which (--lengths)
+  std::string folder;                    // of init: a path, "" is the current one
+  std::string old_model;                 // of diff and report, whose other side is `model`
+  std::optional<Allowance> fail_above;   // of diff
+  std::vector<std::string> given = {};   // flags that somebody said, here or by other ways
+  std::vector<TypedFlag> typed = {};     // what of the run and its cards was typed, in help's order
   // Its targets are made of `targets`; the version of PyTorch is the default until one is given, or
   // a file has a say in it (asked_of_file.h).
   EstimateRequest request = {.settings = {.framework = DefaultFramework(),

@@ -8,28 +8,10 @@
 
 #include "estimator/base/device_pages.h"
 #include "estimator/base/index.h"
+#include "estimator/base/split_mix.h"
 
 namespace onnxfit {
 namespace {
-
-// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-class SplitMix64 {
- public:
-  explicit SplitMix64(uint64_t seed) : state_(seed) {}
-
-  // From 0 to `end` - 1; uneven by less than `end` / 2^64.
-  uint64_t Below(uint64_t end) { return Next() % end; }
-
- private:
-  uint64_t Next() {
-    uint64_t bits = state_ += 0x9e3779b97f4a7c15;
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-    return bits ^ (bits >> 31);
-  }
-
-  uint64_t state_;
-};
 
 // Fisher and Yates; std::shuffle differs between libraries.
 void ShuffleWeights(std::vector<int64_t>& weights, SplitMix64& random) {
