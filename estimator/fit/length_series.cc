@@ -30,13 +30,13 @@ constexpr int64_t kNearbyBytes = 8 * kMiB;  // totals of one card differ by a fe
 // --- What is asked ------------------------------------------------------------------------------
 
 std::string DimOf(const Graph& file, const LengthOptions& options) {
-  const std::vector<std::string> dims = FreeDims(file);
+  const std::vector<std::string> dims = FreeDimsBesideBatch(file);
   const std::string all =
       dims.empty() ? "none but the batch" : fmt::format("{}", fmt::join(dims, ", "));
   const bool is_there = std::ranges::find(dims, options.dim) != dims.end();
   if (options.dim.empty() && dims.size() == 1) return dims[0];
   if (is_there) return options.dim;
-  const std::string first = dims.empty() ? "" : fmt::format("--lengths-of {}", dims[0]);
+  const std::string first = dims.empty() ? "" : fmt::format("--lengths {}=uniform:64..512", dims[0]);
   throw Error({.file = file.path,
                .where = "--lengths",
                .text = options.dim.empty()

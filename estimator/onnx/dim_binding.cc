@@ -340,6 +340,13 @@ int BatchAxis(const Graph& graph) { return DeclareInputs(graph).place_axis; }
 
 std::vector<std::string> FreeDims(const Graph& graph) { return DeclareInputs(graph).FreeNames(); }
 
+std::vector<std::string> FreeDimsBesideBatch(const Graph& graph) {
+  const DeclaredInputs declared = DeclareInputs(graph);
+  std::vector<std::string> names = declared.FreeNames();
+  if (!declared.batch_is_written && !names.empty()) names.erase(names.begin());
+  return names;
+}
+
 std::vector<std::string> NamedDims(const Graph& graph) {
   const DeclaredInputs declared = DeclareInputs(graph);
   std::vector<std::string> names = declared.FreeNames();

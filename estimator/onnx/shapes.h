@@ -95,7 +95,10 @@ int BatchAxis(const Graph& graph);
 // inputs, but for the batch, which is the first.  O(nodes + inputs × dimensions).
 std::vector<std::string> FreeDims(const Graph& graph);
 
-// Those, and the dimensions that are computed from others, "past + 1", which --dim takes, too, for
+// The same without the batch.
+std::vector<std::string> FreeDimsBesideBatch(const Graph& graph);
+
+// All, and the dimensions that are computed from others, "past + 1", which --dim takes, too, for
 // what the others follow from.  Cost as FreeDims.
 std::vector<std::string> NamedDims(const Graph& graph);
 
