@@ -7,7 +7,7 @@ A phase is known by what is called, and lasts until another begins:
   evaluation          a module that trains is called in its eval mode, without gradients
   module              one that does not train is called without: a part of a pipeline, a teacher
   prefill, decoding   generate() of transformers until the model's first call has returned, and since
-  engine, sleep, wake calls of an engine's worker (engines.py)
+  engine, sleep, wake calls of an engine's worker (engines_vllm.py)
 Behind generate() and sleep(), whose ends are known, lies what is "between".  Modules without
 parameters (a loss, a transform) are no phase.
 
