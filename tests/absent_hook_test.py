@@ -221,6 +221,91 @@ class Imports(Hook):
             "most_tokens": 512, "available_bytes": 10, "needed_bytes": 11, "longest_that_fits": 70})
         self.assertEqual(self.failures(), [])
 
+    def test_sglang_says_what_its_scheduler_decided(self):
+        for package in ("", "kernels/", "kernels/ops/", "kernels/ops/memory/", "srt/", "srt/managers/",
+                        "srt/mem_cache/", "srt/model_executor/"):
+            self.package("sglang/%s__init__.py" % package, "")
+        self.package("sglang/kernels/ops/memory/small_copy.py", "def try_small_copy(dsts, srcs): return True")
+        self.package("sglang/srt/mem_cache/kv_cache_configurator.py", """
+            from types import SimpleNamespace as Some
+            schedule = Some(mem_fraction_static=0.5, chunked_prefill_size=512)
+            def get_schedule(): return schedule
+            class KVCacheConfigurator:
+                gpu_id = 0
+                def _profile_available_bytes(self, before):
+                    if before < 1:
+                        raise ValueError("no room")
+                    return 2**29
+            """)
+        self.package("sglang/srt/model_executor/model_runner.py", """
+            class ModelRunner:
+                is_draft_worker = False
+                def load_model(self):
+                    self.weight_load_mem_usage = 0.25
+            """)
+        self.package("sglang/srt/managers/scheduler.py", """
+            from sglang.srt.mem_cache.kv_cache_configurator import Some, get_schedule
+            class Scheduler:
+                page_size = 1
+                def init_model_worker(self):
+                    pool = Some(dtype="torch.bfloat16", get_kv_size_bytes=lambda: (64, 64))
+                    self.tp_worker = Some(model_runner=Some(token_to_kv_pool=pool, is_hybrid_swa=False,
+                                                            graph_memory_usage={"decode": 0.125, "prefill": 0.0}))
+                    self.model_config = Some(context_len=256, hf_text_config=Some(max_position_embeddings=256))
+                    self.max_total_num_tokens, self.max_running_requests, self.max_prefill_tokens = 640, 8, 1024
+            """)
+        self.package("sglang-0.5.23.dist-info/METADATA", "Name: sglang\nVersion: 0.5.23\n")
+        out = self.program("""
+            import torch
+            torch.cuda.mem_get_info = lambda device: (2**28, 2**31)
+            from sglang.kernels.ops.memory.small_copy import try_small_copy
+            from sglang.srt.managers.scheduler import Scheduler
+            from sglang.srt.mem_cache.kv_cache_configurator import KVCacheConfigurator
+            from sglang.srt.model_executor.model_runner import ModelRunner
+            ModelRunner().load_model()
+            print(try_small_copy([], []), KVCacheConfigurator()._profile_available_bytes(1.5))
+            Scheduler().init_model_worker()
+            try:
+                KVCacheConfigurator()._profile_available_bytes(0.5)
+            except ValueError as error:
+                print(error)
+            """)
+        self.assertEqual(out, "False 536870912\nno room\n")
+        said = json.loads((self.run_folder / ("%d.engine.json" % self.pid)).read_text())
+        self.assertEqual(said, {
+            "engine": "SGLang", "version": "0.5.23", "weight_bytes": 2**28, "share": 0.5, "free_bytes": 2**29,
+            "budget_bytes": 2**28, "total_bytes": 2**31, "available_bytes": 2**29, "kv_tokens": 640, "kv_requests": 2.5,
+            "kv_groups": 1, "kv_bytes": 128, "kv_type": "bfloat16", "block_tokens": 1, "longest": 256,
+            "longest_of_model": 256, "most_requests": 8, "most_tokens": 512, "graph_bytes": 2**27,
+            "consumed_bytes": 2**28, "least_share": 0.5})
+        self.assertEqual(self.failures(), [])
+
+    def test_sglang_lets_processes_write_before_it_kills_them(self):
+        self.package("sglang/__init__.py", "")
+        self.package("sglang/srt/__init__.py", "")
+        self.package("sglang/srt/utils/__init__.py", "")
+        self.package("sglang/srt/utils/common.py", """
+            import os, signal
+            class Child:
+                def __init__(self, pid): self.pid = pid
+                def terminate(self): print(self.pid, "asked")
+            class psutil:
+                def __init__(self, pid): self.pid = pid
+                def children(self, recursive): return [Child(1), Child(2)]
+                Process = None
+                def wait_procs(children, timeout): print([child.pid for child in children], "waited for")
+            psutil.Process = psutil
+            def kill_process_tree(parent_pid, include_parent=True):
+                print("killed", include_parent)
+            """)
+        (self.run_folder / "2.events").write_text("")
+        out = self.program("""
+            from sglang.srt.utils.common import kill_process_tree
+            kill_process_tree(None, include_parent=False)
+            """)
+        self.assertEqual(out, "2 asked\n[2] waited for\nkilled False\n")
+        self.assertEqual(self.failures(), [])
+
     def test_torch_that_is_not_there_yet(self):
         (self.packages / "torch").rename(self.packages / "later")
         out = self.program("""
