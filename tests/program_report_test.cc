@@ -145,6 +145,50 @@ TEST_CASE("an engine that refuses a request of the longest context says what has
   CHECK_THROWS_AS(ReadServingEngine({"{"}), Error);
 }
 
+// What SGLang 0.5.23 said of a small Llama on an L4, with CUDA graphs.
+constexpr const char* kSglang =
+    R"({"engine": "SGLang", "version": "0.5.23", "share": 0.677, "weight_bytes": 341835776,
+        "consumed_bytes": 341835776, "budget_bytes": 15679353651, "available_bytes": 15337517875,
+        "total_bytes": 23658692608, "free_bytes": 23160049664, "kv_tokens": 936294,
+        "kv_requests": 228.59, "kv_groups": 1, "kv_bytes": 15340257280, "kv_type": "bfloat16",
+        "block_tokens": 1, "longest": 4096, "longest_of_model": 4096, "most_requests": 4096,
+        "most_tokens": 4096, "graph_bytes": 278921216})";
+
+TEST_CASE("SGLang's share is of what was free, and CUDA graphs lie beside it") {
+  ProgramRun run = RunOn("l4", 16 * kGiB);
+  run.engine = ReadServingEngine({kSglang});
+  CHECK(ToText({run}).find(
+            "SGLang 0.5.23, told to use 0.677 of what was free: 14.6 GiB\n"
+            "  326.0 MiB  weights\n"
+            "   14.3 GiB  keys and values\n"
+            "  - keys and values of bfloat16 of 936,294 tokens have room, in blocks of 1\n"
+            "  - a request may have 4,096 tokens, all that the model has; 228.59 such\n"
+            "    requests have room at once, and it runs 4,096 at most\n"
+            "  - about 457 requests of 2,048 tokens have room at once\n"
+            "  - what a step and CUDA graphs take lies beside its share\n"
+            "  - CUDA graphs took 266.0 MiB as they were captured; what the driver takes for\n"
+            "    them beside their tensors is counted as none\n") != std::string::npos);
+  run.engine->most_requests = 48;
+  CHECK(ToText({run}).find("  - --max-running-requests, not memory, is the limit") !=
+        std::string::npos);
+}
+
+TEST_CASE("SGLang whose share the weights fill says the least that has room") {
+  ProgramRun run = RunOn("l4", 798 * kMiB);
+  run.engine = ReadServingEngine(
+      {R"({"engine": "SGLang", "version": "0.5.23", "share": 0.005, "budget_bytes": 115800248,
+           "weight_bytes": 341835776, "consumed_bytes": 341835776, "least_share": 0.01476})"});
+  CHECK(run.engine->is_refused());
+  CHECK(ToText({run}).find(
+            "SGLang 0.5.23, told to use 0.005 of what was free: 110.4 MiB\n"
+            "  326.0 MiB  weights\n"
+            "  - SGLang refused to start: weights and what lives beside them take 326.0 MiB,\n"
+            "    which leaves nothing for keys and values\n"
+            "  - --mem-fraction-static has to be above 0.015, as it says\n") != std::string::npos);
+  run.engine->budget_bytes = -1524713390;  // as it chooses a share of 1 GiB by itself
+  CHECK(ToText({run}).find("SGLang 0.5.23\n") != std::string::npos);
+}
+
 TEST_CASE("the end when turns are the same says of what kind they were") {
   ProgramRun run = RunOn("t4", 3000 * kMiB);
   run.processes = {Trained({{100 * kMiB, 200 * kMiB}})};

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "estimator/base/bytes.h"
@@ -13,6 +15,32 @@
 
 namespace onnxfit {
 namespace {
+
+// --- Engines ------------------------------------------------------------------------------------
+
+// How an engine's own flags are called, what its share is a share of, and what lies beside it.
+struct EngineWords {
+  std::string_view name;
+  std::string_view share;
+  std::string_view longest;
+  std::string_view most_requests;
+  std::string_view share_of;
+  std::string_view beside;
+};
+
+constexpr std::array<EngineWords, 2> kEngines = {{
+    {"vLLM", "--gpu-memory-utilization", "--max-model-len", "--max-num-seqs", "the card", ""},
+    // Its manual has a share of the card; it reckons with a share of what was free as it began
+    // (sglang/srt/mem_cache/kv_cache_configurator.py, 0.5.23).
+    {"SGLang", "--mem-fraction-static", "--context-length", "--max-running-requests",
+     "what was free", "what a step and CUDA graphs take lies beside its share"},
+}};
+
+// Another engine's are vLLM's: it was the first.
+const EngineWords& WordsOf(const ServingEngine& engine) {
+  const auto* found = std::ranges::find(kEngines, engine.name, &EngineWords::name);
+  return found == kEngines.end() ? kEngines.front() : *found;
+}
 
 // --- Reading it, and writing JSON ---------------------------------------------------------------
 
@@ -43,6 +71,7 @@ void VisitMembers(Engine& engine, const Visit& visit) {
   visit("most_tokens", engine.most_tokens);
   visit("needed_bytes", engine.needed_bytes);
   visit("longest_that_fits", engine.longest_that_fits);
+  visit("least_share", engine.least_share);
 }
 
 void Add(const Json& json, ServingEngine& engine) {
@@ -109,9 +138,9 @@ std::vector<EngineShare> EngineShares(const ServingEngine& engine) {
 
 std::string EngineTitle(const ServingEngine& engine) {
   const std::string title = fmt::format("{} {}", engine.name, engine.version);
-  if (engine.budget_bytes == 0) return title;
-  return title + fmt::format(", told to use {:.4g} of the card: {}", engine.share,
-                             FormatBytes(engine.budget_bytes));
+  if (engine.budget_bytes <= 0) return title;  // SGLang's own share of a tiny card is below 0
+  return title + fmt::format(", told to use {:.4g} of {}: {}", engine.share,
+                             WordsOf(engine).share_of, FormatBytes(engine.budget_bytes));
 }
 
 namespace {
@@ -164,8 +193,8 @@ std::string UsualSentence(const ServingEngine& engine) {
     return "";
   const int64_t at_once = std::min(engine.kv_tokens / kUsual, engine.most_requests);
   if (engine.kv_tokens / kUsual >= engine.most_requests) {
-    return fmt::format("--max-num-seqs, not memory, is the limit of requests of {}",
-                       Tokens(kUsual));
+    return fmt::format("{}, not memory, is the limit of requests of {}",
+                       WordsOf(engine).most_requests, Tokens(kUsual));
   }
   return fmt::format("about {} requests of {} have room at once", Grouped(at_once), Tokens(kUsual));
 }
@@ -179,18 +208,29 @@ std::string ShareSentence(const ServingEngine& engine) {
   const double share = std::ceil(static_cast<double>(engine.budget_bytes + more) /
                                  static_cast<double>(engine.total_bytes) * 1000) /
                        1000;
-  return fmt::format("--gpu-memory-utilization {:.3f} has room for it on a card of its own", share);
+  return fmt::format("{} {:.3f} has room for it on a card of its own", WordsOf(engine).share,
+                     share);
+}
+
+// Weights, and what lives beside them, are more than its share.  Rounded up, as it rounds.
+std::vector<std::string> ShareRefusedSentences(const ServingEngine& engine) {
+  return {fmt::format("{} refused to start: weights and what lives beside them take {}, which "
+                      "leaves nothing for keys and values",
+                      engine.name, FormatBytes(engine.consumed_bytes)),
+          fmt::format("{} has to be above {:.3f}, as it says", WordsOf(engine).share,
+                      std::ceil(engine.least_share * 1000) / 1000)};
 }
 
 std::vector<std::string> RefusedSentences(const ServingEngine& engine) {
-  if (!engine.is_refused()) return {};
+  if (engine.least_share > 0) return ShareRefusedSentences(engine);
+  if (engine.needed_bytes == 0) return {};
   std::vector<std::string> sentences = {fmt::format(
       "{} refused to start: one request of {} needs {} of keys and values, and {} are left",
       engine.name, Tokens(engine.longest), FormatBytes(engine.needed_bytes),
       FormatBytes(std::max<int64_t>(engine.available_bytes, 0)))};
   if (engine.longest_that_fits > 0) {
-    sentences.push_back(fmt::format("--max-model-len {} is the longest that has room, as it says",
-                                    engine.longest_that_fits));
+    sentences.push_back(fmt::format("{} {} is the longest that has room, as it says",
+                                    WordsOf(engine).longest, engine.longest_that_fits));
   }
   if (const std::string share = ShareSentence(engine); !share.empty()) sentences.push_back(share);
   return sentences;
@@ -198,6 +238,12 @@ std::vector<std::string> RefusedSentences(const ServingEngine& engine) {
 
 std::string GraphSentence(const ServingEngine& engine) {
   if (engine.graph_bytes == 0 && engine.graph_estimate_bytes == 0) return "";
+  if (engine.graph_estimate_bytes == 0) {
+    return fmt::format(
+        "CUDA graphs took {} as they were captured; what the driver takes for them "
+        "beside their tensors is counted as none",
+        FormatBytes(engine.graph_bytes));
+  }
   return "what the driver takes for CUDA graphs beside their tensors is counted as none, so that a "
          "card has somewhat fewer tokens";
 }
@@ -209,6 +255,7 @@ std::vector<std::string> EngineSentences(const ServingEngine& engine) {
   sentences.push_back(CacheSentence(engine));
   sentences.push_back(LongestSentence(engine));
   sentences.push_back(UsualSentence(engine));
+  sentences.emplace_back(engine.kv_tokens > 0 ? WordsOf(engine).beside : "");
   sentences.push_back(GraphSentence(engine));
   std::erase(sentences, "");
   return sentences;

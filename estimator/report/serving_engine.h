@@ -1,5 +1,5 @@
-// What an engine that serves language models said of itself in a run (absent/hook/engines.py has
-// which engines, and where each figure is read).
+// What an engine that serves language models said of itself in a run (absent/hook/engines_vllm.py
+// and its like have where each figure is read).
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,10 @@ struct ServingEngine {
   // One request of the longest context has no room, and it refused to start.
   int64_t needed_bytes = 0;
   int64_t longest_that_fits = 0;
+  // Its share has no room for keys and values, and it refused to start: the least that has.
+  double least_share = 0;
 
-  bool is_refused() const { return needed_bytes > 0; }
+  bool is_refused() const { return needed_bytes > 0 || least_share > 0; }
 };
 
 // Of its processes' files, in their order; what several say is the first one's.  Nullopt where
