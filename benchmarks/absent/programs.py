@@ -32,6 +32,8 @@ LIBRARIES = {"qlora": {"bitsandbytes": "0.50.2", "peft": "0.21.0"}, "lightnings"
              "own_kernels": {"triton": "3.6.0", "liger-kernel": "0.8.5"}, "quantized": {"torchao": "0.18.0"}}
 VLLM = {"vllm": "0.33.0", "torch": "2.14.0", "transformers": "5.20.2"}  # in a --python of its own
 LIBRARIES |= dict.fromkeys(("serve_llama", "serve_qwen", "asleep"), VLLM)
+LIBRARIES |= dict.fromkeys(("sglang_eager", "sglang_graphs"),
+                           {"sglang": "0.5.23", "torch": "2.14.1", "transformers": "5.19.0"})
 LIBRARIES["colocated"] = VLLM | {"trl": "1.16.0", "datasets": "5.2.0", "accelerate": "1.15.0"}
 LIBRARIES |= dict.fromkeys(("zero1", "zero2", "zero3"), {"deepspeed": "0.19.8"})
 # Without PyTorch: what they need in its place.  Their figures are what the framework's allocator handed
@@ -43,6 +45,8 @@ HOW = {"ddp": (TWO_CARDS, TORCHRUN, "ranks", ["ddp"]), "fsdp2": (TWO_CARDS, TORC
        "full_card": (["-g", "rtx3060"], [], "full_card", []), "inference": (["-g", "l4"], [], "inference", []),
        "jax_mlp": (["-g", "t4"], [], "jax_mlp", []),  # on later cards XLA compiles for minutes
        "tensorflow_mlp": (["-g", "t4"], [], "tensorflow_mlp", []),
+       "sglang_eager": (["-g", "l4"], [], "served_sglang", ["eager"]),
+       "sglang_graphs": (["-g", "l4"], [], "served_sglang", ["graphs"]),
        "serve_llama": (["-g", "a100-40gb"], [], "served", ["llama"]), "serve_qwen": (["-g", "l4"], [], "served", ["qwen"])}
 HOW |= {f"{file[:-1]}_{way}": (TWO_CARDS, TORCHRUN, file, [way]) for file, ways in (
     ("tensors", ("rows", "sequences", "auto")), ("pipelines", ("gpipe", "1f1b")), ("contexts", ("gather", "rotate"))) for way in ways}
