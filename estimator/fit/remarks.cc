@@ -409,6 +409,23 @@ std::vector<std::string> FileAssumptions(const PreparedRun& run, const Program& 
 
 }  // namespace
 
+namespace {
+
+// A free size that was given, such as a text's length: a run's batches may differ in it.
+std::string LengthsText(const Graph& file, const EstimateRequest& request) {
+  for (const std::string& dim : FreeDimsBesideBatch(file)) {
+    const auto bound = request.binding.dims.find(dim);
+    if (bound == request.binding.dims.end() || bound->second < 2) continue;
+    return fmt::format(
+        "every batch has {} {}: batches that differ in it reserve more, which --lengths "
+        "{}=uniform:1..{} plays",
+        dim, bound->second, dim, bound->second);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::vector<std::string> Assumptions(const Prediction& prediction, const EstimateRequest& request) {
   std::vector<std::string> assumptions = request.assumptions;
   Append(assumptions, RunAssumptions(CudnnAssumption(prediction, request),
@@ -422,6 +439,8 @@ std::vector<std::string> Assumptions(const Prediction& prediction, const Estimat
         "do, and fewer take less");
   }
   Append(assumptions, FileAssumptions(*prediction.run, prediction.program, request.settings));
+  const std::string lengths = LengthsText(prediction.graph(), request);
+  if (!lengths.empty()) assumptions.push_back(lengths);
   return assumptions;
 }
 
