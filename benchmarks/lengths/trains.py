@@ -1,6 +1,6 @@
 """Trains a model of models.py on batches whose lengths differ, and tells what is reserved behind each step.
 
-    onnxfit run -g a100-80gb -- python trains.py NAME LENGTHS.txt OUT.json    # as series.py starts it
+    onnxfit run -g a100-80gb --memory 400GiB -- python trains.py NAME LENGTHS.txt OUT.json    # as series.py starts it
 """
 
 import json

@@ -119,7 +119,7 @@ uint64_t WhereJumps(uint64_t function) {
   if (*at != kJump) return 0;
   int32_t distance = 0;
   std::memcpy(&distance, at + 1, sizeof distance);
-  return reinterpret_cast<uint64_t>(at) + 1 + sizeof distance + static_cast<int64_t>(distance);
+  return reinterpret_cast<uint64_t>(at + 1 + sizeof distance + distance);
 }
 
 // Over the first bytes of a function.  False where the system does not let us.

@@ -7,9 +7,9 @@ namespace onnxfit::absent {
 // Has the functions of such runtimes lead to the card's of the same names, in what has been loaded
 // since the last call: a jump at the beginning of each, in this process's memory alone.  They are
 // found by the file's table of symbols, or by what it shows as _cudaMalloc (CUTLASS DSL); another
-// file without such a table (strip) keeps its runtime, which asks for NVIDIA's private tables and is
-// told of (cuGetExportTable).  NVIDIA's own libraries keep
-// theirs, too.  Reads the tables of what was loaded: some milliseconds for a large one.
+// file without such a table (strip) keeps its runtime, which asks for NVIDIA's private tables and
+// is told of (cuGetExportTable).  NVIDIA's own libraries keep theirs, too.  Reads the tables of
+// what was loaded: some milliseconds for a large one.
 void ReplaceOwnRuntimes();
 
 // A function of the first such runtime that needs no card and was left as it is: versions, texts.

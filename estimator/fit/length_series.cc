@@ -25,7 +25,8 @@ namespace onnxfit {
 namespace {
 
 constexpr int64_t kNeverFull = std::numeric_limits<int64_t>::max();
-constexpr int64_t kNearbyBytes = 8 * kMiB;  // totals of one card differ by a few MiB between drivers
+constexpr int64_t kNearbyBytes =
+    8 * kMiB;  // totals of one card differ by a few MiB between drivers
 
 // --- What is asked ------------------------------------------------------------------------------
 
@@ -36,7 +37,8 @@ std::string DimOf(const Graph& file, const LengthOptions& options) {
   const bool is_there = std::ranges::find(dims, options.dim) != dims.end();
   if (options.dim.empty() && dims.size() == 1) return dims[0];
   if (is_there) return options.dim;
-  const std::string first = dims.empty() ? "" : fmt::format("--lengths {}=uniform:64..512", dims[0]);
+  const std::string first =
+      dims.empty() ? "" : fmt::format("--lengths {}=uniform:64..512", dims[0]);
   throw Error({.file = file.path,
                .where = "--lengths",
                .text = options.dim.empty()

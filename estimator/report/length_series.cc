@@ -63,12 +63,14 @@ std::string CurveText(const LengthSeries& series) {
 
 std::string MostText(const LengthSeries& series) {
   const int64_t most = series.endless.peak_reserved_bytes;
-  const Rows rows = {
-      {{FormatBytes(series.endless.peak_allocated_bytes)}, {"allocated"}},
-      {{FormatBytes(most)}, {"reserved"}},
-      {{FormatBytes(series.least_reserved_bytes)}, {"the same, of the seed with the least"}},
-      {{FormatBytes(series.alike_bytes)},
-       {fmt::format("reserved where all batches have {}", series.longest)}}};
+  Rows rows = {{{FormatBytes(series.endless.peak_allocated_bytes)}, {"allocated"}},
+               {{FormatBytes(most)}, {"reserved"}}};
+  if (series.least_reserved_bytes < most) {
+    rows.push_back(
+        {{FormatBytes(series.least_reserved_bytes)}, {"the same, of the seed with the least"}});
+  }
+  rows.push_back({{FormatBytes(series.alike_bytes)},
+                  {fmt::format("reserved where all batches have {}", series.longest)}});
   return "\nAt most\n" + Table(rows, "rl", "  ");
 }
 
