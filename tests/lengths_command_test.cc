@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/lines.h"
 #include "tests/run_command.h"
 #include "tests/temp_folder.h"
 
@@ -65,7 +66,7 @@ TEST_CASE("lengths that differ reserve more, and the longest first less") {
   CHECK(series["least_reserved_bytes"] <= series["most_reserved_bytes"]);
   CHECK(series["lengths"].size() == 60);
   for (const auto& change : series["changes"]) {
-    if (change["what"] == "a batch of the longest first") {
+    if (change["what"] == "the longest batch first") {
       CHECK(change["reserved_bytes"] < series["most_reserved_bytes"]);
     }
   }
@@ -95,6 +96,7 @@ TEST_CASE("a file of lengths is taken in its order") {
   const CommandResult text = model.Run({"--lengths", file, "--steps", "4"});
   CHECK(text.code == 0);
   CHECK(text.out.find("the file's lengths") != std::string::npos);
+  CheckPage(text.out);
 }
 
 TEST_CASE("what goes with no lengths is refused") {

@@ -192,9 +192,9 @@ struct ConfRow {
 constexpr ConfRow kConfRows[] = {
     {"--alloc-conf expandable_segments:True", "segments that grow",
      [](AllocatorConf& conf) { conf.expandable_segments = true; }},
-    {"--alloc-conf max_split_size_mb:128", "large blocks are not split",
+    {"--alloc-conf max_split_size_mb:128", "large blocks stay whole",
      [](AllocatorConf& conf) { conf.max_split_bytes = 128 * kMiB; }},
-    {"--alloc-conf roundup_power2_divisions:4", "sizes are rounded up, four to each power of 2",
+    {"--alloc-conf roundup_power2_divisions:4", "sizes are rounded up",
      [](AllocatorConf& conf) { conf.roundup_divisions.fill(4); }},
 };
 
@@ -222,7 +222,7 @@ void AddLongestFirst(const Lengths& at, const Seeded& run, const AllocatorConf& 
   std::vector<int64_t> lengths = run.lengths;
   std::rotate(lengths.begin(), std::ranges::max_element(lengths), lengths.end());
   changes.push_back(
-      {"", "a batch of the longest first", PlayEndless(at, lengths, conf).peak_reserved_bytes});
+      {"", "the longest batch first", PlayEndless(at, lengths, conf).peak_reserved_bytes});
 }
 
 void AddPads(Lengths& at, const Seeded& run, const LengthOptions& options,
@@ -234,7 +234,7 @@ void AddPads(Lengths& at, const Seeded& run, const LengthOptions& options,
     at.Add({lengths.begin(), lengths.end()}, {});
     const double more =
         static_cast<double>(SumOf(lengths)) / static_cast<double>(SumOf(run.lengths)) - 1;
-    changes.push_back({fmt::format("--pad-to {}", pad), "lengths that are multiples",
+    changes.push_back({fmt::format("--pad-to {}", pad), "padded",
                        PlayEndless(at, lengths, conf).peak_reserved_bytes, more});
   }
 }

@@ -79,7 +79,8 @@ std::string ChangesText(const LengthSeries& series) {
   Rows rows;
   for (const SeriesChange& change : series.changes) {
     std::string what = change.what;
-    if (change.more_tokens > 0) what += fmt::format(", {:.1f}% more", 100 * change.more_tokens);
+    if (change.more_tokens > 0)
+      what += fmt::format(", {:.1f}% more tokens", 100 * change.more_tokens);
     rows.push_back({{FormatBytes(change.reserved_bytes)}, {change.flags}, {what}});
   }
   return "\nWhat would be reserved with these lengths and\n" + Table(rows, "rll", "  ");
