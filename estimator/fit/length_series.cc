@@ -302,7 +302,8 @@ void AddReasons(const SeriesOnCard& card, size_t seeds, int64_t worst_bytes, int
 
 SeriesOnCard OnCard(const Lengths& at, const std::vector<Seeded>& runs, const Target& target,
                     const AllocatorConf& conf) {
-  SeriesOnCard card = {.judged = {.target = target}};
+  SeriesOnCard card;
+  card.judged.target = target;
   PlaySeeds(at, runs, conf, card);
   Judgement& judgement = card.judged.judgement;
   const int64_t worst = ReservedBytes(*std::ranges::max_element(runs, {}, ReservedBytes));

@@ -33,9 +33,9 @@ struct SeriesChange {
 
 struct LengthSeries {
   std::string model;  // its path
-  std::string dim;
-  LengthOptions asked;
-  TrainingSettings settings;
+  std::string dim = {};
+  LengthOptions asked = {};
+  TrainingSettings settings = {};
   int64_t batch = 0;
   std::string reading = {};  // flags of the worse reading of the file, "" where nothing is open
   int64_t shortest = 0;      // of all seeds' steps

@@ -27,7 +27,7 @@ LengthSource ReadLengths(const std::string& text);
 
 // What is asked of them.
 struct LengthOptions {
-  LengthSource source;
+  LengthSource source = {};
   std::string dim = {};     // of the model; "" where it has one that is free
   int64_t steps = 500;      // of a run
   int64_t seeds = 5;        // runs, each with lengths of its own; a list has one

@@ -26,7 +26,7 @@ struct SeriesRun {
     int64_t reserved_bytes = 0;
     int64_t peak_allocated_bytes = 0;
   };
-  std::vector<Step> steps;
+  std::vector<Step> steps = {};
   int64_t peak_reserved_bytes = 0;
   int64_t peak_allocated_bytes = 0;
   // Where it failed, if it does not fit.
