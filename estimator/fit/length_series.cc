@@ -309,10 +309,10 @@ SeriesOnCard OnCard(const Lengths& at, const std::vector<Seeded>& runs, const Ta
   const int64_t worst = ReservedBytes(*std::ranges::max_element(runs, {}, ReservedBytes));
   const ContextBytes& context = target.device.context;
   judgement.usable_bytes = target.usable_bytes();
-  const int64_t endless = CheckedAdd(worst, context.bytes);
-  judgement.used_bytes = card.dies > 0 ? endless : std::min(endless, judgement.usable_bytes);
-  judgement.low_bytes = CheckedAdd(worst, context.low);
-  judgement.high_bytes = CheckedAdd(CheckedAdd(worst, context.high), at.beside_bytes());
+  const int64_t held = card.dies > 0 ? worst : std::min(worst, target.capacity_bytes());
+  judgement.used_bytes = CheckedAdd(held, context.bytes);
+  judgement.low_bytes = CheckedAdd(held, context.low);
+  judgement.high_bytes = CheckedAdd(CheckedAdd(held, context.high), at.beside_bytes());
   AddReasons(card, runs.size(), worst, at.beside_bytes(), judgement);
   judgement.verdict = card.dies > 0               ? Verdict::kOom
                       : judgement.reasons.empty() ? Verdict::kFits
