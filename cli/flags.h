@@ -55,8 +55,9 @@ inline constexpr std::string_view kLibrariesGroup = "PyTorch and its libraries";
 inline constexpr std::string_view kCardGroup = "The card";
 // Of those that give a model by its numbers.
 inline constexpr std::string_view kProgramGroup = "The program";
-// Of those that put another engine in PyTorch's place.
+// Of those that play steps of several lengths.
 inline constexpr std::string_view kLengthsGroup = "Batches that differ in length";
+// Of those that put another engine in PyTorch's place.
 inline constexpr std::string_view kRuntimeGroup = "ONNX Runtime in the place of PyTorch";
 inline constexpr std::string_view kNumbersGroup = "A model given by numbers (a closed form)";
 inline constexpr std::string_view kReportGroup = "The report";
@@ -92,6 +93,7 @@ std::vector<Flag> RankFlags();
 std::vector<Flag> NumbersFlags();
 // Of runtime_flags.cc.
 std::vector<Flag> RuntimeFlags();
+// Of lengths_flags.cc.
 std::vector<Flag> LengthFlags();
 
 }  // namespace onnxfit

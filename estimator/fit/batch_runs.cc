@@ -207,11 +207,6 @@ constexpr int64_t kClose = 4;  // within a quarter of the batch
 
 constexpr int kMostFailuresInARow = 12;  // in a row; then nothing is read off any more
 
-bool SameCalls(const Loop& a, const Loop& b) {
-  return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins &&
-         a.cache_emptied_at == b.cache_emptied_at;
-}
-
 // The number between both (last - 1 is not) that most powers of 2 divide: where a size is
 // rounded, it is one that ends a step.
 int64_t RoundestBetween(int64_t first, int64_t last) {
@@ -226,6 +221,11 @@ int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int6
 }
 
 }  // namespace
+
+bool SameCalls(const Loop& a, const Loop& b) {
+  return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins &&
+         a.cache_emptied_at == b.cache_emptied_at;
+}
 
 BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
     : programs_(programs),

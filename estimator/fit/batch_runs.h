@@ -30,6 +30,9 @@ void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& requ
 // What is asked at `batch`, without details and `why`.
 EstimateRequest RequestAt(const Study& study, const EstimateRequest& request, int64_t batch);
 
+// Whether both are one loop, of buffers whose sizes alone may differ.  O(calls).
+bool SameCalls(const Loop& a, const Loop& b);
+
 // A batch that was run.
 struct BatchRun {
   Trace trace;  // without its buffers' types

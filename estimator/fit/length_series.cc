@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <span>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "estimator/base/index.h"
 #include "estimator/base/parallel.h"
 #include "estimator/base/quote.h"
+#include "estimator/fit/batch_runs.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/shapes.h"
@@ -96,9 +98,6 @@ class Lengths {
   int64_t beside_bytes() const {
     return std::ranges::max_element(sized_, {}, &Sized::beside_bytes)->beside_bytes;
   }
-  int64_t length_of(int32_t loop) const {
-    return std::ranges::find(place_, loop, &std::pair<const int64_t, int32_t>::second)->first;
-  }
 
  private:
   Sized Predicted(int64_t length) const {
@@ -114,16 +113,12 @@ class Lengths {
 
   void Keep(int64_t length, Sized sized) {
     for (const Sized& other : sized_) {
-      if (!SameLoop(*other.loop, *sized.loop)) continue;
+      if (!SameCalls(*other.loop, *sized.loop)) continue;
       sized.loop = other.loop;
       break;
     }
     place_[length] = static_cast<int32_t>(sized_.size());
     sized_.push_back(std::move(sized));
-  }
-
-  static bool SameLoop(const Loop& a, const Loop& b) {
-    return a.calls == b.calls && a.steps == b.steps && a.cache_emptied_at == b.cache_emptied_at;
   }
 
   void CheckAlike() const {
@@ -212,9 +207,7 @@ void AddConfs(const Lengths& at, const Seeded& run, const AllocatorConf& conf,
 }
 
 int64_t SumOf(const std::vector<int64_t>& lengths) {
-  int64_t sum = 0;
-  for (const int64_t length : lengths) sum += length;
-  return sum;
+  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
 }
 
 void AddLongestFirst(const Lengths& at, const Seeded& run, const AllocatorConf& conf,

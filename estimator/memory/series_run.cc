@@ -1,6 +1,7 @@
 #include "estimator/memory/series_run.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,8 +14,9 @@ namespace {
 
 // What is live before each traced step of a loop (0: setup) and behind the last one, in the order
 // in which it was allocated.
-std::vector<std::vector<BufferId>> LiveBefore(const Loop& loop) {
-  std::vector<std::vector<BufferId>> live(1);
+using Live = std::vector<std::vector<BufferId>>;
+Live LiveBefore(const Loop& loop) {
+  Live live(1);
   std::vector<BufferId> now;
   for (size_t step = 0; step < loop.steps.size(); ++step) {
     for (const Loop::Call& call : loop.CallsOf(step)) {
@@ -29,11 +31,22 @@ std::vector<std::vector<BufferId>> LiveBefore(const Loop& loop) {
   return live;
 }
 
+// Of each loop once: those of many sizes are mostly one.
+using LiveByLoop = std::map<const Loop*, Live>;
+LiveByLoop LiveIn(std::span<const SeriesLoop> loops) {
+  LiveByLoop live;
+  for (const SeriesLoop& of : loops) {
+    const auto [at, is_new] = live.try_emplace(of.loop);
+    if (is_new) at->second = LiveBefore(*of.loop);
+  }
+  return live;
+}
+
 // A loop as its steps are played: which of the allocator's buffers each of its own is.
 class Shape {
  public:
-  explicit Shape(const SeriesLoop& of)
-      : loop_(*of.loop), bytes_(of.bytes), live_(LiveBefore(loop_)), ids_(of.bytes.size(), -1) {}
+  Shape(const SeriesLoop& of, const Live& live)
+      : loop_(*of.loop), bytes_(of.bytes), live_(live), ids_(of.bytes.size(), -1) {}
 
   const Loop& loop() const { return loop_; }
   int64_t bytes_of(BufferId buffer) const { return bytes_[Index(buffer)]; }
@@ -56,16 +69,18 @@ class Shape {
  private:
   const Loop& loop_;
   const std::span<const int64_t> bytes_;
-  const std::vector<std::vector<BufferId>> live_;
+  const Live& live_;
   std::vector<BufferId> ids_;
 };
 
 class SeriesPlayer {
  public:
   SeriesPlayer(std::span<const SeriesLoop> loops, const CardRoom& room, const AllocatorConf& conf)
-      : shapes_(loops.begin(), loops.end()),
+      : live_(LiveIn(loops)),
         source_(NewCountingSource(room.capacity_bytes, room.held_bytes)),
-        allocator_(NewCachingAllocator(*source_, conf)) {}
+        allocator_(NewCachingAllocator(*source_, conf)) {
+    for (const SeriesLoop& of : loops) shapes_.emplace_back(of, live_.at(of.loop));
+  }
 
   SeriesRun Run(std::span<const int32_t> order) {
     Play(order[0], 0);
@@ -130,6 +145,7 @@ class SeriesPlayer {
     run_.asked_bytes = asked_bytes;
   }
 
+  const LiveByLoop live_;
   std::vector<Shape> shapes_;
   const std::unique_ptr<SegmentSource> source_;
   const std::unique_ptr<Allocator> allocator_;
@@ -143,13 +159,11 @@ class SeriesPlayer {
 }  // namespace
 
 bool CanFollow(std::span<const SeriesLoop> loops) {
-  const auto counts = [](const SeriesLoop& of) {
-    std::vector<size_t> counts;
-    for (const std::vector<BufferId>& live : LiveBefore(*of.loop)) counts.push_back(live.size());
-    return counts;
-  };
-  return std::ranges::all_of(loops,
-                             [&](const SeriesLoop& of) { return counts(of) == counts(loops[0]); });
+  const LiveByLoop all = LiveIn(loops);
+  const auto same_size = [](const auto& a, const auto& b) { return a.size() == b.size(); };
+  return std::ranges::all_of(all, [&](const auto& of) {
+    return std::ranges::equal(of.second, all.begin()->second, same_size);
+  });
 }
 
 SeriesRun PlaySeries(std::span<const SeriesLoop> loops, std::span<const int32_t> order,
