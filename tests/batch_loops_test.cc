@@ -1,11 +1,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "estimator/base/cards.h"
 #include "estimator/fit/batch_runs.h"
 #include "estimator/fit/judge_targets.h"
 #include "estimator/onnx/loader.h"
@@ -18,11 +21,45 @@ Graph Model(const std::string& name) {
   return LoadGraph(std::string(kSourceDir) + "/models/" + name);
 }
 
+// A call of a run, by what an allocator sees of it.
+struct Seen {
+  int64_t bytes = 0;
+  int64_t born = -1;  // of what is freed: which birth it was
+  bool frees = false;
+  bool may_fail = false;
+  StreamId stream = kMainStream;
+  int64_t twin = -1;  // which birth that is
+  bool begins_step = false;
+
+  bool operator==(const Seen&) const = default;
+};
+
+// All but those of no bytes, which are as if they were not there.
+std::vector<Seen> SeenCalls(const PlayableRun& run) {
+  std::vector<int64_t> births(run.bytes.size(), -1);
+  int64_t count = 0;
+  for (const Loop::Call& call : run.loop->calls) {
+    const auto buffer = static_cast<size_t>(call.buffer);
+    if (!call.frees && run.bytes[buffer] > 0) births[buffer] = count++;
+  }
+  std::vector<Seen> seen;
+  bool begins = false;
+  for (size_t i = 0; i < run.loop->calls.size(); ++i) {
+    const Loop::Call& call = run.loop->calls[i];
+    begins = begins || std::ranges::count(run.loop->steps, i) > 0;
+    const auto buffer = static_cast<size_t>(call.buffer);
+    if (run.bytes[buffer] == 0) continue;
+    const auto twin = run.loop->repeats() ? static_cast<size_t>(run.loop->twins[buffer]) : buffer;
+    seen.push_back({run.bytes[buffer], births[buffer], call.frees, call.may_fail, call.stream,
+                    births[twin], begins});
+    begins = false;
+  }
+  return seen;
+}
+
 void CheckSame(const PlayableRun& run, const PlayableRun& predicted) {
-  CHECK(run.bytes == predicted.bytes);
-  CHECK(run.loop->calls == predicted.loop->calls);
-  CHECK(run.loop->steps == predicted.loop->steps);
-  CHECK(run.loop->twins == predicted.loop->twins);
+  CHECK(SeenCalls(run) == SeenCalls(predicted));
+  CHECK(run.loop->repeats() == predicted.loop->repeats());
   CHECK(run.unmodelled_bytes == predicted.unmodelled_bytes);
   CHECK(run.conf == predicted.conf);
   CHECK(run.is_inference == predicted.is_inference);
@@ -67,6 +104,20 @@ TEST_CASE("what is read off is what is predicted, at every batch") {
     const std::string model = row.model;
     CAPTURE(model);
     CHECK(CountReadOff(Model(model), {}, row.first, row.last) >= row.least_read_off);
+  }
+}
+
+// No line leads to them: the convolutions are on one, and each batch is looked up.
+TEST_CASE("workspaces of a card are those of the batch, which is read off all the same") {
+  for (const char* card : {"v100-16gb", "rtx4090", "h200"}) {
+    for (const char* name : {"resnet18.train.onnx", "resnet50.dynamo.onnx"}) {
+      const std::string model = name;
+      CAPTURE(card);
+      CAPTURE(model);
+      EstimateRequest request;
+      request.settings.device = FindCard(card)->device;
+      CHECK(CountReadOff(Model(model), request, 100, 140) >= 30);
+    }
   }
 }
 

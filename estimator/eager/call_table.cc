@@ -89,17 +89,33 @@ void CallTable::Convolve(int32_t index, ConvolutionPass pass) {
     if (convolution) ConvolveBenchmarked(*convolution);
     return;
   }
-  int64_t& bytes = labels_[Index(index)].convolved[static_cast<size_t>(pass)];
-  if (bytes < 0) bytes = ConvolvedBytes(index, pass);
-  Pass(kCudnnLabel, bytes);
+  int32_t& convolved = labels_[Index(index)].convolved[static_cast<size_t>(pass)];
+  if (convolved == kUnasked) convolved = FindConvolved(index, pass);
+  if (convolved != kUntold) PassConvolved(convolved);
 }
 
-int64_t CallTable::ConvolvedBytes(int32_t index, ConvolutionPass pass) {
-  const std::optional<Convolution> convolution = ConvolutionOf(program_, call(index), pass);
-  if (!convolution) return 0;
-  const auto [at, is_new] = convolved_.try_emplace(*convolution, 0);
-  if (is_new) at->second = WorkspaceBytes(*convolution, settings_);
-  return at->second;
+int32_t CallTable::FindConvolved(int32_t index, ConvolutionPass pass) {
+  std::optional<Convolution> convolution = ConvolutionOf(program_, call(index), pass);
+  if (!convolution) return kUntold;
+  const auto next = static_cast<int32_t>(convolved_.size());
+  const auto [at, is_new] = convolved_at_.try_emplace(*convolution, next);
+  if (!is_new) return at->second;
+  Convolved& made = convolved_.emplace_back();
+  made.bytes = WorkspaceBytes(*convolution, settings_);
+  ConvolvedLog* log = machine_.convolved();
+  if (log == nullptr) return next;
+  made.logged = static_cast<int32_t>(log->convolutions.size());
+  log->convolutions.push_back(*std::move(convolution));
+  return next;
+}
+
+void CallTable::PassConvolved(int32_t index) {
+  const Convolved& convolved = convolved_[Index(index)];
+  ConvolvedLog* log = machine_.convolved();
+  if (log == nullptr) return Pass(kCudnnLabel, convolved.bytes);
+  const BufferId buffer =
+      machine_.PassWorkspace(convolved.bytes, WorkspaceLabel(kCudnnLabel), true);
+  log->workspaces.push_back({buffer, convolved.logged});
 }
 
 // run_single_conv of aten/src/ATen/native/cudnn/Conv_v8.cpp: what get_plans_from_find took is given

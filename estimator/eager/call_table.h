@@ -56,16 +56,25 @@ class CallTable {
   void TakeCublasWorkspace(Thread thread);
 
  private:
+  static constexpr int32_t kUnasked = -1;
+  static constexpr int32_t kUntold = -2;  // the file does not say all of it
+
   struct CallLabels {
     LabelId at = -1;
     std::array<LabelId, 3> aux = {-1, -1, -1};
     LabelId scratch = -1;
-    std::array<int64_t, 3> convolved = {-1, -1, -1};  // bytes of cuDNN's workspace by pass
+    std::array<int32_t, 3> convolved = {kUnasked, kUnasked, kUnasked};  // of convolved_, by pass
+  };
+
+  struct Convolved {
+    int64_t bytes = 0;
+    int32_t logged = -1;  // index into ConvolvedLog::convolutions, once it is there
   };
 
   bool IsForLt(int32_t call) const;
   void Convolve(int32_t call, ConvolutionPass pass);
-  int64_t ConvolvedBytes(int32_t call, ConvolutionPass pass);
+  int32_t FindConvolved(int32_t call, ConvolutionPass pass);
+  void PassConvolved(int32_t convolved);
   void ConvolveBenchmarked(const Convolution& convolution);
   void Pass(size_t library, int64_t bytes);
   void TakeCublasLtWorkspace(Thread thread);
@@ -86,8 +95,9 @@ class CallTable {
   using Held = std::array<std::array<TensorId, 2>, 2>;  // by thread and library
   std::shared_ptr<Held> workspaces_;
   std::shared_ptr<std::set<Convolution>> tried_;  // PyTorch's benchmark_cache, by process
-  std::map<Convolution, int64_t> convolved_;      // bytes, of those that ran
-  std::array<LabelId, 5> workspace_labels_;       // by library, made when first needed
+  std::map<Convolution, int32_t> convolved_at_;   // of those that ran: indices into
+  std::vector<Convolved> convolved_;
+  std::array<LabelId, 5> workspace_labels_;  // by library, made when first needed
 };
 
 }  // namespace onnxfit

@@ -59,10 +59,12 @@ TensorId Machine::New(const TensorType& type, LabelId label, Kind kind) {
   return NewStrided(Contiguous(type), label, kind);
 }
 
-void Machine::PassWorkspace(int64_t bytes, LabelId label, bool may_fail) {
+BufferId Machine::PassWorkspace(int64_t bytes, LabelId label, bool may_fail) {
   const TensorId workspace = New({DType::kUint8, {bytes}}, label, Kind::kWorkspace);
+  const auto buffer = static_cast<BufferId>(trace_.buffers.size() - 1);
   trace_.buffers.back().may_fail = may_fail;
   Release(workspace);
+  return buffer;
 }
 
 void Machine::PassTrial(int64_t bytes, LabelId label) {

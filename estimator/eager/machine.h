@@ -11,6 +11,7 @@
 #include "estimator/base/device.h"
 #include "estimator/base/index.h"
 #include "estimator/base/tensor_type.h"
+#include "estimator/eager/convolved_log.h"
 #include "estimator/eager/holders.h"
 #include "estimator/memory/trace.h"
 #include "estimator/operators/kernel_scratch.h"
@@ -85,8 +86,8 @@ class Machine {
   // A new tensor with one reference, which the caller owns: as it lies, or contiguous.
   TensorId NewStrided(StridedType type, LabelId label, Kind kind = Kind::kTemporary);
   TensorId New(const TensorType& type, LabelId label, Kind kind = Kind::kTemporary);
-  // Allocates a workspace and gives it back; `may_fail` as Buffer has it.
-  void PassWorkspace(int64_t bytes, LabelId label, bool may_fail);
+  // Allocates a workspace and gives it back; `may_fail` as Buffer has it.  Returns which it was.
+  BufferId PassWorkspace(int64_t bytes, LabelId label, bool may_fail);
   // The same of what Buffer::is_trial is true of.
   void PassTrial(int64_t bytes, LabelId label);
   // What is new from now on is allocated on `stream` (torch.cuda.stream).
@@ -134,6 +135,10 @@ class Machine {
   void RetainNode(GradNodeId node);
   void ReleaseNode(GradNodeId node);
 
+  // Workspaces of convolutions are noted in `log` from now on, which must outlive the machine.
+  void RecordInto(ConvolvedLog& log) { convolved_ = &log; }
+  ConvolvedLog* convolved() const { return convolved_; }  // null where nobody asked
+
   // Who holds what from now on goes into `log`, which must outlive the machine.
   void RecordInto(HolderLog& log) { log_ = &log; }
   // No longer; that log, or null.
@@ -176,6 +181,7 @@ class Machine {
 
   Trace& trace_;
   HolderLog* log_ = nullptr;
+  ConvolvedLog* convolved_ = nullptr;
   std::vector<Tensor> tensors_;
   std::vector<TensorId> unused_tensors_;
   std::vector<GradNode> nodes_;

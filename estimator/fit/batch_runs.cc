@@ -10,12 +10,11 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/quote.h"
-#include "estimator/fit/cudnn_remark.h"
 #include "estimator/fit/predict.h"
 #include "estimator/onnx/shapes.h"
 #include "estimator/operators/dispatch.h"
 #include "estimator/program/between_batches.h"
-#include "estimator/training/training.h"
+#include "estimator/workspaces/cudnn_workspaces.h"
 
 namespace onnxfit {
 namespace {
@@ -162,24 +161,6 @@ namespace {
 // What is kept of what was run: beyond, a batch is run each time that it is asked for.
 constexpr size_t kMostSharedEvents = 1'000'000;
 
-// Beyond the buffers' sizes, nobody asks for their types.
-std::shared_ptr<BatchRun> RunOnce(const Program& program, const TrainingSettings& settings) {
-  auto made = std::make_shared<BatchRun>();
-  made->trace = RunTraining(program, settings);
-  made->loop = ReadLoop(made->trace);
-  if (!made->loop.repeats()) {
-    TrainingSettings longer = settings;
-    longer.steps = kVerdictSteps;
-    made->trace = RunTraining(program, longer);
-    made->loop = ReadLoop(made->trace);
-  }
-  made->bytes = BytesOf(made->trace);
-  made->bytes.push_back(OpenCudnnBytes(program, settings));
-  made->trace.buffers.clear();
-  made->trace.buffers.shrink_to_fit();
-  return made;
-}
-
 }  // namespace
 
 SharedBatchRun BatchPrograms::Run(int64_t batch, const TrainingSettings& settings) {
@@ -188,7 +169,7 @@ SharedBatchRun BatchPrograms::Run(int64_t batch, const TrainingSettings& setting
     const std::lock_guard lock(runs_mutex_);
     if (const auto found = runs_.find(key); found != runs_.end()) return found->second;
   }
-  const std::shared_ptr<BatchRun> run = RunOnce(Dispatch(At(batch), settings), settings);
+  const std::shared_ptr<BatchRun> run = RunBatch(Dispatch(At(batch), settings), settings);
   run->missing = MissingAt(batch);
   const std::lock_guard lock(runs_mutex_);
   const bool has_room = kept_events_ + run->trace.events.size() <= kMostSharedEvents;
@@ -215,17 +196,7 @@ int64_t RoundestBetween(int64_t first, int64_t last) {
   return (last - 2) / power * power;
 }
 
-// What grows from `first_bytes` at `span.first` to `last_bytes` at `span.last`, at `batch`.
-int64_t Interpolate(int64_t first_bytes, int64_t last_bytes, int64_t width, int64_t samples) {
-  return first_bytes + (last_bytes - first_bytes) * samples / width;
-}
-
 }  // namespace
-
-bool SameCalls(const Loop& a, const Loop& b) {
-  return a.calls == b.calls && a.steps == b.steps && a.twins == b.twins &&
-         a.cache_emptied_at == b.cache_emptied_at;
-}
 
 BatchLoops::BatchLoops(BatchPrograms& programs, const EstimateRequest& request)
     : programs_(programs),
@@ -258,7 +229,7 @@ SharedBatchRun BatchLoops::RunMeasured(int64_t batch) {
   const Program program = Dispatch(programs_.At(batch), settings);
   SharedBatchRun run;
   if (CountMeasured(program, settings).measured > 0) {
-    const std::shared_ptr<BatchRun> made = RunOnce(program, settings);
+    const std::shared_ptr<BatchRun> made = RunBatch(program, settings);
     made->missing = programs_.MissingAt(batch);
     run = made;
   }
@@ -269,14 +240,12 @@ SharedBatchRun BatchLoops::RunMeasured(int64_t batch) {
   return run;
 }
 
-PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, std::vector<int64_t> bytes) const {
-  const int64_t unmodelled_bytes = bytes.back();
-  bytes.pop_back();
+PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, BatchSizes sizes) const {
   return {.trace = &anchor->trace,
           .loop = &anchor->loop,
-          .bytes = std::move(bytes),
+          .bytes = std::move(sizes.bytes),
           .conf = request_.alloc_conf.conf,
-          .unmodelled_bytes = unmodelled_bytes,
+          .unmodelled_bytes = sizes.unmodelled_bytes,
           .is_inference = request_.settings.mode == Mode::kEval,
           .nccl_bytes = MostNcclBytes(request_.settings, request_.overhead_bytes.has_value()),
           .missing = anchor->missing,
@@ -285,19 +254,19 @@ PlayableRun BatchLoops::Playable(const SharedBatchRun& anchor, std::vector<int64
 
 PlayableRun BatchLoops::Whole(int64_t batch) {
   const SharedBatchRun anchor = Run(batch);
-  return Playable(anchor, anchor->bytes);
+  return Playable(anchor, anchor->sizes);
 }
 
 PlayableRun BatchLoops::At(int64_t batch) {
   const std::lock_guard lock(mutex_);
   const SharedBatchRun measured = RunMeasured(batch);
-  return WithKnown(batch, measured ? Playable(measured, measured->bytes) : ReadOff(batch));
+  return WithKnown(batch, measured ? Playable(measured, measured->sizes) : ReadOff(batch));
 }
 
 PlayableRun BatchLoops::Exactly(int64_t batch) {
   const std::lock_guard lock(mutex_);
   const SharedBatchRun measured = RunMeasured(batch);
-  return WithKnown(batch, measured ? Playable(measured, measured->bytes) : Whole(batch));
+  return WithKnown(batch, measured ? Playable(measured, measured->sizes) : Whole(batch));
 }
 
 PlayableRun BatchLoops::WithKnown(int64_t batch, PlayableRun run) {
@@ -315,6 +284,7 @@ PlayableRun BatchLoops::Unmeasured(int64_t batch) {
 PlayableRun BatchLoops::Near(int64_t batch) {
   const std::lock_guard lock(mutex_);
   if (anchors_.contains(batch)) return Whole(batch);
+  if (const Span* even = FindSpan(batch)) return Between(*even, batch);
   const std::optional<Span> span = CloseSpan(batch);
   return span ? Between(*span, batch) : Whole(batch);
 }
@@ -372,30 +342,11 @@ bool BatchLoops::IsEven(const Span& span) {
          AreOnLine({span.first, *first}, {span.last, *last}, {inside + 1, *next});
 }
 
-// Whether all three make the same calls, and every buffer grows evenly from the first to the
-// last, by way of `middle`.
-bool BatchLoops::AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle) {
-  if (!SameCalls(first.run.loop, last.run.loop)) return false;
-  if (!SameCalls(first.run.loop, middle.run.loop)) return false;
-  const int64_t width = last.batch - first.batch;
-  for (size_t i = 0; i < first.run.bytes.size(); ++i) {
-    const int64_t low = first.run.bytes[i];
-    const int64_t high = last.run.bytes[i];
-    if ((high - low) % width != 0) return false;
-    if (middle.run.bytes[i] != Interpolate(low, high, width, middle.batch - first.batch)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 PlayableRun BatchLoops::Between(const Span& span, int64_t batch) {
+  const SharedBatchRun first = Run(span.first);
   const SharedBatchRun last = Run(span.last);
-  std::vector<int64_t> bytes = Run(span.first)->bytes;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = Interpolate(bytes[i], last->bytes[i], span.last - span.first, batch - span.first);
-  }
-  return Playable(last, std::move(bytes));
+  return Playable(last,
+                  SizesBetween({span.first, *first}, {span.last, *last}, batch, request_.settings));
 }
 
 }  // namespace onnxfit

@@ -13,6 +13,7 @@
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/missing_bytes.h"
+#include "estimator/fit/batch_line.h"
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/study.h"
 #include "estimator/fit/verdict.h"
@@ -29,18 +30,6 @@ void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& requ
 
 // What is asked at `batch`, without details and `why`.
 EstimateRequest RequestAt(const Study& study, const EstimateRequest& request, int64_t batch);
-
-// Whether both are one loop, of buffers whose sizes alone may differ.  O(calls).
-bool SameCalls(const Loop& a, const Loop& b);
-
-// A batch that was run.
-struct BatchRun {
-  Trace trace;  // without its buffers' types
-  Loop loop;
-  std::vector<int64_t> bytes;  // of each buffer, and at the end what libraries may ask for
-  MissingBytes missing;        // as PlayableRun has it
-};
-using SharedBatchRun = std::shared_ptr<const BatchRun>;
 
 // Recovers a few batches from the file and reads those between them off, where a further one in
 // between confirms that this gives the same (program/between_batches.h).
@@ -121,16 +110,10 @@ class BatchLoops {
     int64_t last = 0;
   };
 
-  struct AnchorAt {
-    int64_t batch = 0;
-    const BatchRun& run;
-  };
-
   SharedBatchRun Run(int64_t batch);
   bool IsFull() const;  // no further anchor is kept
   SharedBatchRun RunMeasured(int64_t batch);
-  static bool AreOnLine(const AnchorAt& first, const AnchorAt& last, const AnchorAt& middle);
-  PlayableRun Playable(const SharedBatchRun& anchor, std::vector<int64_t> bytes) const;
+  PlayableRun Playable(const SharedBatchRun& anchor, BatchSizes sizes) const;
   PlayableRun Whole(int64_t batch);
   const Span* FindSpan(int64_t batch) const;
   bool TrySpan(int64_t batch);

@@ -46,11 +46,8 @@ SharedBatchRun RunOn(const DeviceProfile& device, BatchPrograms& programs, int64
 
 // Whether they ask for the same: which buffer when, and how much.
 bool AskAlike(const std::vector<SharedBatchRun>& a, const std::vector<SharedBatchRun>& b) {
-  const auto same_bytes = [](const BatchRun& x, const BatchRun& y) {
-    return std::equal(x.bytes.begin(), x.bytes.end() - 1, y.bytes.begin(), y.bytes.end() - 1);
-  };
-  return std::equal(a.begin(), a.end(), b.begin(), [&](const auto& x, const auto& y) {
-    return x->loop.calls == y->loop.calls && same_bytes(*x, *y);
+  return std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+    return x->loop.calls == y->loop.calls && x->sizes.bytes == y->sizes.bytes;
   });
 }
 

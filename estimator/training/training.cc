@@ -31,7 +31,8 @@ namespace {
 
 class Training {
  public:
-  Training(const Program& program, const TrainingSettings& settings, Trace& trace, HolderLog* log)
+  Training(const Program& program, const TrainingSettings& settings, Trace& trace, HolderLog* log,
+           ConvolvedLog* convolved)
       : program_(program),
         settings_(settings),
         machine_(trace),
@@ -41,6 +42,7 @@ class Training {
         gradients_(program.parameters.size()),
         optimizer_(calls_, settings, gradients_) {
     if (log != nullptr) machine_.RecordInto(*log);
+    if (convolved != nullptr) machine_.RecordInto(*convolved);
     if (settings.optimizer_in_backward) StepInBackward();
     const bool trains = settings.mode == Mode::kTrain;
     const auto spans = CheckpointedSpans(program, settings.checkpoint);
@@ -428,11 +430,12 @@ class Training {
   TensorId average_ = kNoTensor;    // of losses, where a library has it
 };
 
-Trace RunEager(const Program& program, const TrainingSettings& settings, Holders* holders) {
+Trace RunEager(const Program& program, const TrainingSettings& settings, Holders* holders,
+               ConvolvedLog* convolved = nullptr) {
   Trace trace;
   std::optional<HolderLog> log;
   if (holders != nullptr) log.emplace(trace, *holders);
-  Training(program, settings, trace, log ? &*log : nullptr).Run();
+  Training(program, settings, trace, log ? &*log : nullptr, convolved).Run();
   return trace;
 }
 
@@ -456,6 +459,14 @@ Trace RunTraining(const Program& program, const TrainingSettings& settings, Hold
                                      : RunEager(program, settings, holders);
   if (!settings.cuda_graphs || settings.mode != Mode::kTrain) return trace;
   return PutInGraphPool(program, FindOutputs(program).model_end, std::move(trace), holders);
+}
+
+Trace RunTraining(const Program& program, const TrainingSettings& settings, ConvolvedLog& log) {
+  const bool moves_buffers = IsCompiled(settings) || settings.cuda_graphs;
+  if (moves_buffers || settings.cudnn_benchmark) return RunTraining(program, settings);
+  CheckCompilable(program, settings);
+  CheckTensorParallel(settings);
+  return RunEager(program, settings, nullptr, &log);
 }
 
 }  // namespace onnxfit

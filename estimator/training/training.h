@@ -2,6 +2,7 @@
 #pragma once
 
 #include "estimator/base/settings.h"
+#include "estimator/eager/convolved_log.h"
 #include "estimator/eager/holders.h"
 #include "estimator/memory/trace.h"
 #include "estimator/program/program.h"
@@ -45,5 +46,9 @@ namespace onnxfit {
 // holds what goes into `holders`, if it is not null.
 Trace RunTraining(const Program& program, const TrainingSettings& settings,
                   Holders* holders = nullptr);
+
+// The same with `log` filled, where nothing moves buffers behind the run: it stays empty for what
+// is compiled, in CUDA graphs, or tries cuDNN's plans.
+Trace RunTraining(const Program& program, const TrainingSettings& settings, ConvolvedLog& log);
 
 }  // namespace onnxfit

@@ -128,34 +128,40 @@ std::string ShippedPlansText(const TrainingSettings& settings) {
                            : fmt::format("cuDNN {} on such a card", version);
 }
 
-int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings) {
-  int64_t most = 0;
+std::vector<AskedConvolution> AskedConvolutions(const Program& program) {
+  std::vector<AskedConvolution> asked;
   std::set<Convolution> seen;
   const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
   for (size_t i = 0; i < passes.size(); ++i) {
     const AtenCall& call = program.calls[i];
     for (const ConvolutionPass pass : passes[i]) {
-      const std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
+      std::optional<Convolution> convolution = ConvolutionOf(program, call, pass);
       if (convolution && !seen.insert(*convolution).second) continue;
-      if (convolution && FindMeasured(*convolution, settings)) continue;
-      const KnownLayer guessed = convolution ? Guessed(*convolution, settings) : KnownLayer{};
-      if (!guessed.is_very) most = std::max(most, CopiedBytes(program, call) - guessed.bytes);
+      asked.push_back({std::move(convolution), CopiedBytes(program, call)});
     }
+  }
+  return asked;
+}
+
+int64_t MostCudnnWorkspaceBytes(std::span<const AskedConvolution> asked,
+                                const TrainingSettings& settings) {
+  int64_t most = 0;
+  for (const auto& [convolution, copied_bytes] : asked) {
+    if (convolution && FindMeasured(*convolution, settings)) continue;
+    const KnownLayer guessed = convolution ? Guessed(*convolution, settings) : KnownLayer{};
+    if (!guessed.is_very) most = std::max(most, copied_bytes - guessed.bytes);
   }
   return most;
 }
 
+int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings) {
+  return MostCudnnWorkspaceBytes(AskedConvolutions(program), settings);
+}
+
 MeasuredConvolutions CountMeasured(const Program& program, const TrainingSettings& settings) {
   MeasuredConvolutions count;
-  std::set<Convolution> seen;
-  const std::vector<std::vector<ConvolutionPass>> passes = PassesOf(program);
-  for (size_t i = 0; i < passes.size(); ++i) {
-    for (const ConvolutionPass pass : passes[i]) {
-      const AtenCall& call = program.calls[i];
-      const auto convolution = ConvolutionOf(program, call, pass);
-      if (convolution && !seen.insert(*convolution).second) continue;
-      Count(convolution, settings, count);
-    }
+  for (const AskedConvolution& asked : AskedConvolutions(program)) {
+    Count(asked.convolution, settings, count);
   }
   return count;
 }

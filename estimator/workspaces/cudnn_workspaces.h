@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/base/calibration.h"
 #include "estimator/base/settings.h"
@@ -48,10 +51,23 @@ struct TriedCalls {
 };
 TriedCalls CountTried(const Program& program, const TrainingSettings& settings);
 
+// What a program asks cuDNN for.
+struct AskedConvolution {
+  std::optional<Convolution> convolution = {};  // nullopt where the file does not say all of it
+  int64_t copied_bytes = 0;                     // of its input, weight and output
+
+  bool operator==(const AskedConvolution&) const = default;
+};
+
+// Each pass by itself; equal ones once, those that cannot be told each time.  O(calls).
+std::vector<AskedConvolution> AskedConvolutions(const Program& program);
+
 // An upper guess at what the largest workspace of one call that is not known for the card takes
 // beyond WorkspaceBytes: with copies of input, weight and output in the layout of cuDNN's kernels
 // (what heuristics choose is not published).  0 where no call asks cuDNN, or all are known.
 // Throws Error where that needs more than 63 bits.
+int64_t MostCudnnWorkspaceBytes(std::span<const AskedConvolution> asked,
+                                const TrainingSettings& settings);
 int64_t MostCudnnWorkspaceBytes(const Program& program, const TrainingSettings& settings);
 
 // Whose workspaces a program's convolutions have, each pass by itself; equal ones count once, those
