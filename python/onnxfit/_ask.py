@@ -78,12 +78,23 @@ def _refuse_beside_step(keywords: Mapping[str, Any]) -> None:
                                f"{value!r}")
 
 
+# Their answers are others.
+_ASKED_OF = {"lengths": "onnxfit.series", "runtime": "onnxfit.session"}
+
+
+def _refuse_elsewhere(keywords: Mapping[str, Any]) -> None:
+    for name, function in _ASKED_OF.items():
+        if keywords.get(name) is not None:
+            raise OnnxfitError(f"{name}: expected in {function}(), whose answer is another one")
+
+
 @contextmanager
-def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
+def prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
               takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
     """The file of `model`, and all keywords: what they leave open, the model says; what is assumed
     on the way there is a note."""
     flags.check(set(keywords) - {*_OF_EXPORT})
+    _refuse_elsewhere(keywords)
     kind = kind_of(model)
     is_module = kind == "module"
     if kind == "step":
@@ -117,15 +128,15 @@ def _prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
             yield file, words
 
 
-def _ours(file: ModelFile) -> List[str]:
+def ours(file: ModelFile) -> List[str]:
     """Folders that are not the user's, and are not shown."""
     return [file.folder] if file.folder else []
 
 
 def _ask(command: str, model: ModelLike, inputs: object,
          keywords: Mapping[str, Any]) -> _command.Answer:
-    with _prepared(model, inputs, keywords, command == "estimate") as (file, words):
-        return _command.ask([command, file.path, *flags.arguments(words)], hide=_ours(file))
+    with prepared(model, inputs, keywords, command == "estimate") as (file, words):
+        return _command.ask([command, file.path, *flags.arguments(words)], hide=ours(file))
 
 
 def _estimate_of(answer: _command.Answer) -> Estimate:
@@ -172,11 +183,11 @@ def report(model: ModelLike, inputs: object = None, *,
     Returned as text and, with `output`, written there, which may not exist without `force`."""
     if output is not None and not force and os.path.lexists(output):
         raise OnnxfitError(f"{os.fspath(output)}: it exists already", "force=True")
-    with _prepared(model, inputs,
+    with prepared(model, inputs,
                    {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
                     "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
                     "dynamic_shapes": dynamic_shapes}) as (file, words):
-        page = _command.page(["report", file.path, *flags.arguments(words)], hide=_ours(file))
+        page = _command.page(["report", file.path, *flags.arguments(words)], hide=ours(file))
     if output is not None:
         Path(output).write_text(page, encoding="utf-8")
     return page
@@ -269,7 +280,7 @@ def check(model: ModelLike = "onnxfit.toml", inputs: object = None, *,
                                "name": name, **keywords})
         told += flags.arguments({"lock": lock, "only": only, "strict": strict})
         return _checked(os.fspath(model), told)
-    with _prepared(model, inputs, keywords) as (file, words):
+    with prepared(model, inputs, keywords) as (file, words):
         called = name or Path(file.path).stem
         told += _lock_words(lock, update, called)
         with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
@@ -278,7 +289,7 @@ def check(model: ModelLike = "onnxfit.toml", inputs: object = None, *,
                                              "name": called, "budget": budget or None,
                                              "lock": "none" if lock is None else None,
                                              "max_increase": max_increase}), encoding="utf-8")
-            return _checked(str(config), told, hide=[*_ours(file), folder])
+            return _checked(str(config), told, hide=[*ours(file), folder])
 
 
 def closed_form(params: Union[int, float, str], *, batch: Optional[int] = None,

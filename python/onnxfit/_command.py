@@ -97,6 +97,13 @@ def ask(arguments: Sequence[str], hide: Sequence[str] = ()) -> Answer:
             as_text.kill()  # where there is no JSON; nothing where it has ended
 
 
+def ask_for_json(arguments: Sequence[str], hide: Sequence[str] = ()) -> Answer:
+    """The same of a command whose JSON has its text, in one run."""
+    with _start([*arguments, "--format", "json"]) as process:
+        data = json.loads(_finish(process, hide))
+    return Answer(data, data["text"], process.returncode)
+
+
 def page(arguments: Sequence[str], hide: Sequence[str] = ()) -> str:
     """What a command that has one format alone writes."""
     with _start(arguments) as process:

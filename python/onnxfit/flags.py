@@ -103,6 +103,30 @@ class EstimateFlags(RunFlags, total=False):
     devices: Names  # cards of all ranks, such as ["4xa100-40gb", "4xt4"]
 
 
+class SeriesFlags(RunFlags, total=False):
+    """Batches that differ in length."""
+
+    lengths: str  # "uniform:64..512/8", "lognormal:180,0.6,1024", a file; "seq=uniform:64..512"
+    steps: Optional[int]
+    seeds: Optional[int]
+    pad_to: Optional[int]
+    of_samples: bool  # lengths are those of samples: a batch is as long as its longest
+
+
+class SessionFlags(TypedDict, total=False):
+    """A session of ONNX Runtime, beside batch, gpu and memory."""
+
+    runtime: str  # onnxruntime
+    dims: Mapping[str, Axis]
+    shapes: Mapping[str, Sequence[int]]
+    session: Mapping[str, object]  # fields of SessionOptions, entries of its configuration
+    provider_option: Mapping[str, object]  # of its CUDA provider
+    io_binding: bool
+    reserve: Optional[Size]
+    overhead: Optional[Size]
+    strict: bool
+
+
 class MaxBatchFlags(RunFlags, total=False):
     all_gpus: bool
     devices: Names  # cards of all ranks
@@ -194,6 +218,10 @@ def _shapes(flag: str, value: object) -> List[str]:
     return _pairs(flag, value, "x", "a dictionary of shapes such as {'x': (2, 512)}")
 
 
+def _settings(flag: str, value: object) -> List[str]:
+    return _pairs(flag, value, ",", "a dictionary such as {'enable_mem_pattern': 0}")
+
+
 def _dropout(flag: str, value: object) -> List[str]:
     return _pairs(flag, value, ",", "") if isinstance(value, Mapping) else _one(flag, value)
 
@@ -213,18 +241,23 @@ _WRITERS: Dict[str, Write] = {
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
                      "cudnn_benchmark", "ddp_static_graph", "fp32_weights", "ddp_views", "dora", "drop_batch",
                      "drop_outputs", "ema", "fsdp_keep", "fsdp_offload", "hold_outputs",
+                     "io_binding", "of_samples",
                      "label_smoothing", "mixup", "no_sync", "optimizer_in_backward",
                      "overlap_comm", "same_batch", "sequence_parallel", "strict", "all_gpus", "verbose", "ascii",
                      "until_same", "update", "zero_offload"), _switch),
     "note": _sentences,
     "dims": _dims,
     "shapes": _shapes,
+    "session": _settings,
+    "provider_option": _settings,
     "dropout": _dropout,
     "assume": _assume,
 }
 KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu", "params", "update",
                       "against", "lock", "only", *EstimateFlags.__annotations__,
-                      *MaxBatchFlags.__annotations__, *ProgramFlags.__annotations__, *NumbersFlags.__annotations__))
+                      *MaxBatchFlags.__annotations__, *ProgramFlags.__annotations__,
+                      *NumbersFlags.__annotations__, *SeriesFlags.__annotations__,
+                      *SessionFlags.__annotations__))
 
 
 # What others call it.

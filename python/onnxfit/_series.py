@@ -1,0 +1,96 @@
+"""Batches that differ in length: `onnxfit estimate --lengths`."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
+
+from onnxfit import _command, flags
+from onnxfit._ask import Choice, Loss, Optimizer, ours, prepared
+from onnxfit._from_json import from_json
+from onnxfit.errors import OnnxfitError
+from onnxfit.inputs import BatchDim
+from onnxfit.programs import ModelLike
+from onnxfit.results import Doubt, Report, Target
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@dataclass(frozen=True)
+class SeriesChange:
+    """What another setting makes of the worst seed's lengths, on a card that is never full."""
+
+    what: str
+    reserved_bytes: int
+    flags: str = ""
+    more_tokens: float = 0.0  # of all, that are padding then: 0.05 is one in twenty
+
+
+@dataclass(frozen=True)
+class _Played:
+    model: str
+    dim: str  # the dimension whose size differs
+    batch: int
+    steps: int
+    shortest: int
+    longest: int
+    different: int  # lengths that occur
+    most_reserved_bytes: int  # of the worst seed, where the card is never full
+    least_reserved_bytes: int  # of the seed that reserves least
+    alike_bytes: int  # reserved where every batch is as long as the longest
+    worst_seed: int = 0
+    lengths: Tuple[int, ...] = ()  # of the worst seed's steps
+    reserved_bytes: Tuple[int, ...] = ()  # behind each of them
+    peak_allocated_bytes: Tuple[int, ...] = ()  # in each of them
+    changes: Tuple[SeriesChange, ...] = ()
+    targets: Tuple[Target, ...] = ()
+    warnings: Tuple[Doubt, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Series(Report, _Played):
+    """What steps reserve whose batches are not of one length."""
+
+
+def _written(lengths: Sequence[int], folder: str) -> str:
+    """The file of a list."""
+    numbers = flags.batch_of(list(lengths))
+    if not isinstance(numbers, list) or not numbers:
+        raise OnnxfitError(f"lengths: expected numbers, or a text such as \"uniform:64..512\", found "
+                           f"{lengths!r}")
+    path = Path(folder, "lengths.txt")
+    path.write_text("\n".join(str(number) for number in numbers), encoding="utf-8")
+    return str(path)
+
+
+def series(model: ModelLike, inputs: object = None, *, lengths: Union[str, Sequence[int]],
+           dim: Optional[str] = None, steps: Optional[int] = None, seeds: Optional[int] = None,
+           pad_to: Optional[int] = None, of_samples: bool = False, batch: Optional[int] = None,
+           precision: Optional[str] = None, optimizer: Optimizer = None, loss: Loss = None,
+           labels: Any = None, gpu: Choice = None, batch_dim: BatchDim = 0,
+           dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> Series:
+    """What a run reserves whose batches differ in length, step by step, and whether it fits `gpu`.
+
+    `lengths` is a distribution ("uniform:64..512/8": from 64 to 512, 8 apart;
+    "lognormal:180,0.6,1024": median, sigma, the longest), the path of a file of numbers, or a
+    list of them, one a step; with `of_samples` one a sample, such as those of a data set.  `dim` is
+    the dimension that they are sizes of, where the model leaves several free beside the batch; a
+    module does with `dynamic_shapes`.  Everything else is as in estimate().  Raises OnnxfitError
+    where there is no answer."""
+    keywords = {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
+                "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                "dynamic_shapes": dynamic_shapes}
+    with prepared(model, inputs, keywords) as (file, words), \
+            tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        spec = lengths if isinstance(lengths, str) else _written(lengths, folder)
+        asked = {"lengths": f"{dim}={spec}" if dim else spec, "steps": steps, "seeds": seeds,
+                 "pad_to": pad_to, "of_samples": of_samples}
+        answer = _command.ask_for_json(
+            ["estimate", file.path, *flags.arguments({**words, **asked})], hide=ours(file))
+    return from_json(Series, answer.data, text=answer.text, raw=answer.data,
+                     holds=answer.code == 0)
