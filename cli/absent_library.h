@@ -2,13 +2,14 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace onnxfit {
 
-// The shared library that stands for CUDA; empty where there is none for this machine (it is
-// for Linux on x86-64).
-std::span<const unsigned char> AbsentLibrary();
+// The shared library that stands for CUDA, as bytes; empty where there is none for this machine (it
+// is for Linux on x86-64).  Unpacks them, which takes 10 ms.
+std::string AbsentLibrary();
 
 // What Python finds before its own sitecustomize.
 struct HookFile {

@@ -61,6 +61,10 @@ void SetCard(const Typed& typed, Options& options) {
   options.targets.machines.insert({card, {typed.text, rented->cards}});
 }
 
+void SetCards(const Typed& typed, Options& options) {
+  for (const Typed& item : SplitList(typed)) SetCard(item, options);
+}
+
 constexpr int64_t kMostOfOneCard = int64_t{1} << 20;
 
 // A machine that clouds rent has some cards, a card is one.
@@ -114,8 +118,9 @@ std::vector<Flag> TargetFlags() {
   constexpr std::string_view kGroup = kCardGroup;
   return {
       {"--gpu", "-g", "NAME", kGroup,
-       "does it fit this card (onnxfit gpus lists them), auto for the one at hand; repeatable", "",
-       SetCard, true, false, kOfCards | Only(Command::kExplainOom)},
+       "does it fit this card (onnxfit gpus lists them), auto for the one at hand; t4,l4 for "
+       "several",
+       "", SetCards, true, false, kOfCards | Only(Command::kExplainOom)},
       {"--devices", "", "LIST", kGroup,
        "the cards of all ranks, in the place of --world: 4xa100-40gb,4xt4, or machines of clouds, "
        "2xp3.8xlarge; it has to fit each",
@@ -161,10 +166,6 @@ void SetSeen(const Typed& typed, Options& options) {
     }
     seen.insert(seen.end(), static_cast<size_t>(times), one.targets.cards.back());
   }
-}
-
-void SetCards(const Typed& typed, Options& options) {
-  for (const Typed& item : SplitList(typed)) SetCard(item, options);
 }
 
 // "8:512": from which batch to which one is looked for.

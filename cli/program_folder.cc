@@ -34,12 +34,14 @@ constexpr std::string_view kLibraries = "lib";
 constexpr std::string_view kOtherNames[] = {"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"};
 
 void WriteLibrary(const fs::path& folder) {
-  if (AbsentLibrary().empty()) {
+  const std::string library = AbsentLibrary();
+  if (library.empty()) {
     throw Error({.text = "running a program: expected Linux on x86-64",
                  .hint = "onnxfit model.pt2 -b 8 -g t4, which runs anywhere"});
   }
   fs::create_directory(folder);
-  WriteBytes(folder / kLibrary, AbsentLibrary());
+  WriteBytes(folder / kLibrary,
+             {reinterpret_cast<const unsigned char*>(library.data()), library.size()});
   for (const std::string_view name : kOtherNames) fs::create_symlink(kLibrary, folder / name);
 }
 
