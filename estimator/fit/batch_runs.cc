@@ -24,27 +24,6 @@ constexpr int kMostRecoveryFailures = 4;  // then every batch is recovered
 constexpr int64_t kFarBatch = 512;
 constexpr int64_t kFarTimes = 4;
 
-}  // namespace
-
-void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request) {
-  request.binding.batch = to;
-  if (request.binding.inputs.empty()) return;
-  const auto axis = static_cast<size_t>(BatchAxis(file));
-  for (auto& [name, dims] : request.binding.inputs) {
-    if (dims.size() <= axis || dims[axis] != from) continue;
-    const bool is_first = !file.inputs.empty() && file.values[Index(file.inputs[0])].name == name;
-    if (from != 1 || is_first) dims[axis] = to;
-  }
-}
-
-namespace {
-
-int64_t AskedBatch(const Study& study, const EstimateRequest& request) {
-  const DimBinding& binding = request.binding;
-  const bool cares = !binding.batch && !binding.inputs.empty();
-  return cares ? study.Prepared(request)->file->shapes.batch : binding.batch.value_or(1);
-}
-
 EstimateRequest WithoutDetails(EstimateRequest request) {
   request.details = false;
   request.why.clear();
@@ -55,12 +34,15 @@ EstimateRequest WithoutDetails(EstimateRequest request) {
 
 EstimateRequest RequestAt(const Study& study, const EstimateRequest& request, int64_t batch) {
   EstimateRequest own = WithoutDetails(request);
-  SetBatch(study.file(), AskedBatch(study, own), batch, own);
+  BatchOf(study, own).set(own, batch);
   return own;
 }
 
 BatchPrograms::BatchPrograms(const Study& study, const EstimateRequest& request)
-    : study_(study), request_(WithoutDetails(request)), asked_batch_(AskedBatch(study, request_)) {}
+    : study_(study), request_(WithoutDetails(request)), size_(BatchOf(study, request_)) {}
+
+BatchPrograms::BatchPrograms(const Study& study, const EstimateRequest& request, SolvedSize size)
+    : study_(study), request_(WithoutDetails(request)), size_(std::move(size)) {}
 
 Program BatchPrograms::At(int64_t batch) {
   const std::lock_guard lock(mutex_);
@@ -73,8 +55,8 @@ Program BatchPrograms::At(int64_t batch) {
                          {&recovered_.at(span->last), span->last}, batch);
 }
 
-// One far above a first few, so that those that are asked for next lie between; and a single
-// sample, so that the first one that was asked for confirms what is read off.
+// One far above a first few, so that those that are asked for next lie between; and the least, so
+// that the first one that was asked for confirms what is read off.
 void BatchPrograms::RecoverEnds(int64_t batch) {
   if (recovered_.empty() || failures_ >= kMostRecoveryFailures) return;
   const bool is_second = recovered_.size() == 1;
@@ -83,9 +65,9 @@ void BatchPrograms::RecoverEnds(int64_t batch) {
   const int64_t far = std::max(kFarBatch, kFarTimes * std::max(last, batch));
   try {
     Recovered(far);
-    if (!is_second || last == 1) return;
-    Recovered(1);
-    Confirm({1, far}, last);
+    if (!is_second || last == size_.least) return;
+    Recovered(size_.least);
+    Confirm({size_.least, far}, last);
   } catch (const Error&) {  // nobody asked for it
     failures_ = kMostRecoveryFailures;
   }
@@ -96,7 +78,7 @@ const Program& BatchPrograms::Recovered(int64_t batch) {
   if (added) {
     try {
       EstimateRequest request = request_;
-      SetBatch(study_.file(), asked_batch_, batch, request);
+      size_.set(request, batch);
       const std::shared_ptr<const PreparedRun> run = study_.Prepared(request);
       at->second = run->program;
       missing_[batch] = MissingIn(*run, batch);
@@ -112,10 +94,10 @@ const Program& BatchPrograms::Recovered(int64_t batch) {
 MissingBytes BatchPrograms::MissingIn(const PreparedRun& run, int64_t batch) const {
   MissingBytes missing = MissingBytesOf(
       {&run.warnings, &run.file->shapes.warnings, &run.roles.warnings, &run.program.warnings});
-  if (request_.binding.batch == batch) return missing;
+  if (size_.asked == batch) return missing;
   for (const auto& [name, size] : run.file->sizes_of_data) {
-    missing.unbounded.push_back(
-        fmt::format("data decide {}, which stays {} whatever the batch is", Quote(name), size));
+    missing.unbounded.push_back(fmt::format("data decide {}, which stays {} whatever {} is",
+                                            Quote(name), size, size_.name));
   }
   return missing;
 }

@@ -1,5 +1,5 @@
-// One run at any batch: a few are recovered and traced, those between them read off.  Internal to
-// the rooms fit/ and advise/.
+// One run at any batch: a few are recovered and traced, those between them read off.  What is said
+// of batches holds for any size that is solved for.  Internal to the rooms fit/ and advise/.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "estimator/base/missing_bytes.h"
 #include "estimator/fit/batch_line.h"
 #include "estimator/fit/estimate.h"
+#include "estimator/fit/solved_size.h"
 #include "estimator/fit/study.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/memory/loop.h"
@@ -23,10 +24,6 @@
 #include "estimator/program/program.h"
 
 namespace onnxfit {
-
-// `request`, whose batch is `from`, with the batch `to`.  Inputs that are bound as a whole
-// (--shape) follow it: the file's first, and those with that batch where it is not 1.
-void SetBatch(const Graph& file, int64_t from, int64_t to, EstimateRequest& request);
 
 // What is asked at `batch`, without details and `why`.
 EstimateRequest RequestAt(const Study& study, const EstimateRequest& request, int64_t batch);
@@ -38,6 +35,9 @@ class BatchPrograms {
   // `study` must outlive it.
   BatchPrograms(const Study& study, const EstimateRequest& request);
   BatchPrograms(const Study&& study, const EstimateRequest& request) = delete;
+  BatchPrograms(const Study& study, const EstimateRequest& request, SolvedSize size);
+
+  const SolvedSize& size() const { return size_; }
 
   // Before Dispatch.  May be called from several threads.  REQUIRES: batch >= 1.  O(calls) where
   // it can be read off, else a recovery.  Throws Error as PrepareRun does.
@@ -65,8 +65,8 @@ class BatchPrograms {
 
   const Study& study_;
   const EstimateRequest request_;
-  int64_t asked_batch_ = 1;  // of request_
-  std::mutex mutex_;         // of all that follows
+  const SolvedSize size_;  // of request_
+  std::mutex mutex_;       // of all that follows
   std::map<int64_t, Program> recovered_;
   std::map<int64_t, MissingBytes> missing_;  // of these
   std::vector<Span> spans_;                  // in which batches can be read off
@@ -93,6 +93,8 @@ class BatchLoops {
 
   // The same, by a run of that very batch.
   PlayableRun Exactly(int64_t batch);
+
+  const SolvedSize& size() const { return programs_.size(); }
 
   // The same as if no workspace had been measured, whose peak grows with the batch.
   PlayableRun Unmeasured(int64_t batch);

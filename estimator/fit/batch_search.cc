@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "estimator/base/error.h"
+
 namespace onnxfit {
 namespace {
 
@@ -31,7 +33,28 @@ int64_t RoundDown(int64_t batch, int64_t step) { return batch / step * step; }
 // Read off where two that were run are close: where none of a few bytes more runs, nor do they.
 BatchSearch::BatchPeak BatchSearch::PeakAt(int64_t batch) {
   if (batch >= kMostBatch) return {batch, kNoPeak};
-  const PlayableRun run = loops_[0]->Near(batch);
+  if (loops_[0]->size().may_end) return SolvedPeakAt(batch);
+  return PeakOf(batch, loops_[0]->Near(batch));
+}
+
+// A size that the model does not take is too large, or too small.  All are run: mostly they are few
+// and on no line.
+BatchSearch::BatchPeak BatchSearch::SolvedPeakAt(int64_t size) {
+  if (size < least_) return {size, 0};
+  if (size > loops_[0]->size().most) {
+    refused_.emplace(size, "no larger one is looked at");
+    return {size, kNoPeak};
+  }
+  try {
+    return PeakOf(size, loops_[0]->Exactly(size));
+  } catch (const Error& error) {
+    const std::string& where = error.parts().where;
+    refused_.emplace(size, where + (where.empty() ? "" : ": ") + error.parts().text);
+    return {size, kNoPeak};
+  }
+}
+
+BatchSearch::BatchPeak BatchSearch::PeakOf(int64_t batch, const PlayableRun& run) const {
   const int64_t bytes = PeakBytes(run);
   // What FITS leaves room for all that libraries may ask for.
   if (is_strict_ && !run.missing.unbounded.empty()) return {batch, kNoPeak};
@@ -56,7 +79,7 @@ int64_t BatchSearch::Meets(const BatchPeak& a, const BatchPeak& b) const {
 int64_t BatchSearch::GuessBeyond(const std::vector<BatchPeak>& running) const {
   if (running.empty()) return first_tried_;
   const int64_t last = running.back().batch;
-  if (running.size() == 1) return first_tried_ > 1 ? last + last / 4 + 1 : last * kStride;
+  if (running.size() == 1) return first_tried_ > least_ ? last + last / 4 + 1 : last * kStride;
   const int64_t meets = Meets(running[running.size() - 2], running.back());
   if (meets == 0) return last * kStride;
   return std::clamp(meets + meets / kNear, last + 1, last * kStride * kStride);
@@ -78,7 +101,7 @@ int64_t BatchSearch::FirstTooLarge() {
     }
   }
   BatchPeak runs = running.empty() ? BatchPeak{} : running.back();
-  if (running.empty() && fails.batch > 1) Narrow(PeakAt(1), runs, fails);
+  if (running.empty() && fails.batch > least_) Narrow(PeakAt(least_), runs, fails);
   for (bool along_line = true; fails.batch - runs.batch > 1; along_line = !along_line) {
     const int64_t meets = along_line && runs.batch > 0 ? Meets(runs, fails) : 0;
     const int64_t halved = runs.batch + (fails.batch - runs.batch) / 2;
@@ -93,14 +116,21 @@ void BatchSearch::Narrow(const BatchPeak& peak, BatchPeak& runs, BatchPeak& fail
   (IsTooLarge(peak) ? fails : runs) = peak;
 }
 
+std::optional<SizeEnd> BatchSearch::End() {
+  if (!loops_[0]->size().may_end) return std::nullopt;
+  const auto refused = refused_.find(FirstTooLarge());
+  if (refused == refused_.end()) return std::nullopt;
+  return SizeEnd{refused->first - 1, refused->second};
+}
+
 bool BatchSearch::Runs(int64_t batch) {
   const auto [at, added] = runs_.try_emplace(batch, false);
-  if (added) at->second = batch < FirstTooLarge() && Play(batch);
+  if (added) at->second = batch >= least_ && batch < FirstTooLarge() && Play(batch);
   return at->second;
 }
 
 bool BatchSearch::Play(int64_t batch) {
-  if (is_rough_) return Plays(loops_[0]->Near(batch));
+  if (is_rough_ || loops_[0]->size().may_end) return Plays(loops_[0]->Near(batch));
   return std::ranges::all_of(loops_, [&](BatchLoops* loops) { return Plays(loops->At(batch)); });
 }
 
@@ -113,15 +143,23 @@ bool BatchSearch::Plays(const PlayableRun& run) const {
   return is_strict_ ? FitsOn(run, target_) : RunsOn(run, target_);
 }
 
+// The largest that `batch` stands for: there is none beyond what the model takes.
+int64_t BatchSearch::LastBeside(int64_t batch) {
+  const int64_t last = batch + ReachOf(batch);
+  const std::optional<SizeEnd> end = End();
+  return end ? std::clamp(last, batch, std::max(batch, end->size)) : last;
+}
+
 // From below: where many fail, the lowest one rules out most.
 std::optional<int64_t> BatchSearch::FirstFailureAround(int64_t batch) {
-  const int64_t reach = ReachOf(batch);
-  const int64_t stride = StrideOver(2 * reach + 1);
-  for (int64_t near = batch - reach; near < batch + reach; near += stride) {
-    if (!Runs(near)) return FirstFailureBetween(std::max(batch - reach, near - stride), near);
+  const int64_t first = std::max(least_, batch - ReachOf(batch));
+  const int64_t last = LastBeside(batch);
+  const int64_t stride = StrideOver(last - first + 1);
+  for (int64_t near = first; near < last; near += stride) {
+    if (!Runs(near)) return FirstFailureBetween(std::max(first, near - stride), near);
   }
-  if (Runs(batch + reach)) return std::nullopt;
-  return FirstFailureBetween(std::max(batch - reach, batch + reach - stride), batch + reach);
+  if (Runs(last)) return std::nullopt;
+  return FirstFailureBetween(std::max(first, last - stride), last);
 }
 
 // Where one runs and the other fails, or they are the same; halves what lies between.
@@ -152,9 +190,10 @@ std::vector<int64_t> BatchSearch::RunningAbove(int64_t failing) {
 }
 
 int64_t BatchSearch::Largest(const BatchLimits& limits) {
-  int64_t batch = LargestBelow(FirstTooLarge());
+  const std::optional<SizeEnd> end = End();
+  int64_t batch = end ? end->size : LargestBelow(FirstTooLarge());
   batch = RoundDown(std::min(batch, limits.most.value_or(batch)), limits.multiple_of);
-  while (batch > 0) {
+  while (batch >= least_) {
     const auto failing = FirstFailureAround(batch);
     if (!failing) return batch;
     batch = RoundDown(std::min(batch - 1, LargestBelow(*failing)), limits.multiple_of);
@@ -177,7 +216,7 @@ int64_t BatchSearch::LastRunning() {
 
 int64_t BatchSearch::LargestAbout(int64_t likely, const BatchLimits& limits) {
   is_rough_ = true;
-  first_tried_ = std::max<int64_t>(1, likely);
+  first_tried_ = std::max(least_, likely);
   BatchLimits own = limits;
   const int64_t last = LastRunning();
   own.most = std::min(last + last / kAbove, limits.most.value_or(kMostBatch));
@@ -194,13 +233,40 @@ int64_t BatchSearch::LargestExactly(int64_t batch, int64_t multiple_of) {
   int64_t runs = 0;
   for (int64_t step = multiple_of; runs == 0 && step < fails; step *= 2) {
     const int64_t tried = RoundDown(fails - step, multiple_of);
-    if (tried > 0) (PlayExactly(tried) ? runs : fails) = tried;
+    if (tried >= least_) (PlayExactly(tried) ? runs : fails) = tried;
   }
   for (int64_t step = fails - runs; runs > 0 && step > multiple_of; step = fails - runs) {
     const int64_t tried = runs + std::max(RoundDown(step / 2, multiple_of), multiple_of);
     (PlayExactly(tried) ? runs : fails) = tried;
   }
   return runs;
+}
+
+int64_t BatchSearch::FirstFailureAboutAbove(int64_t batch) {
+  runs_.clear();  // what was run since then tells more
+  int64_t fails = FirstFailureAbove(batch);
+  while (fails < FirstTooLarge() && PlayExactly(fails)) {
+    runs_[fails] = true;
+    fails = FirstFailureAbove(fails);
+  }
+  runs_[fails] = false;
+  return fails;
+}
+
+// Where more runs than rough runs said, a larger one may be safe.
+int64_t BatchSearch::LargestSettled(const BatchLimits& limits) {
+  constexpr int kMostRounds = 4;
+  int64_t batch = LargestAbout(least_, limits);
+  for (int round = 0; batch > 0 && round < kMostRounds; ++round) {
+    if (batch + limits.multiple_of > limits.most.value_or(kMostBatch)) return batch;
+    const int64_t fails = FirstFailureAboutAbove(batch);
+    BatchLimits above = limits;
+    above.most = std::min(limits.most.value_or(fails - 1), fails - 1);
+    const int64_t larger = Largest(above);
+    if (larger <= batch || !PlayExactly(larger)) break;
+    batch = larger;
+  }
+  return batch;
 }
 
 }  // namespace onnxfit

@@ -1,9 +1,11 @@
-// The largest safe batch on one card.  Internal to the rooms fit/ and advise/.
+// The largest safe batch on one card, or what else is solved for.  Internal to the rooms fit/ and
+// advise/.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,16 +15,24 @@
 
 namespace onnxfit {
 
-inline constexpr int64_t kMostBatch = int64_t{1} << 40;  // beyond, sizes overflow first
+// The largest that the model takes, though the card may have room for more.
+struct SizeEnd {
+  int64_t size = 0;
+  std::string why = {};
+};
 
 class BatchSearch {
  public:
   // Both must outlive it.  `is_strict`: what is TIGHT does not run.
   BatchSearch(BatchLoops& loops, const Target& target, bool is_strict = false)
-      : loops_({&loops}), target_(target), is_strict_(is_strict) {}
+      : BatchSearch(std::vector<BatchLoops*>{&loops}, target, is_strict) {}
   // A batch runs where all of them do; the first decides which are too large for any allocator.
   BatchSearch(std::vector<BatchLoops*> loops, const Target& target, bool is_strict = false)
-      : loops_(std::move(loops)), target_(target), is_strict_(is_strict) {}
+      : loops_(std::move(loops)),
+        target_(target),
+        is_strict_(is_strict),
+        least_(loops_[0]->size().least),
+        first_tried_(least_) {}
 
   // The largest N up to `limits` for which all that it stands for run; 0 where there is none.
   int64_t Largest(const BatchLimits& limits);
@@ -30,8 +40,17 @@ class BatchSearch {
   // About that, for a few runs: begins at `likely`; what N stands for is read off, N itself is run.
   int64_t LargestAbout(int64_t likely, const BatchLimits& limits);
 
+  // As Largest, of a size that may end, for about as few runs as that: the answer and the first
+  // failure above it are run, what lies around them is read off.
+  int64_t LargestSettled(const BatchLimits& limits);
+
+  // nullopt where the card is full before, and of batches.
+  std::optional<SizeEnd> End();
+
   // The first batch above a running one that fails, and those beyond it that run.
   int64_t FirstFailureAbove(int64_t batch);
+  // The same of a size that may end: that one itself is run.
+  int64_t FirstFailureAboutAbove(int64_t batch);
   std::vector<int64_t> RunningAbove(int64_t failing);
   int64_t StrideAbove(int64_t failing) { return StrideOver(FirstTooLarge() - failing); }
 
@@ -52,6 +71,9 @@ class BatchSearch {
   };
 
   BatchPeak PeakAt(int64_t batch);
+  BatchPeak PeakOf(int64_t batch, const PlayableRun& run) const;
+  BatchPeak SolvedPeakAt(int64_t size);
+  int64_t LastBeside(int64_t batch);
   int64_t RoomBytes() const;
   bool IsTooLarge(const BatchPeak& peak) const;
   int64_t Meets(const BatchPeak& a, const BatchPeak& b) const;
@@ -67,10 +89,12 @@ class BatchSearch {
   std::vector<BatchLoops*> loops_;
   const Target& target_;
   const bool is_strict_;
-  int64_t first_tried_ = 1;
+  const int64_t least_;
+  int64_t first_tried_;
   bool is_rough_ = false;  // reads off what it can
   std::map<int64_t, bool> runs_;
   std::optional<int64_t> first_too_large_;
+  std::map<int64_t, std::string> refused_;  // sizes that the model does not take, and why
 };
 
 }  // namespace onnxfit

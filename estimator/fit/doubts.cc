@@ -208,11 +208,24 @@ ReadingPrograms::ReadingPrograms(const Study& study, std::vector<Reading> readin
   Share(study, batch);
 }
 
+ReadingPrograms::ReadingPrograms(const Study& study, const EstimateRequest& request,
+                                 const SolvedSize& size)
+    : size_(size) {
+  const std::shared_ptr<BatchPrograms> guessed = ProgramsOf(study, request);
+  readings_ = ReadingsOf(request, DoubtsOf(guessed->At(size.least), request.settings));
+  Share(study, size.least);
+}
+
+std::shared_ptr<BatchPrograms> ReadingPrograms::ProgramsOf(const Study& study,
+                                                           const EstimateRequest& request) const {
+  return size_ ? study.Programs(request, *size_) : study.Programs(request);
+}
+
 // What is put back or left out does not depend on the batch: at one of them it shows.
 void ReadingPrograms::Share(const Study& study, int64_t batch) {
-  const std::shared_ptr<BatchPrograms> guessed = study.Programs(readings_.back().request);
+  const std::shared_ptr<BatchPrograms> guessed = ProgramsOf(study, readings_.back().request);
   for (const Reading& reading : readings_) {
-    const std::shared_ptr<BatchPrograms> own = study.Programs(reading.request);
+    const std::shared_ptr<BatchPrograms> own = ProgramsOf(study, reading.request);
     const bool is_guess = own == guessed || MeanTheSame(*own, *guessed, batch);
     programs_.push_back(is_guess ? guessed : own);
   }

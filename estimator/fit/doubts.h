@@ -72,6 +72,8 @@ class ReadingPrograms {
   // What `request` leaves open at `batch`.  `study` must outlive it.
   ReadingPrograms(const Study& study, const EstimateRequest& request, int64_t batch);
   ReadingPrograms(const Study& study, std::vector<Reading> readings, int64_t batch);
+  // The same of any size, at its least.
+  ReadingPrograms(const Study& study, const EstimateRequest& request, const SolvedSize& size);
   ReadingPrograms(const Study&& study, const EstimateRequest& request, int64_t batch) = delete;
 
   const std::vector<Reading>& readings() const { return readings_; }
@@ -80,8 +82,11 @@ class ReadingPrograms {
   BatchPrograms& of_worse() { return of(0); }
 
  private:
+  std::shared_ptr<BatchPrograms> ProgramsOf(const Study& study,
+                                            const EstimateRequest& request) const;
   void Share(const Study& study, int64_t batch);
 
+  std::optional<SolvedSize> size_;  // nullopt: the batch
   std::vector<Reading> readings_;
   std::vector<std::shared_ptr<BatchPrograms>> programs_;
 };
@@ -94,6 +99,7 @@ class ReadingLoops {
                         const std::function<void(EstimateRequest&)>& change = {});
 
   size_t size() const { return loops_.size(); }
+  const SolvedSize& solved_size() const { return loops_[0]->size(); }
   BatchLoops& of(size_t reading) { return *loops_[reading]; }
   BatchLoops& of_worse() { return of(0); }
   BatchLoops& of_guess() { return *loops_.back(); }

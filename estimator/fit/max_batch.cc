@@ -86,6 +86,21 @@ std::vector<Members> GroupTargets(BatchPrograms& programs, const TrainingSetting
   return groups;
 }
 
+int64_t LargestOf(BatchSearch& search, const BatchLimits& limits) {
+  return limits.reads_off ? search.LargestSettled(limits) : search.Largest(limits);
+}
+
+// The first failing size above the answer, or why there is none larger.
+void FindNext(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) {
+  const int64_t failing = search.FirstFailureAboutAbove(answer.batch);
+  const std::optional<SizeEnd> end = search.End();
+  if (end && failing > end->size) {
+    answer.end = end->why;
+  } else {
+    answer.next = {failing, loops.JudgeAt(failing, answer.target)};
+  }
+}
+
 // The first failing batch above the answer, and those beyond that run all the same.
 void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) {
   const int64_t failing = search.FirstFailureAbove(answer.batch);
@@ -97,18 +112,27 @@ void FindNeighbours(BatchSearch& search, ReadingLoops& loops, MaxBatch& answer) 
 // A sample's bytes on both halves of a line differ by no more than one part in so many.
 constexpr int64_t kStraight = 16;
 
+// Of a size that ends somewhere, each is run: most are on no line.
+int64_t PeakBytesAt(BatchLoops& loops, int64_t size) {
+  return PeakBytes(loops.size().may_end ? loops.Exactly(size) : loops.Unmeasured(size));
+}
+
 void FindLine(BatchLoops& loops, MaxBatch& answer) {
-  const int64_t high = std::max<int64_t>(answer.batch, 2);
-  const int64_t low = high / 2;
+  const bool may_end = loops.size().may_end;
+  const int64_t high = may_end ? answer.batch : std::max<int64_t>(answer.batch, 2);
+  const int64_t low = may_end ? std::max(high / 2, loops.size().least) : high / 2;
+  if (low == high) return;
   const int64_t middle = low + (high - low) / 2;
-  const int64_t low_bytes = PeakBytes(loops.Unmeasured(low));
-  const int64_t high_bytes = PeakBytes(loops.Unmeasured(high));
+  const int64_t low_bytes = PeakBytesAt(loops, low);
+  const int64_t high_bytes = PeakBytesAt(loops, high);
   const int64_t per_sample = (high_bytes - low_bytes) / (high - low);
   const int64_t fixed = high_bytes - per_sample * high;
   if (middle > low) {
-    const int64_t middle_bytes = PeakBytes(loops.Unmeasured(middle));
+    const int64_t middle_bytes = PeakBytesAt(loops, middle);
     const int64_t below = (middle_bytes - low_bytes) / (middle - low);
     const int64_t above = (high_bytes - middle_bytes) / (high - middle);
+    answer.half_sample_bytes = below;
+    answer.last_sample_bytes = above;
     const int64_t allowed = per_sample / kStraight;
     answer.grows_faster = above - below > allowed && fixed < 0;
     if (std::abs(above - below) > allowed) return;
@@ -130,15 +154,16 @@ void FindFitting(ReadingLoops& loops, const BatchLimits& limits, MaxBatch& answe
   if (answer.batch == 0 || answer.judgement.verdict != Verdict::kTight) return;
   BatchLimits below = limits;
   below.most = answer.batch;
-  const int64_t batch = BatchSearch(loops.all(), answer.target, true).Largest(below);
+  BatchSearch search(loops.all(), answer.target, true);
+  const int64_t batch = LargestOf(search, below);
   answer.fitting = {batch, batch > 0 ? loops.JudgeAt(batch, answer.target) : Judgement()};
 }
 
 // What the guess alone would answer.
 void FindGuessed(ReadingLoops& loops, const BatchLimits& limits, MaxBatch& answer) {
   if (loops.size() == 1) return;
-  const int64_t guessed =
-      BatchSearch(loops.of_guess(), answer.target, limits.is_strict).Largest(limits);
+  BatchSearch search(loops.of_guess(), answer.target, limits.is_strict);
+  const int64_t guessed = LargestOf(search, limits);
   if (guessed == answer.batch) return;
   answer.guessed_batch = guessed;
   answer.reading = loops.flags_of_worse();
@@ -149,8 +174,8 @@ MaxBatch FindMaxBatch(ReadingLoops& loops, const Target& target, const BatchLimi
   answer.target = target;
   if (limits.progress) limits.progress("the largest batch on " + target.name);
   BatchSearch search(loops.all(), target, limits.is_strict);
-  answer.batch = search.Largest(limits);
-  const int64_t larger = answer.batch + limits.multiple_of;
+  answer.batch = LargestOf(search, limits);
+  const int64_t larger = std::max(loops.solved_size().least, answer.batch + limits.multiple_of);
   answer.is_limited = limits.most && answer.batch > 0 && larger > *limits.most &&
                       !search.FirstFailureAround(larger);
   answer.judged_batch = answer.batch > 0 ? answer.batch : *search.FirstFailureAround(larger);
@@ -159,9 +184,26 @@ MaxBatch FindMaxBatch(ReadingLoops& loops, const Target& target, const BatchLimi
   FindFitting(loops, limits, answer);
   if (limits.detail == BatchDetail::kHeadline) return answer;
   FindGuessed(loops, limits, answer);
-  if (!answer.is_limited) FindNeighbours(search, loops, answer);
+  if (limits.reads_off && !answer.is_limited) FindNext(search, loops, answer);
+  if (!limits.reads_off && !answer.is_limited) FindNeighbours(search, loops, answer);
   if (answer.batch > 0) FindLine(loops.of_worse(), answer);
   return answer;
+}
+
+std::vector<MaxBatch> FindAll(ReadingPrograms& programs, std::span<const Target> targets,
+                              const BatchLimits& limits) {
+  std::vector<MaxBatch> answers(targets.size());
+  std::vector<std::unique_ptr<ReadingLoops>> loops;
+  std::vector<ReadingLoops*> loops_of(targets.size());
+  for (const std::vector<size_t>& group :
+       GroupTargets(programs.of_worse(), programs.worse().settings, targets)) {
+    loops.push_back(std::make_unique<ReadingLoops>(
+        programs, [&](EstimateRequest& own) { own.settings.device = targets[group[0]].device; }));
+    for (const size_t i : group) loops_of[i] = loops.back().get();
+  }
+  ForEachIndex(targets.size(),
+               [&](size_t i) { answers[i] = FindMaxBatch(*loops_of[i], targets[i], limits); });
+  return answers;
 }
 
 // One sentence for all cards of which the same is to be said.
@@ -241,19 +283,15 @@ BatchOutcome RecommendedOf(const MaxBatch& found) {
 
 std::vector<MaxBatch> FindMaxBatches(const Study& study, const EstimateRequest& request,
                                      std::span<const Target> targets, const BatchLimits& limits) {
-  std::vector<MaxBatch> answers(targets.size());
-  std::vector<std::unique_ptr<ReadingLoops>> loops;
-  std::vector<ReadingLoops*> loops_of(targets.size());
   ReadingPrograms programs(study, request, 1);
-  for (const std::vector<size_t>& group :
-       GroupTargets(programs.of_worse(), programs.worse().settings, targets)) {
-    loops.push_back(std::make_unique<ReadingLoops>(
-        programs, [&](EstimateRequest& own) { own.settings.device = targets[group[0]].device; }));
-    for (const size_t i : group) loops_of[i] = loops.back().get();
-  }
-  ForEachIndex(targets.size(),
-               [&](size_t i) { answers[i] = FindMaxBatch(*loops_of[i], targets[i], limits); });
-  return answers;
+  return FindAll(programs, targets, limits);
+}
+
+std::vector<MaxBatch> FindLargest(const Study& study, const EstimateRequest& request,
+                                  std::span<const Target> targets, const BatchLimits& limits,
+                                  const SolvedSize& size) {
+  ReadingPrograms programs(study, request, size);
+  return FindAll(programs, targets, limits);
 }
 
 BatchesOfAll LeastOf(std::span<const MaxBatchRow> rows) {

@@ -11,6 +11,7 @@
 
 #include "estimator/fit/estimate.h"
 #include "estimator/fit/remarks.h"
+#include "estimator/fit/solved_size.h"
 #include "estimator/fit/target.h"
 #include "estimator/fit/verdict.h"
 #include "estimator/onnx/graph.h"
@@ -36,6 +37,7 @@ struct BatchLimits {
   bool is_strict = false;                     // batches that are TIGHT do not count
   BatchDetail detail = BatchDetail::kAround;  // of one row; of more, kHeadline at most
   bool tells_largest = false;  // the estimate is at the largest that runs, not at the one to take
+  bool reads_off = false;  // as BatchSearch::LargestSettled; what runs by luck is not looked for
   // Told what is being done, from several threads.
   std::function<void(const std::string&)> progress = {};
 };
@@ -69,6 +71,10 @@ struct MaxBatch {
   int64_t fixed_bytes = 0;
   int64_t per_sample_bytes = 0;
   bool grows_faster = false;  // than any line: a sample takes more, the more there are
+  // What one sample more takes just below the batch, and just above half of it; 0 where unknown.
+  int64_t last_sample_bytes = 0;
+  int64_t half_sample_bytes = 0;
+  std::string end = {};  // why the model takes no larger size; "" where the card ends it
 };
 
 // The largest that is FITS; batch 0 where there is none.
@@ -84,6 +90,12 @@ BatchOutcome RecommendedOf(const MaxBatch& found);
 std::vector<MaxBatch> FindMaxBatches(const Study& study, const EstimateRequest& request,
                                      std::span<const Target> targets,
                                      const BatchLimits& limits = {});
+
+// The same of any size, in its units: `batch` is that size, a "sample" one unit.  It ends where the
+// model takes no larger one.  Throws Error where `size.least` is none.
+std::vector<MaxBatch> FindLargest(const Study& study, const EstimateRequest& request,
+                                  std::span<const Target> targets, const BatchLimits& limits,
+                                  const SolvedSize& size);
 
 // A card and a run, and the batch that they go with.
 struct MaxBatchRow {

@@ -379,6 +379,15 @@ std::shared_ptr<BatchPrograms> Study::Programs(const EstimateRequest& request) c
                              [&] { return std::make_shared<BatchPrograms>(*this, request); });
 }
 
+std::shared_ptr<BatchPrograms> Study::Programs(const EstimateRequest& request,
+                                               const SolvedSize& size) const {
+  Key key;
+  key.Add(size.name);
+  key.Add(size.unit);
+  return kept_->programs.Get(TextOf(Stage::kProgram, request) + std::move(key).text(),
+                             [&] { return std::make_shared<BatchPrograms>(*this, request, size); });
+}
+
 bool RunAlike(const Program& a, const Program& b) {
   const auto same_place = [](const AtenCall& x, const AtenCall& y) { return x.where == y.where; };
   return SameProgram(a, b) &&

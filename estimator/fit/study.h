@@ -15,6 +15,7 @@ struct Graph;
 struct Prediction;
 struct PreparedRun;
 struct Program;
+struct SolvedSize;
 
 // What is made of a file at some sizes, and kept.
 enum class Stage : uint8_t {
@@ -49,6 +50,10 @@ class Study {
 
   // The programs of `request` at any batch.
   std::shared_ptr<BatchPrograms> Programs(const EstimateRequest& request) const;
+
+  // The same at any size that is solved for.
+  std::shared_ptr<BatchPrograms> Programs(const EstimateRequest& request,
+                                          const SolvedSize& size) const;
 
  private:
   struct Kept;

@@ -347,6 +347,26 @@ std::vector<std::string> FreeDimsBesideBatch(const Graph& graph) {
   return names;
 }
 
+ImageDims ImageDimsOf(const Graph& graph) {
+  constexpr int kOfImages = 4;  // samples, channels, height, width
+  ImageDims found;
+  for (const DeclaredInput& input : DeclareInputs(graph).inputs) {
+    if (!input.HasShape() || input.Shape().dim_size() != kOfImages) continue;
+    for (const int axis : {kOfImages - 2, kOfImages - 1}) {
+      const auto& dim = input.Shape().dim(axis);
+      const std::string name = DimName(dim, input.name, axis);
+      if (dim.has_dim_value()) {
+        const bool is_height = axis == kOfImages - 2;
+        found.fixed.push_back(
+            {input.name, axis, dim.dim_value(), 0, is_height ? "height" : "width"});
+      } else if (std::ranges::find(found.free, name) == found.free.end()) {
+        found.free.push_back(name);
+      }
+    }
+  }
+  return found;
+}
+
 std::vector<std::string> NamedDims(const Graph& graph) {
   const DeclaredInputs declared = DeclareInputs(graph);
   std::vector<std::string> names = declared.FreeNames();

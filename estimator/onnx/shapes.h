@@ -88,6 +88,15 @@ Nonzeros NonzerosAmong(const std::vector<T>& elements, int64_t size);
 
 // --- The inputs and their free dimensions --------------------------------------
 
+// A dimension of an input that the file fixes and that is wanted otherwise.
+struct ChangedDim {
+  std::string input;
+  int axis = 0;
+  int64_t from = 0;
+  int64_t to = 0;
+  std::string name = {};  // that it is to have; "" for a standard one
+};
+
 // Which dimension of the inputs is the batch.  O(nodes).
 int BatchAxis(const Graph& graph);
 
@@ -97,6 +106,13 @@ std::vector<std::string> FreeDims(const Graph& graph);
 
 // The same without the batch.
 std::vector<std::string> FreeDimsBesideBatch(const Graph& graph);
+
+// The height and the width of the inputs that are images: of four dimensions the last two.
+struct ImageDims {
+  std::vector<std::string> free = {};  // as --dim takes them, each once
+  std::vector<ChangedDim> fixed = {};  // called "height" and "width"
+};
+ImageDims ImageDimsOf(const Graph& graph);
 
 // All, and the dimensions that are computed from others, "past + 1", which --dim takes, too, for
 // what the others follow from.  Cost as FreeDims.
@@ -109,15 +125,6 @@ std::vector<std::string> InputNames(const Graph& graph);
 DimBinding WithoutMissing(const Graph& graph, DimBinding binding);
 
 // --- The Python that exports a model with free dimensions ----------------------
-
-// A dimension of an input that the file fixes and that is wanted otherwise.
-struct ChangedDim {
-  std::string input;
-  int axis = 0;
-  int64_t from = 0;
-  int64_t to = 0;
-  std::string name = {};  // that it is to have; "" for a standard one
-};
 
 // torch.onnx.export's argument that frees `dims` and what the file leaves free, an entry for each
 // argument of forward, since the names of these need not be the file's:
