@@ -124,6 +124,7 @@ std::optional<SizeEnd> BatchSearch::End() {
 }
 
 bool BatchSearch::Runs(int64_t batch) {
+  if (const auto known = exact_.find(batch); known != exact_.end()) return known->second;
   const auto [at, added] = runs_.try_emplace(batch, false);
   if (added) at->second = batch >= least_ && batch < FirstTooLarge() && Play(batch);
   return at->second;
@@ -244,13 +245,27 @@ int64_t BatchSearch::LargestExactly(int64_t batch, int64_t multiple_of) {
 
 int64_t BatchSearch::FirstFailureAboutAbove(int64_t batch) {
   runs_.clear();  // what was run since then tells more
-  int64_t fails = FirstFailureAbove(batch);
-  while (fails < FirstTooLarge() && PlayExactly(fails)) {
-    runs_[fails] = true;
-    fails = FirstFailureAbove(fails);
-  }
-  runs_[fails] = false;
+  int64_t fails = FirstFailureAbove(std::max(batch, least_ - 1));
+  while (RunsExactly(fails)) fails = FirstFailureAbove(fails);
   return fails;
+}
+
+bool BatchSearch::RunsExactly(int64_t batch) {
+  const auto [at, added] = exact_.try_emplace(batch, false);
+  if (added) at->second = batch < FirstTooLarge() && PlayExactly(batch);
+  return at->second;
+}
+
+// Whether those run that `batch` stands for: a few that lie evenly.
+bool BatchSearch::IsSafeExactly(int64_t batch) {
+  constexpr int64_t kRuns = 8;
+  const int64_t first = std::max(least_, batch - ReachOf(batch));
+  const int64_t last = LastBeside(batch);
+  const int64_t stride = std::max<int64_t>(1, (last - first) / kRuns);
+  for (int64_t near = first; near <= last; near += stride) {
+    if (!RunsExactly(near)) return false;
+  }
+  return RunsExactly(last);
 }
 
 // Where more runs than rough runs said, a larger one may be safe.
@@ -258,13 +273,18 @@ int64_t BatchSearch::LargestSettled(const BatchLimits& limits) {
   constexpr int kMostRounds = 4;
   int64_t batch = LargestAbout(least_, limits);
   for (int round = 0; batch > 0 && round < kMostRounds; ++round) {
-    if (batch + limits.multiple_of > limits.most.value_or(kMostBatch)) return batch;
+    if (batch + limits.multiple_of > limits.most.value_or(kMostBatch)) break;
     const int64_t fails = FirstFailureAboutAbove(batch);
     BatchLimits above = limits;
     above.most = std::min(limits.most.value_or(fails - 1), fails - 1);
     const int64_t larger = Largest(above);
-    if (larger <= batch || !PlayExactly(larger)) break;
+    if (larger <= batch || !RunsExactly(larger)) break;
     batch = larger;
+  }
+  BatchLimits below = limits;
+  while (batch > 0 && !IsSafeExactly(batch)) {
+    below.most = batch - 1;
+    batch = Largest(below);
   }
   return batch;
 }

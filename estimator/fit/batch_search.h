@@ -40,8 +40,8 @@ class BatchSearch {
   // About that, for a few runs: begins at `likely`; what N stands for is read off, N itself is run.
   int64_t LargestAbout(int64_t likely, const BatchLimits& limits);
 
-  // As Largest, of a size that may end, for about as few runs as that: the answer and the first
-  // failure above it are run, what lies around them is read off.
+  // As Largest, of a size that may end, for about as few runs as that: the answer, some that it
+  // stands for and the first failure above it are run, what else lies around them is read off.
   int64_t LargestSettled(const BatchLimits& limits);
 
   // nullopt where the card is full before, and of batches.
@@ -82,6 +82,8 @@ class BatchSearch {
   int64_t LastRunning();
   bool Play(int64_t batch);
   bool PlayExactly(int64_t batch);
+  bool RunsExactly(int64_t batch);
+  bool IsSafeExactly(int64_t batch);
   int64_t LargestExactly(int64_t batch, int64_t multiple_of);
   bool Plays(const PlayableRun& run) const;
   int64_t FirstFailureBetween(int64_t runs, int64_t fails);
@@ -93,6 +95,7 @@ class BatchSearch {
   int64_t first_tried_;
   bool is_rough_ = false;  // reads off what it can
   std::map<int64_t, bool> runs_;
+  std::map<int64_t, bool> exact_;  // by their own runs
   std::optional<int64_t> first_too_large_;
   std::map<int64_t, std::string> refused_;  // sizes that the model does not take, and why
 };
