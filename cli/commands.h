@@ -38,6 +38,9 @@ int RunClosedForm(const Options& options, std::ostream& out);
 // Returns the exit code of cli.md.  Throws Error, also where no card is named.
 int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err);
 
+// `onnxfit max-batch --solve`: the largest of another size, at a batch that is held.  As above.
+int RunSolve(const Options& options, std::ostream& out, std::ostream& err);
+
 // `onnxfit verify`: the estimate, carried out on the card at hand.  Writes what was predicted
 // beside what was measured to `out`, or to the file that `options` name; how far it has come to
 // `err`, where that is a terminal.  Returns the exit code of cli.md. Throws Error; NoGpuError where

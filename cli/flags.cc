@@ -144,12 +144,17 @@ std::vector<Flag> TargetFlags() {
          SetText(t, "a folder with libcudnn.so.9, auto or none", o.cudnn);
        },
        false, false, kOfAnswers | Only(Command::kVerify)},
-      {"--multiple-of", "", "N", kGroup, "only batches that N divides", "1",
+      {"--multiple-of", "", "N", kGroup, "only batches that N divides", "1; 32 of --solve image",
        [](const Typed& t, Options& o) { o.limits.multiple_of = ParseWhole(t, 1, kMostMultiple); },
        false, false, Only(Command::kMaxBatch)},
       {"--max", "", "N", kGroup, "no larger batch", "",
        [](const Typed& t, Options& o) { o.limits.most = ParseWhole(t, 1); }, false, false,
        Only(Command::kMaxBatch)},
+      {"--solve", "", "NAME", kGroup,
+       "the largest of another size instead, at --batch: a dimension that the file leaves free, "
+       "image for height and width together, rank beside --lora",
+       "", [](const Typed& t, Options& o) { SetText(t, "the name of a size", o.solve); }, false,
+       false, Only(Command::kMaxBatch)},
   };
 }
 

@@ -63,6 +63,7 @@ examples
   onnxfit max-batch resnet50.onnx --memory 8GiB --overhead 0
   onnxfit max-batch resnet50.onnx --all-gpus --format csv
   onnxfit max-batch bert.onnx --gpu l4 --mode eval  (requests side by side)
+  onnxfit max-batch gpt2.pt2 --gpu t4 --solve seq -b 1,4,16  (how long?)
 
 Of two batches take the one that FITS; the largest that runs is TIGHT above it.
 In CSV they are fitting_batch and max_batch, in JSON fitting.batch, max_batch.
@@ -259,6 +260,7 @@ struct CommonFlag {
 constexpr CommonFlag kCommonFlags[] = {
     {"--batch", "N", "samples of a step; 8,16 or 8:64:8 makes a table"},
     {"--dim", "NAME=N", "size of another free dimension, such as seq=512"},
+    {"--solve", "NAME", ""},
     {"--precision", "P", "fp32 | amp-bf16 | amp-fp16 | bf16 | fp16 | fp64"},
     {"--optimizer", "O", "adamw | sgdm | adamw-8bit | ... | none [adamw]"},
     {"--loss", "L", "cross-entropy | causal-lm | mse | none [cross-entropy]"},
@@ -337,7 +339,10 @@ std::string ShortText(Command command) {
   text += "\nThe flags that most runs need\n";
   for (const CommonFlag& row : kCommonFlags) {
     const Flag* flag = FlagOf(command, row.name);
-    if (flag != nullptr) text += Wrap(LeadOf(*flag, row.value), row.help);
+    if (flag == nullptr) continue;
+    // In a search for the largest some mean something else.
+    const bool is_of_search = flag->of == Only(Command::kMaxBatch);
+    text += Wrap(LeadOf(*flag, row.value), is_of_search ? TextOf(*flag) : std::string(row.help));
   }
   text += "\nAll others: --help TOPIC, or --help FLAG\n";
   for (const HelpTopic& topic : kTopics) {

@@ -262,10 +262,16 @@ std::string FolderOf(const std::vector<std::string>& words) {
                                    Quoted(words[1]))});
 }
 
+// max-batch looks for the batch, unless another size is solved for.
+bool IsHeldBatch(const Flag& flag) {
+  return flag.name == "--batch" && flag.of == Only(Command::kMaxBatch);
+}
+
 // Whether a row of this name is of the command.
-bool IsOfAnyRow(const Flag& flag, Command command) {
+bool IsOfAnyRow(const Flag& flag, Command command, bool solves) {
   return std::any_of(Flags().begin(), Flags().end(), [&](const Flag& other) {
-    return DisplayName(other) == DisplayName(flag) && IsOf(other, command);
+    return DisplayName(other) == DisplayName(flag) && IsOf(other, command) &&
+           (solves || !IsHeldBatch(other));
   });
 }
 
@@ -273,14 +279,14 @@ bool IsOfAnyRow(const Flag& flag, Command command) {
 std::string CommandsOf(const Flag& flag) {
   std::vector<std::string_view> names;
   for (const Spelling<Command>& row : kCommands) {
-    if (IsOfAnyRow(flag, row.value)) names.push_back(row.name);
+    if (IsOfAnyRow(flag, row.value, /*solves=*/false)) names.push_back(row.name);
   }
   return names.size() == 1 ? fmt::format("{} alone", names[0]) : OneOf(names);
 }
 
 // A flag of another command, or one that is about a model where there is none.
-void CheckFlag(const Flag& flag, const Options& options, bool has_model) {
-  if (!IsOfAnyRow(flag, options.command)) {
+void CheckFlag(const Flag& flag, const Options& options, bool has_model, bool solves) {
+  if (!IsOfAnyRow(flag, options.command, solves)) {
     const bool is_search = flag.of == Only(Command::kMaxBatch) && !options.model.empty();
     throw Error({.where = DisplayName(flag),
                  .text = fmt::format("expected with {}, found with {}", CommandsOf(flag),
@@ -325,11 +331,12 @@ void ApplyAll(const std::vector<const CLI::Option*>& declared, Options& options)
     return false;
   };
   const bool has_model = is_given("--model");
+  const bool solves = is_given("--solve");
   const ConfigFile config = ConfigFor(options);
   for (size_t i = 0; i < declared.size(); ++i) {
     const Flag& flag = Flags()[i];
-    if (declared[i]->count() > 0) CheckFlag(flag, options, has_model);
-    if (!IsOf(flag, options.command)) continue;
+    if (declared[i]->count() > 0) CheckFlag(flag, options, has_model, solves);
+    if (!IsOf(flag, options.command) || (IsHeldBatch(flag) && !solves)) continue;
     if (declared[i]->count() > 0) KeepTyped(flag, *declared[i], options);
     const std::vector<Typed> values = ValuesOf(flag, *declared[i], config);
     if (!values.empty()) options.given.emplace_back(flag.name);

@@ -200,6 +200,7 @@ struct Options {
   std::string calibration;  // a path or "none", "" where nobody says
   std::string cudnn;        // a folder or "auto": ask it for workspaces; "" for not at all
   BatchLimits limits;       // of max-batch
+  std::string solve;        // of max-batch: a size instead of the batch, "" for the batch
   bool is_strict = false;   // TIGHT counts as not fitting
   Format format = Format::kText;
   std::optional<FileFormat> file_format = {};  // of estimate, in the place of `format`

@@ -211,6 +211,9 @@ std::vector<Flag> LoopFlags() {
        "size of the dimension left free first, or of dimension 0; a list (8,16) or a range "
        "(8:64:8, first:last:step) makes a table",
        "1, or the file's", SetBatch, false, false, kOfRuns & ~Only(Command::kMaxBatch)},
+      {"--batch", "-b", "N", kRunGroup,
+       "samples of a step, which --solve holds; a list (1,4,16) makes a table", "1, or the file's",
+       SetBatch, false, false, Only(Command::kMaxBatch)},
       {"--dim", "", "NAME=N", kRunGroup,
        "size of another free dimension, or of one that data decide; a list or range makes a "
        "table; repeatable",

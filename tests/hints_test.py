@@ -30,7 +30,7 @@ BESIDE = {"--galore": "-o galore", "--split-at": "--strategy pipeline --world 2"
 # Flags of a command without a file, or of another one.
 ALONE = {"--params": "", "--heads": "--params 175e9 --layers 96 --hidden 12288",
          "--seq": "--params 175e9 --layers 96 --hidden 12288"}
-OF_SEARCH = {"--all-gpus"}
+OF_SEARCH = {"--all-gpus", "--max", "--solve"}
 FILLED = {"N": "8", "NAME=N": "seq=8", "SIZE": "8GiB", "MODULE": "layer1", "RANK:NAME": "8:fc",
           "FILE": "log.txt", "REF": "main"}
 
@@ -161,7 +161,7 @@ def refusal(binary, words, folder):
     if words[0] in ALONE:
         done = run(binary, ["estimate", *words, *shlex.split(ALONE[words[0]])], folder)
         return done.stderr.strip() if done.returncode == 2 else ""
-    command = "max-batch" if words[0] in OF_SEARCH else "estimate"
+    command = "max-batch" if OF_SEARCH & set(words) else "estimate"
     beside = shlex.split(BESIDE.get(words[0], ""))
     said = run(binary, [command, NOT_THERE, *words, *beside], folder).stderr
     return "" if NOT_THERE in said.split(": ")[1:2] else said.strip()
