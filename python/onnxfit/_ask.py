@@ -79,7 +79,7 @@ def _refuse_beside_step(keywords: Mapping[str, Any]) -> None:
 
 
 # Their answers are others.
-_ASKED_OF = {"lengths": "onnxfit.series", "runtime": "onnxfit.session"}
+_ASKED_OF = {"lengths": "onnxfit.series", "runtime": "onnxfit.session", "solve": "onnxfit.solve"}
 
 
 def _refuse_elsewhere(keywords: Mapping[str, Any]) -> None:

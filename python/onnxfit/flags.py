@@ -113,6 +113,10 @@ class SeriesFlags(RunFlags, total=False):
     of_samples: bool  # lengths are those of samples: a batch is as long as its longest
 
 
+class SolveFlags(TypedDict, total=False):
+    solve: str  # a dimension, image or rank
+
+
 class SessionFlags(TypedDict, total=False):
     """A session of ONNX Runtime, beside batch, gpu and memory."""
 
@@ -257,7 +261,7 @@ KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu"
                       "against", "lock", "only", *EstimateFlags.__annotations__,
                       *MaxBatchFlags.__annotations__, *ProgramFlags.__annotations__,
                       *NumbersFlags.__annotations__, *SeriesFlags.__annotations__,
-                      *SessionFlags.__annotations__))
+                      *SessionFlags.__annotations__, *SolveFlags.__annotations__))
 
 
 # What others call it.

@@ -13,8 +13,6 @@ LENET = Path(__file__).resolve().parent.parent.parent / "models/lenet.onnxtxt"
 # Of --help, what is about printing, which values do not need.
 PRINTING = {"format", "output", "force", "color", "exit_zero", "version", "help", "timeline",
             "tree"}
-# Of the command alone, whose answer is another one then: of another size than the batch.
-OF_SOLVING = {"solve"}
 RENAMED = {"dim": "dims", "shape": "shapes"}
 
 
@@ -30,7 +28,7 @@ class Flags(unittest.TestCase):
         for command in ([], ["max-batch"], ["check"]):
             names = {RENAMED.get(name, name) for name in flags_of(*command)}
             self.assertGreater(len(names), 5)
-            self.assertEqual(names - PRINTING - OF_SOLVING - flags.KEYWORDS, set())
+            self.assertEqual(names - PRINTING - flags.KEYWORDS, set())
 
     def test_every_keyword_is_a_flag(self):
         names = flags_of() | flags_of("max-batch") | flags_of("check") | flags_of("run")

@@ -1,4 +1,4 @@
-"""Batches that differ in length, and sessions of ONNX Runtime."""
+"""Batches that differ in length, the longest that fits, and sessions of ONNX Runtime."""
 
 import tempfile
 import unittest
@@ -59,6 +59,24 @@ class Series(unittest.TestCase):
             onnxfit.series(self.model, lengths=[])
         with self.assertRaisesRegex(onnxfit.OnnxfitError, r"expected in onnxfit.series\(\)"):
             onnxfit.estimate(self.model, lengths="uniform:8..64")
+
+
+    def test_the_longest_that_fits(self):
+        found = onnxfit.solve(self.model, name="length", batch=[8, 16], memory="2GiB", multiple_of=64)
+        first, second = found.rows
+        self.assertEqual((found.solve, first.batch, second.batch), ("length", 8, 16))
+        self.assertEqual(found.size, first.fits.size)
+        self.assertEqual(first.fits.size % 64, 0)
+        self.assertAlmostEqual(first.fits.size / second.fits.size, 2, delta=0.05)
+        self.assertGreater(first.next.size, first.runs.size)
+        at = {"batch": 8, "memory": "2GiB"}
+        for size, verdict in [(first.fits.size, "fits"), (first.next.size, "oom")]:
+            asked = onnxfit.estimate(self.model, dims={"length": size}, **at)
+            self.assertEqual(asked.targets[0].verdict, verdict)
+
+    def test_a_name_that_the_file_has_not(self):
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "length"):
+            onnxfit.solve(self.model, name="width", memory="2GiB")
 
 
 SESSIONS = {
