@@ -727,7 +727,7 @@ TEST_CASE("what people type from habit is understood as a near miss") {
       {{"m", "-p", "BFloat16"}, "found 'BFloat16' (did you mean 'bf16'?)"},
       {{"m", "-p", "float32"}, "found 'float32' (did you mean 'fp32'?)"},
       {{"m", "-p", "float"}, "found 'float' (did you mean 'fp32'?)"},
-      {{"m", "--gpu", "t4,l5"}, "--gpu: expected a card, found 'l5'"},
+      {{"m", "--gpu", "t4,l5"}, "found 'l5' (did you mean l4?) (try: onnxfit gpus)"},
       {{"m", "--gpu", "12GB"}, "--gpu: expected a card, found '12GB' (try: --memory 12GB)"},
       {{"check", "../net.onnx"},
        "../net.onnx: expected a config of checks, found a model (try: onnxfit init, or model = "
