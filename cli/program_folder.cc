@@ -40,8 +40,7 @@ void WriteLibrary(const fs::path& folder) {
                  .hint = "onnxfit model.pt2 -b 8 -g t4, which runs anywhere"});
   }
   fs::create_directory(folder);
-  WriteBytes(folder / kLibrary,
-             {reinterpret_cast<const unsigned char*>(library.data()), library.size()});
+  WriteBytes(folder / kLibrary, library);
   for (const std::string_view name : kOtherNames) fs::create_symlink(kLibrary, folder / name);
 }
 

@@ -77,9 +77,7 @@ RanSessions RunSessions(const AskedSessions& asked, const WorkFolder& folder, co
                         std::ostream& err) {
   const std::string script = folder.File("onnx_sessions.py");
   WriteBytes(script, kOnnxSessions);
-  const std::string text = ToJson(asked);
-  WriteBytes(folder.File("asked.json"),
-             {reinterpret_cast<const unsigned char*>(text.data()), text.size()});
+  WriteBytes(folder.File("asked.json"), ToJson(asked));
   const std::string answer = folder.File("answer.json");
   const ProgramTrial trial = {
       .command = {DefaultPython(), "-B", script, folder.File("asked.json"), answer},

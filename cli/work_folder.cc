@@ -27,9 +27,12 @@ WorkFolder::~WorkFolder() {
 }
 
 void WriteBytes(const std::filesystem::path& path, std::span<const unsigned char> bytes) {
+  WriteBytes(path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+void WriteBytes(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file.good()) throw Error({.text = fmt::format("{} could not be written", path.string())});
 }
 

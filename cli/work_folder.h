@@ -24,5 +24,6 @@ class WorkFolder {
 
 // A file of what a command needs.  Throws Error where it cannot be written.
 void WriteBytes(const std::filesystem::path& path, std::span<const unsigned char> bytes);
+void WriteBytes(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace onnxfit

@@ -80,13 +80,7 @@ std::string NextText(const MaxBatch& answer) {
 // already.
 std::string TightText(const MaxBatch& answer) {
   if (answer.fitting->batch == 0) return "no batch FITS";
-  std::string text = fmt::format("up to {} it is TIGHT", answer.batch);
-  std::string separator = ": ";
-  for (const std::string& reason : answer.judgement.reasons) {
-    text += separator + reason;
-    separator = "; ";
-  }
-  return text;
+  return TightUpToText(answer.batch, answer.judgement);
 }
 
 // How much the worse reading takes away.

@@ -265,6 +265,16 @@ std::string UsedText(const Judgement& judgement, const Glyphs& glyphs) {
                      InBrackets(judgement.low_bytes, judgement.high_bytes, glyphs));
 }
 
+std::string TightUpToText(int64_t size, const Judgement& judgement) {
+  std::string text = fmt::format("up to {} it is TIGHT", size);
+  std::string separator = ": ";
+  for (const std::string& reason : judgement.reasons) {
+    text += separator + reason;
+    separator = "; ";
+  }
+  return text;
+}
+
 std::string FailureText(const Failure& failure) {
   std::string text = failure.step == 0 ? "fails before the first step"
                                        : fmt::format("fails in step {}, {}", failure.step,

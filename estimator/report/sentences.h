@@ -42,6 +42,9 @@ std::string UsedText(const Judgement& judgement, const Glyphs& glyphs);
 // "fails in step 2, backward, at NODE: 98.0 MiB asked, 12.0 MiB short"
 std::string FailureText(const Failure& failure);
 
+// "up to 169 it is TIGHT: the card is full 3 times in 10 steps: …": a size, and its reasons.
+std::string TightUpToText(int64_t size, const Judgement& judgement);
+
 // "FITS on t4: 12.3 GiB of …", a line of at most 80 columns with its newline.
 std::string VerdictLine(const JudgedTarget& judged, const TextOptions& options);
 

@@ -64,13 +64,7 @@ std::string NextSizeText(const SolvedOutcome& next) {
 
 std::string TightSizesText(const Solved& row) {
   if (row.fits.size == 0) return "none FITS";
-  std::string text = fmt::format("up to {} it is TIGHT", row.runs.size);
-  std::string separator = ": ";
-  for (const std::string& reason : row.runs.judgement.reasons) {
-    text += separator + reason;
-    separator = "; ";
-  }
-  return text;
+  return TightUpToText(row.runs.size, row.runs.judgement);
 }
 
 std::string GrowthText(const Solved& row) {

@@ -90,7 +90,7 @@ def _refuse_elsewhere(keywords: Mapping[str, Any]) -> None:
 
 @contextmanager
 def prepared(model: ModelLike, inputs: object, keywords: Mapping[str, Any],
-              takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
+             takes_batch: bool = True) -> Iterator[Tuple[ModelFile, Dict[str, Any]]]:
     """The file of `model`, and all keywords: what they leave open, the model says; what is assumed
     on the way there is a note."""
     flags.check(set(keywords) - {*_OF_EXPORT})
@@ -184,9 +184,9 @@ def report(model: ModelLike, inputs: object = None, *,
     if output is not None and not force and os.path.lexists(output):
         raise OnnxfitError(f"{os.fspath(output)}: it exists already", "force=True")
     with prepared(model, inputs,
-                   {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
-                    "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
-                    "dynamic_shapes": dynamic_shapes}) as (file, words):
+                  {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
+                   "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                   "dynamic_shapes": dynamic_shapes}) as (file, words):
         page = _command.page(["report", file.path, *flags.arguments(words)], hide=ours(file))
     if output is not None:
         Path(output).write_text(page, encoding="utf-8")
