@@ -183,10 +183,14 @@ void SetBatches(const Typed& typed, Options& options) {
       ParseWhole({typed.place, typed.text.substr(colon + 1)}, program.least_batch, kMostTried);
 }
 
+}  // namespace
+
 void SetRam(const Typed& typed, Options& options) {
-  options.program.ram_bytes = ParseBytes(typed.text, typed.place);
-  if (options.program.ram_bytes == 0) Refuse(typed, "a size above 0, such as 12.7GB");
+  options.ram_bytes = ParseBytes(typed.text, typed.place);
+  if (options.ram_bytes == 0) Refuse(typed, "a size above 0, such as 12.7GB");
 }
+
+namespace {
 
 std::vector<Flag> ProgramFlags() {
   constexpr Commands kOf = Only(Command::kRun);

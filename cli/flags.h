@@ -93,6 +93,8 @@ std::vector<Flag> RankFlags();
 std::vector<Flag> NumbersFlags();
 // Of runtime_flags.cc.
 std::vector<Flag> RuntimeFlags();
+// --ram, of run and of sessions on a CPU.
+void SetRam(const Typed& typed, Options& options);
 // Of lengths_flags.cc.
 std::vector<Flag> LengthFlags();
 

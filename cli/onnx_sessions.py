@@ -115,12 +115,13 @@ def is_on(value):
 def session_options(ort, settings):
     """Fields of SessionOptions by their names, and entries of its configuration.  Also those of runs."""
     options, of_runs = ort.SessionOptions(), ort.RunOptions()
-    options.intra_op_num_threads = 1  # on the host; it changes nothing on the card
     for name, value in settings.items():
         if name == "graph_optimization_level":
             options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, value)
         elif name in ("enable_mem_pattern", "enable_mem_reuse", "enable_cpu_mem_arena"):
             setattr(options, name, is_on(value))
+        elif name in ("intra_op_num_threads", "inter_op_num_threads"):
+            setattr(options, name, int(value))
         elif name.startswith("memory."):
             of_runs.add_run_config_entry(name, value)
         else:
@@ -156,7 +157,8 @@ def bound(session, inputs, values):
 
 def phases(ort, asked, shapes, more_options, seen):
     """A session and its runs of each shape; `seen` is called behind each."""
-    options, of_runs = session_options(ort, asked["session"])
+    # One thread on the host, where nothing is computed.
+    options, of_runs = session_options(ort, {"intra_op_num_threads": 1, **asked["session"]})
     provider = ("CUDAExecutionProvider", {**asked["provider_options"], **more_options})
     session = ort.InferenceSession(asked["model"], options, providers=[provider],
                                    enable_fallback=0)  # to the CPU

@@ -143,7 +143,6 @@ struct ProgramOptions {
   int64_t most_steps = 0;               // it ends then; 0 is as it wants
   int64_t most_seconds = 0;
   int64_t idle_seconds = 30;  // it ends once it has waited so long for requests; 0 is never
-  int64_t ram_bytes = 0;      // that the machine has; 0 where nobody asks
   bool until_same = false;    // it ends when three turns of its loop allocate the same
   int64_t least_batch = 0;    // --max-batch; 0 where none is looked for
   int64_t most_batch = 0;
@@ -155,8 +154,13 @@ struct ProgramOptions {
 enum class Runtime : uint8_t { kTorch, kOnnxRuntime };
 inline constexpr Spelling<Runtime> kRuntimes[] = {{"torch", Runtime::kTorch},
                                                   {"onnxruntime", Runtime::kOnnxRuntime}};
+// Which of ONNX Runtime's providers computes.
+enum class RuntimeProvider : uint8_t { kCuda, kCpu };
+inline constexpr Spelling<RuntimeProvider> kRuntimeProviders[] = {{"cuda", RuntimeProvider::kCuda},
+                                                                  {"cpu", RuntimeProvider::kCpu}};
 struct RuntimeOptions {
   Runtime runtime = Runtime::kTorch;
+  RuntimeProvider computes = RuntimeProvider::kCuda;
   std::map<std::string, std::string> session = {};   // of ONNX Runtime's sessions
   std::map<std::string, std::string> provider = {};  // of their CUDA provider
   bool is_bound = false;  // inputs lie on the card, and outputs stay there
@@ -181,6 +185,7 @@ struct Options {
   VerifyOptions verify;
   CheckOptions check;
   ProgramOptions program;
+  int64_t ram_bytes = 0;  // that the machine has, of run and of sessions on a CPU; 0: nobody asks
   RuntimeOptions runtime;
   std::optional<LengthOptions> lengths;  // of batches that differ, as soon as one flag is of them,
   bool has_lengths = false;              // and whether that says which (--lengths)

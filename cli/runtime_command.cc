@@ -6,11 +6,13 @@
 #include <iterator>
 #include <map>
 #include <ostream>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "cli/batch_trials.h"
 #include "cli/commands.h"
+#include "cli/host_trial.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/runtime_trial.h"
@@ -19,6 +21,7 @@
 #include "estimator/base/error.h"
 #include "estimator/fit/predict.h"
 #include "estimator/fit/sweep.h"
+#include "estimator/report/host_run.h"
 #include "estimator/report/runtime_run.h"
 
 namespace onnxfit {
@@ -27,19 +30,45 @@ namespace {
 constexpr int64_t kMostServed = 1 << 20;  // a batch that nobody serves
 
 // What a session of the file has; the others are of a training step in PyTorch.
-constexpr std::string_view kFlagsOfSessions[] = {
-    "--batch",   "--dim",     "--shape",           "--mode",
-    "--gpu",     "--memory",  "--reserve",         "--overhead",
-    "--runtime", "--session", "--provider-option", "--io-binding"};
+constexpr std::string_view kFlagsOfSessions[] = {"--batch", "--dim", "--shape", "--mode"};
+constexpr std::string_view kFlagsOfCards[] = {"--gpu", "--memory", "--reserve", "--overhead"};
+constexpr std::string_view kFlagsOfCuda[] = {"--provider-option", "--io-binding"};
 
-void CheckRuntimeFlags(const Options& options) {
-  for (const TypedFlag& typed : options.typed) {
-    const bool is_known =
-        std::ranges::find(kFlagsOfSessions, typed.name) != std::end(kFlagsOfSessions);
-    if (is_known) continue;
-    throw Error({.where = typed.name,
+bool IsOnCpu(const Options& options) { return options.runtime.computes == RuntimeProvider::kCpu; }
+
+bool IsAmong(std::string_view flag, std::span<const std::string_view> names) {
+  return std::ranges::find(names, flag) != names.end();
+}
+
+[[noreturn]] void RefuseCard(std::string_view flag) {
+  throw Error({.where = std::string(flag),
+               .text = "expected without --provider cpu, which uses no card",
+               .hint = "--ram 8GiB"});
+}
+
+// Flags of a run and of cards, as they were typed: the config's are for all models.
+void CheckTyped(std::string_view flag, bool is_on_cpu) {
+  if (IsAmong(flag, kFlagsOfSessions)) return;
+  if (!IsAmong(flag, kFlagsOfCards)) {
+    throw Error({.where = std::string(flag),
                  .text = "expected without --runtime onnxruntime, which runs the file as it is"});
   }
+  if (is_on_cpu) RefuseCard(flag);
+}
+
+// Flags of sessions.
+void CheckGiven(std::string_view flag, bool is_on_cpu) {
+  if (is_on_cpu && IsAmong(flag, kFlagsOfCuda)) RefuseCard(flag);
+  if (!is_on_cpu && flag == "--ram") {
+    throw Error({.where = std::string(flag),
+                 .text = "expected with a session on the CPU",
+                 .hint = "--provider cpu"});
+  }
+}
+
+void CheckRuntimeFlags(const Options& options) {
+  for (const TypedFlag& typed : options.typed) CheckTyped(typed.name, IsOnCpu(options));
+  for (const std::string& flag : options.given) CheckGiven(flag, IsOnCpu(options));
   if (options.model.ends_with(".onnx")) return;
   throw Error({.file = options.model,
                .where = "--runtime onnxruntime",
@@ -58,7 +87,7 @@ void CheckRuntime(const Options& options) {
   CheckRuntimeFlags(options);
   CheckRuntimeFormat(options);
   CheckOutput(options, options.model, "the model");
-  if (!options.request.targets.empty()) return;
+  if (IsOnCpu(options) || !options.request.targets.empty()) return;
   throw Error({.where = "--runtime onnxruntime",
                .text = "expected a card, found none",
                .hint = "--gpu t4"});
@@ -80,15 +109,19 @@ TrialLimits LimitsOfSessions(const Options& options) {
           .is_strict = options.is_strict};
 }
 
+std::vector<EstimateRequest> RequestsAt(const Options& options, int64_t batch) {
+  std::vector<EstimateRequest> requests = Combinations(options.request, options.sweep);
+  for (EstimateRequest& request : requests) request.binding.batch = batch;
+  return requests;
+}
+
 RuntimeSearch SearchOn(const Target& target, const Options& options, const Graph& graph,
                        std::ostream& err) {
   Progress progress(err, std::chrono::seconds(1));
   std::map<int64_t, RuntimeRun> runs;
   const auto run = [&](int64_t batch) {
     progress.Show(fmt::format("max-batch: batch {} under ONNX Runtime", batch));
-    std::vector<EstimateRequest> requests = Combinations(options.request, options.sweep);
-    for (EstimateRequest& request : requests) request.binding.batch = batch;
-    runs[batch] = RunOnRuntime(options, graph, requests, target, err);
+    runs[batch] = RunOnRuntime(options, graph, RequestsAt(options, batch), target, err);
     return runs[batch].target;
   };
   RuntimeSearch search = {.found = TryBatches(LimitsOfSessions(options), run)};
@@ -96,10 +129,49 @@ RuntimeSearch SearchOn(const Target& target, const Options& options, const Graph
   return search;
 }
 
+// --- On the CPU ---------------------------------------------------------------------------------
+
+int ExitCodeOnHost(const HostRun& run, const Options& options) {
+  return run.ram_bytes == 0 ? kExitDone : ExitCodeOf({run.target}, options);
+}
+
+int EstimateOnHost(const Options& options, std::ostream& out, std::ostream& err) {
+  Progress progress(err, std::chrono::seconds(1));
+  progress.Show("estimate: running ONNX Runtime");
+  const Graph graph = LoadModel(options.model);
+  const HostRun run = RunOnHost(options, graph, Combinations(options.request, options.sweep),
+                                /*is_for_search=*/false);
+  progress.End();
+  WriteAnswers(run, options, out);
+  return ExitCodeOnHost(run, options);
+}
+
+int MaxBatchOnHost(const Options& options, std::ostream& out, std::ostream& err) {
+  if (options.ram_bytes == 0) {
+    throw Error({.where = "--provider cpu",
+                 .text = "expected how much RAM there is, found none",
+                 .hint = "--ram 8GiB"});
+  }
+  const Graph graph = LoadModel(options.model);
+  Progress progress(err, std::chrono::seconds(1));
+  std::map<int64_t, HostRun> runs;
+  const auto run = [&](int64_t batch) {
+    progress.Show(fmt::format("max-batch: batch {} under ONNX Runtime", batch));
+    runs[batch] = RunOnHost(options, graph, RequestsAt(options, batch), /*is_for_search=*/true);
+    return runs[batch].target;
+  };
+  HostSearch search = {.found = TryBatches(LimitsOfSessions(options), run)};
+  search.largest = std::move(runs.at(search.found.told()));
+  progress.End();
+  WriteAnswers(search, options, out);
+  return ExitCodeOnHost(search.largest, options);
+}
+
 }  // namespace
 
 int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream& err) {
   CheckRuntime(options);
+  if (IsOnCpu(options)) return EstimateOnHost(options, out, err);
   Progress progress(err, std::chrono::seconds(1));
   progress.Show("estimate: starting ONNX Runtime");
   const Graph graph = LoadModel(options.model);
@@ -117,6 +189,7 @@ int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream
 
 int RunMaxBatchOnRuntime(const Options& options, std::ostream& out, std::ostream& err) {
   CheckRuntime(options);
+  if (IsOnCpu(options)) return MaxBatchOnHost(options, out, err);
   const Graph graph = LoadModel(options.model);
   std::vector<RuntimeSearch> searches;
   std::vector<JudgedTarget> judged;

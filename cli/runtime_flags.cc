@@ -23,11 +23,18 @@ std::vector<Flag> RuntimeFlags() {
   constexpr Commands kOf = Only(Command::kEstimate) | Only(Command::kMaxBatch);
   return {
       {"--runtime", "", "R", kRuntimeGroup,
-       "run the ONNX file in the installed onnxruntime-gpu of python3 (ONNXFIT_PYTHON), on a card "
-       "that is not there: " +
+       "run the ONNX file in the installed ONNX Runtime of python3 (ONNXFIT_PYTHON): " +
            Choices(kRuntimes),
        "torch", [](const Typed& t, Options& o) { o.runtime.runtime = ParseChoice(t, kRuntimes); },
        false, false, kOf},
+      {"--provider", "", "P", kRuntimeGroup,
+       "its provider, on a card that is not there or on this machine: " +
+           Choices(kRuntimeProviders),
+       "cuda",
+       [](const Typed& t, Options& o) { o.runtime.computes = ParseChoice(t, kRuntimeProviders); },
+       false, false, kOf},
+      {"--ram", "", "SIZE", kRuntimeGroup, "of --provider cpu: does it fit a machine with so much",
+       "", SetRam, false, false, kOf},
       {"--session", "", "KEY=VALUE", kRuntimeGroup,
        "a setting of the session: enable_mem_pattern=0, an entry of its configuration, of its runs "
        "where it begins with memory.; repeatable",

@@ -599,7 +599,7 @@ TEST_CASE("a search tells the batch, what was run, and what it left open") {
         "batch 96 on t4: FITS, 2.93 GiB of 14.6 GiB, 20.1%\n"
         "  - run, up to 10 steps each: 64, 128 (OOM), 96 (TIGHT)\n"
         "  - 112 does not run; what lies between was not tried\n"
-        "  - the device has about 500.0 MiB + 25.0 MiB a sample\n");
+        "  - it takes about 500.0 MiB + 25.0 MiB a sample\n");
   search.is_of_ram = true;
   CHECK(ToText({search}).find("  - 112 has no room in the host's RAM, and has on the card\n") !=
         std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,12 +21,12 @@ namespace fs = std::filesystem;
 constexpr uint64_t kFloat = 1;
 
 std::string Stored(std::string_view name, int64_t elements, std::string_view file,
-                   std::string_view offset) {
+                   std::string_view offset, uint64_t type = kFloat) {
   const auto entry = [](std::string_view key, std::string_view value) {
     return bytes::Bytes(13, bytes::Bytes(1, key) + bytes::Bytes(2, value));
   };
   return bytes::Initializer(
-      name, bytes::Tensor(kFloat, {elements}, entry("location", file) + entry("offset", offset)) +
+      name, bytes::Tensor(type, {elements}, entry("location", file) + entry("offset", offset)) +
                 bytes::Number(14, 1));
 }
 
@@ -53,7 +54,7 @@ TEST_CASE("the files of a model's weights") {
   CHECK(files[1].bytes() == 4 << 14);
 }
 
-TEST_CASE("a copy has zeros for weights, and what is small as it was") {
+TEST_CASE("a copy has no weights, and what is small as it was") {
   const TempFolder folder;
   const TempFolder room;
   const std::string path = WriteModel(folder);
@@ -63,8 +64,34 @@ TEST_CASE("a copy has zeros for weights, and what is small as it was") {
   const std::string weights = BytesIn(room.Path("a.data"));
   REQUIRE(weights.size() == 4096 + (4 << 14));
   CHECK(weights.substr(0, 4) == "abcd");
-  CHECK(weights.find_first_not_of('\0', 4) == weights.npos);
-  CHECK(BytesIn(room.Path("b.data")) == std::string(size_t{4} << 14, '\0'));  // it is not there
+  CHECK(weights.find_first_not_of('\0', 4) == 4096);
+  CHECK(weights.find_first_not_of('\0', 4096 + 8) == weights.npos);
+  const std::string others = BytesIn(room.Path("b.data"));  // which is not there
+  REQUIRE(others.size() == 4 << 14);
+  CHECK(others.find_first_not_of('\0', 8) == others.npos);
+  CHECK(others.substr(0, 8) != weights.substr(4096, 8));
+}
+
+TEST_CASE("what counts weights is a small number of their types") {
+  const TempFolder folder;
+  const TempFolder room;
+  const std::string path = WriteModel(folder);
+  CopyWithoutWeights(path, ReadWeightFiles(path), fs::path(room.Path("m")).parent_path());
+  const std::string weights = BytesIn(room.Path("a.data"));
+  float number = 0;
+  std::memcpy(&number, weights.data() + 4096, sizeof(number));
+  CHECK(number > 0);
+  CHECK(number < 1);
+}
+
+TEST_CASE("places in a table stay zeros") {
+  const TempFolder folder;
+  const TempFolder room;
+  constexpr uint64_t kInt64 = 7;
+  const std::string graph = Stored("places", 1 << 14, "a.data", "0", kInt64);
+  const std::string path = folder.Write("m.onnx", bytes::Number(1, 8) + bytes::Bytes(7, graph));
+  CopyWithoutWeights(path, ReadWeightFiles(path), fs::path(room.Path("m")).parent_path());
+  CHECK(BytesIn(room.Path("a.data")) == std::string(size_t{8} << 14, '\0'));
 }
 
 TEST_CASE("names that lead out of the model's folder are refused") {

@@ -4,8 +4,10 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -21,6 +23,12 @@ namespace fs = std::filesystem;
 
 // Shapes and scalars; the weights of layers are larger.
 constexpr int64_t kSmallBytes = 4096;
+
+bool MayBePlaces(DType dtype) {
+  constexpr DType kPlaces[] = {DType::kInt32, DType::kInt64, DType::kUint32, DType::kUint64,
+                               DType::kBool};
+  return std::ranges::find(kPlaces, dtype) != std::end(kPlaces);
+}
 
 class WeightReader {
  public:
@@ -62,12 +70,34 @@ class WeightReader {
                            .bytes = std::max<int64_t>(stored.length.value_or(0), 0)};
     if (extent.bytes == 0) extent.bytes = BytesOf(TypeOfInitializer(tensor));
     extent.is_small = extent.bytes <= kSmallBytes;
+    extent.is_index = MayBePlaces(static_cast<DType>(tensor.data_type()));
     tensors_[stored.location].push_back(extent);
   }
 
   const std::string& path_;
   std::map<std::string, std::vector<StoredExtent>> tensors_;
 };
+
+// The digits of `count` in bytes from 0x30 on: as floats of 2, 4 and 8 bytes they are below 1.
+std::array<char, 8> MarkOf(uint64_t count) {
+  std::array<char, 8> mark;
+  for (char& byte : mark) {
+    byte = static_cast<char>(0x30 + count % 8);
+    count /= 8;
+  }
+  return mark;
+}
+
+// Counts the weights of `to`; `count` goes on from file to file.
+void MarkWeights(const WeightFile& file, const fs::path& to, uint64_t& count) {
+  std::fstream copy(to, std::ios::binary | std::ios::in | std::ios::out);
+  for (const StoredExtent& tensor : file.tensors) {
+    if (tensor.is_small || tensor.is_index) continue;
+    const std::array<char, 8> mark = MarkOf(count++);
+    copy.seekp(tensor.offset);
+    copy.write(mark.data(), mark.size());
+  }
+}
 
 // The elements of small tensors of `from` at their places in `to`.
 void CopySmall(const WeightFile& file, const fs::path& from, const fs::path& to) {
@@ -111,6 +141,7 @@ std::string CopyWithoutWeights(const std::string& path, const std::vector<Weight
                                const std::string& folder) {
   if (files.empty()) return fs::absolute(path).string();
   const fs::path copy = fs::path(folder) / fs::path(path).filename();
+  uint64_t count = 0;
   try {
     fs::copy_file(path, copy);
     for (const WeightFile& file : files) {
@@ -118,6 +149,7 @@ std::string CopyWithoutWeights(const std::string& path, const std::vector<Weight
       fs::create_directories(made.parent_path());
       std::ofstream(made, std::ios::binary).close();
       fs::resize_file(made, static_cast<uintmax_t>(file.bytes()));
+      MarkWeights(file, made, count);
       CopySmall(file, fs::absolute(path).parent_path() / file.name, made);
     }
   } catch (const fs::filesystem_error& error) {

@@ -13,6 +13,7 @@ struct StoredExtent {
   int64_t offset = 0;
   int64_t bytes = 0;
   bool is_small = false;  // shapes and scalars may be computed from it
+  bool is_index = false;  // whole numbers that may be places in something
 };
 
 struct WeightFile {
@@ -28,8 +29,10 @@ struct WeightFile {
 // O(bytes outside of weights).
 std::vector<WeightFile> ReadWeightFiles(const std::string& path);
 
-// A copy of the model in `folder`, with files of zeros for its weights, which take no room on disk;
-// small tensors have their elements where the files are there.  Returns the copy's path; the
+// A copy of the model in `folder`, with files of zeros for its weights, which take nearly no room
+// on disk; small tensors have their elements where the files are there.  No two weights are equal,
+// as ONNX Runtime packs equal ones once on the CPU (PrepackedWeightsForGraph, 1.31.1): the first
+// bytes of each count them, in small numbers of whatever type.  Returns the copy's path; the
 // model's own where all its weights are inside.  Throws Error where `folder` cannot be written.
 std::string CopyWithoutWeights(const std::string& path, const std::vector<WeightFile>& files,
                                const std::string& folder);

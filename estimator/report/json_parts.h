@@ -19,6 +19,8 @@
 
 namespace onnxfit {
 
+struct RuntimeInput;
+
 using Json = nlohmann::ordered_json;  // fields stay in the order of the contract
 
 // Nothing where `text` is empty: what is not known is absent.
@@ -43,6 +45,9 @@ std::string Dumped(const Json& json);
 // {"gpu", "capacity_bytes", "used_bytes", "low", "high", "verdict", "share", "retries", "reasons",
 //  "fails_at", "processes", "copies"}; what does not apply is absent.
 Json TargetJson(const JudgedTarget& judged);
+
+// [{"name", "dims", "type"}], the type as ONNX counts it: a shape that sessions are to run.
+Json InputsJson(const std::vector<RuntimeInput>& inputs);
 
 // [{"what", "bytes", "low", "high", "basis"}]
 Json SharesJson(const std::vector<Share>& shares);

@@ -148,11 +148,7 @@ std::string ToText(const std::vector<RuntimeSearch>& searches, const TextOptions
   for (const RuntimeSearch& search : searches) {
     const JudgedTarget& judged = search.largest.target;
     if (searches.size() > 1) text += fmt::format("\nOn {}\n", judged.target.name);
-    text += Wrap("  - ", "run: " + TriedText(search.found));
-    const bool is_tight = judged.judgement.verdict == Verdict::kTight;
-    for (const std::string& sentence : SearchSentences(search.found, is_tight)) {
-      text += Wrap("  - ", sentence);
-    }
+    text += TriedBullets(search.found, judged);
     if (searches.size() > 1) continue;
     text += VerdictDetails(judged, options) + TextBelow(search.largest, options);
   }

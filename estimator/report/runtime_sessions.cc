@@ -26,7 +26,9 @@ RuntimeSession SessionOf(const Json& json) {
   return session;
 }
 
-Json JsonOf(const std::vector<RuntimeInput>& inputs) {
+}  // namespace
+
+Json InputsJson(const std::vector<RuntimeInput>& inputs) {
   Json json = Json::array();
   for (const RuntimeInput& input : inputs) {
     json.push_back({{"name", input.name},
@@ -36,11 +38,9 @@ Json JsonOf(const std::vector<RuntimeInput>& inputs) {
   return json;
 }
 
-}  // namespace
-
 std::string ToJson(const AskedSessions& asked) {
   Json shapes = Json::array();
-  for (const std::vector<RuntimeInput>& inputs : asked.shapes) shapes.push_back(JsonOf(inputs));
+  for (const std::vector<RuntimeInput>& inputs : asked.shapes) shapes.push_back(InputsJson(inputs));
   return Dumped({{"model", asked.model},
                  {"shapes", shapes},
                  {"session", asked.session},

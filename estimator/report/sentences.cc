@@ -205,12 +205,6 @@ namespace {
 
 constexpr size_t kWidestName = 30;
 
-// Where both ends do not read alike.
-std::string InBrackets(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs) {
-  if (FormatBytes(low_bytes) == FormatBytes(high_bytes)) return "";
-  return fmt::format(" ({})", RangeText(low_bytes, high_bytes, glyphs.dash));
-}
-
 std::string Bullet(std::string_view text, const TextOptions& options) {
   return Wrap("  - ", Clean(text, options.ascii));
 }
@@ -257,6 +251,11 @@ std::string NameBeside(std::string_view line, std::string_view name, const TextO
   const size_t taken = std::min(Columns(line), kReportColumns - Columns(ellipsis));
   return CutMiddle(Clean(name, options.ascii), std::min(kReportColumns - taken, kWidestName),
                    ellipsis);
+}
+
+std::string InBrackets(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs) {
+  if (FormatBytes(low_bytes) == FormatBytes(high_bytes)) return "";
+  return fmt::format(" ({})", RangeText(low_bytes, high_bytes, glyphs.dash));
 }
 
 std::string UsedText(const Judgement& judgement, const Glyphs& glyphs) {

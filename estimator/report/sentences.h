@@ -39,6 +39,9 @@ std::string NameBeside(std::string_view line, std::string_view name, const TextO
 // "12.3 GiB of 14.6 GiB, 84.5% (12.2–12.4 GiB)": used of usable, and its range where it has one.
 std::string UsedText(const Judgement& judgement, const Glyphs& glyphs);
 
+// " (12.2–12.4 GiB)"; "" where both read alike.
+std::string InBrackets(int64_t low_bytes, int64_t high_bytes, const Glyphs& glyphs);
+
 // "fails in step 2, backward, at NODE: 98.0 MiB asked, 12.0 MiB short"
 std::string FailureText(const Failure& failure);
 

@@ -53,11 +53,20 @@ std::vector<std::string> SearchSentences(const TriedBatches& found, bool is_tigh
   if (is_tight && found.fits_batch == 0) sentences.emplace_back("no batch that was run FITS");
   if (found.is_limited) sentences.emplace_back("larger ones may run, too: none was asked for");
   if (found.per_sample_bytes > 0 && found.fixed_bytes > 0) {
-    sentences.push_back(fmt::format("the device has about {} + {} a sample",
+    sentences.push_back(fmt::format("it takes about {} + {} a sample",
                                     FormatBytes(found.fixed_bytes),
                                     FormatBytes(found.per_sample_bytes)));
   }
   return sentences;
+}
+
+std::string TriedBullets(const TriedBatches& found, const JudgedTarget& judged) {
+  std::string text = Wrap("  - ", "run: " + TriedText(found));
+  const bool is_tight = judged.judgement.verdict == Verdict::kTight;
+  for (const std::string& sentence : SearchSentences(found, is_tight)) {
+    text += Wrap("  - ", sentence);
+  }
+  return text;
 }
 
 void PutSearch(const TriedBatches& found, Json& json) {

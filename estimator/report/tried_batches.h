@@ -43,4 +43,7 @@ std::string TriedText(const TriedBatches& found);
 // What there is to say of a search, a sentence each; `is_tight`: the largest that runs is.
 std::vector<std::string> SearchSentences(const TriedBatches& found, bool is_tight);
 
+// The same as a list, with what was run; `judged` is of told().
+std::string TriedBullets(const TriedBatches& found, const JudgedTarget& judged);
+
 }  // namespace onnxfit

@@ -121,6 +121,7 @@ class SessionFlags(TypedDict, total=False):
     """A session of ONNX Runtime, beside batch, gpu and memory."""
 
     runtime: str  # onnxruntime
+    provider: str  # cuda, cpu
     dims: Mapping[str, Axis]
     shapes: Mapping[str, Sequence[int]]
     session: Mapping[str, object]  # fields of SessionOptions, entries of its configuration
@@ -128,6 +129,7 @@ class SessionFlags(TypedDict, total=False):
     io_binding: bool
     reserve: Optional[Size]
     overhead: Optional[Size]
+    ram: Optional[Size]  # of the machine, beside provider="cpu"
     strict: bool
 
 

@@ -102,7 +102,22 @@ class Session(unittest.TestCase):
         self.assertEqual((found.runs[0].high_bytes, found.runs[0].settings[0].low_bytes), (3, 1))
         self.assertEqual((found.targets[0].fits, found.headline), (True, "FITS on t4: 1.27 GiB"))
 
+    def test_on_the_cpu(self):
+        told = {"text": "FITS on 8.00 GiB of RAM\n", "runtime": "ONNX Runtime 1.31.1", "model": "m.onnx",
+                "batch": 2, "provider": "cpu",
+                "host": {"bytes": 9, "least_bytes": 7, "limit_bytes": 20, "verdict": "fits"},
+                "settings": [{"flag": "--session enable_mem_pattern=0", "bytes": 6}]}
+        answer = _command.Answer(told, told["text"], 0)
+        with mock.patch.object(_command, "ask_for_json", return_value=answer) as ask:
+            found = onnxfit.session("m.onnx", batch=2, provider="cpu", ram="8GiB")
+        ask.assert_called_once_with(["estimate", "m.onnx", "--runtime", "onnxruntime", "--batch", "2",
+                                     "--provider", "cpu", "--ram", "8GiB"])
+        self.assertEqual((found.host.bytes, found.host.verdict, found.settings[0].bytes), (9, "fits", 6))
+        self.assertEqual((found.targets, found.runs), ((), ()))
+
     def test_the_command_takes_the_words(self):
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "expected an ONNX file"):
+            onnxfit.session("m.pt2", batch=2, provider="cpu", ram="8GiB")
         with self.assertRaisesRegex(onnxfit.OnnxfitError, "expected an ONNX file"):
             onnxfit.session("m.pt2", batch=2, gpu="t4", session={"a": 1}, io_binding=True)
 
