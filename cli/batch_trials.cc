@@ -40,6 +40,7 @@ class Search {
 
   // What a search leaves open.
   int64_t Grain(int64_t batch) const {
+    if (limits_.is_exact) return limits_.multiple_of;
     return std::max(limits_.multiple_of, Down(batch / kCloseEnough));
   }
 

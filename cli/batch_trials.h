@@ -14,6 +14,7 @@ struct TrialLimits {
   int64_t most = 1;
   int64_t multiple_of = 1;
   bool is_strict = false;  // what is TIGHT does not count
+  bool is_exact = false;   // no batch is left open between what runs and what does not
 };
 
 // Tries batches: along the line through the peaks of the last two that fit until one is too large,

@@ -22,6 +22,9 @@ int RunEstimate(const Options& options, std::ostream& out, std::ostream& err);
 // `onnxfit estimate --lengths`: a run whose batches differ in length.  As above.
 int RunEstimateOverLengths(const Options& options, std::ostream& out, std::ostream& err);
 
+// `onnxfit max-batch --lengths`: the largest batch of such a run.  As above.
+int RunMaxBatchOverLengths(const Options& options, std::ostream& out, std::ostream& err);
+
 // `onnxfit estimate --runtime onnxruntime`: the file in ONNX Runtime, on cards that are not there.
 // Writes the answer and returns the exit code.  Throws Error.
 int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream& err);

@@ -1,12 +1,14 @@
-// `onnxfit estimate` with --lengths.
+// `onnxfit estimate` and `onnxfit max-batch` with --lengths.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "cli/asked_of_file.h"
+#include "cli/batch_trials.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -18,15 +20,34 @@
 namespace onnxfit {
 namespace {
 
-void CheckLengths(const Options& options) {
+constexpr int64_t kMostInSeries = 1 << 20;  // a batch that nobody trains
+
+// What goes with what, and from which nothing follows.
+void CheckDrawn(const Options& options) {
   const auto refuse = [](const std::string& where, const std::string& text) {
     throw Error({.where = where, .text = text});
   };
   if (!options.has_lengths) {
     throw Error({.where = "--lengths",
-                 .text = "expected beside --steps, --seeds, --pad-to and --of-samples, found none",
+                 .text = "expected beside --steps, --seeds, --seed, --samples, --tokens, --pad-to "
+                         "and --of-samples, found none",
                  .hint = "--lengths uniform:64..512"});
   }
+  if (!options.solve.empty()) refuse("--solve", "expected without --lengths");
+  const LengthOptions& lengths = *options.lengths;
+  if (lengths.tokens == 0) return;
+  if (lengths.of_samples) refuse("--tokens", "expected without --of-samples");
+  if (lengths.samples > 0) refuse("--tokens", "expected without --samples");
+  if (options.request.binding.batch) {
+    refuse("--tokens", "expected without --batch, which follows from the lengths");
+  }
+}
+
+void CheckLengths(const Options& options) {
+  const auto refuse = [](const std::string& where, const std::string& text) {
+    throw Error({.where = where, .text = text});
+  };
+  CheckDrawn(options);
   if (options.numbers.any() || options.runtime.runtime != Runtime::kTorch) {
     refuse("--lengths", "expected a MODEL file in PyTorch, found --params or --runtime");
   }
@@ -37,28 +58,88 @@ void CheckLengths(const Options& options) {
   for (const bool is_drawn : {options.tree, options.timeline}) {
     if (is_drawn) refuse("--lengths", "expected without --tree and --timeline");
   }
+  CheckOutput(options, options.model, "the model");
+}
+
+template <typename Answer>
+void WriteSeries(const Answer& answer, const Options& options, std::ostream& out) {
+  WriteReport(options.format == Format::kJson ? ToJson(answer, {.version = ONNXFIT_VERSION})
+                                              : ToText(answer, WithColor(options, out)),
+              options, out);
+}
+
+// Every batch that runs is found, none is left out.
+TrialLimits LimitsOfSeries(const Options& options) {
+  const int64_t multiple_of = options.limits.multiple_of;
+  return {.least = multiple_of,
+          .most = options.limits.most.value_or(kMostInSeries),
+          .multiple_of = multiple_of,
+          .is_strict = options.is_strict,
+          .is_exact = true};
+}
+
+SeriesSearch SearchSeries(const Study& study, const Options& options, const Target& target,
+                          Progress& progress) {
+  EstimateRequest request = options.request;
+  request.targets = {target};
+  request.settings.device = target.device;
+  const auto run = [&](int64_t batch) {
+    progress.Show(fmt::format("max-batch: batch {} on {}", batch, target.name));
+    request.binding.batch = batch;
+    return JudgeLengths(study, request, *options.lengths);
+  };
+  SeriesSearch search = {.found = TryBatches(LimitsOfSeries(options), run)};
+  search.found.per_sample_bytes = 0;  // what is reserved by chance follows no line
+  request.binding.batch = search.found.told();
+  search.largest = PlayLengths(study, request, *options.lengths);
+  bool& expandable = request.alloc_conf.conf.expandable_segments;
+  const bool fits = search.largest.cards[0].judged.judgement.verdict == Verdict::kFits;
+  if (fits || expandable) return search;
+  expandable = true;
+  search.expandable = JudgeLengths(study, request, *options.lengths).judgement.verdict;
+  return search;
 }
 
 }  // namespace
 
 int RunEstimateOverLengths(const Options& given, std::ostream& out, std::ostream& err) {
   CheckLengths(given);
-  CheckOutput(given, given.model, "the model");
   Progress progress(err, std::chrono::seconds(1));
   progress.Show("estimate: reading the model");
   const Graph graph = LoadModel(given.model);
   const Options options = AskedOf(graph, given);
   const Study study(graph);
   const LengthSeries series =
-      PlayLengths(study, options.request, *options.lengths, [&](size_t done, size_t all) {
+      PlayChangedLengths(study, options.request, *options.lengths, [&](size_t done, size_t all) {
         progress.Show(fmt::format("estimate: {} of {} lengths", done, all));
       });
   progress.End();
-  WriteReport(options.format == Format::kJson ? ToJson(series, {.version = ONNXFIT_VERSION})
-                                              : ToText(series, WithColor(options, out)),
-              options, out);
+  WriteSeries(series, options, out);
   std::vector<JudgedTarget> judged;
   for (const SeriesOnCard& card : series.cards) judged.push_back(card.judged);
+  return ExitCodeOf(judged, options);
+}
+
+int RunMaxBatchOverLengths(const Options& given, std::ostream& out, std::ostream& err) {
+  CheckLengths(given);
+  if (given.request.targets.empty()) {
+    throw Error({.where = "--lengths",
+                 .text = "expected a card for the largest batch, found none",
+                 .hint = "--gpu t4"});
+  }
+  Progress progress(err, std::chrono::seconds(1));
+  progress.Show("max-batch: reading the model");
+  const Graph graph = LoadModel(given.model);
+  const Options options = AskedOf(graph, given);
+  const Study study(graph);
+  std::vector<SeriesSearch> searches;
+  std::vector<JudgedTarget> judged;
+  for (const Target& target : options.request.targets) {
+    searches.push_back(SearchSeries(study, options, target, progress));
+    judged.push_back(searches.back().largest.cards[0].judged);
+  }
+  progress.End();
+  WriteSeries(searches, options, out);
   return ExitCodeOf(judged, options);
 }
 

@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kMostLengthSteps = 1'000'000;
 constexpr int64_t kMostLengthSeeds = 1000;
 constexpr int64_t kMostPad = 1 << 20;
+constexpr int64_t kMostSamples = 1'000'000'000'000;
+constexpr int64_t kMostTokens = 1'000'000'000;
 
 // "SPEC", "DIM=SPEC": a path may have a = behind a /.
 void SetLengths(const Typed& typed, Options& options) {
@@ -23,6 +25,11 @@ void SetLengths(const Typed& typed, Options& options) {
   options.has_lengths = true;
 }
 
+void SetSeed(const Typed& typed, Options& options) {
+  if (!options.lengths) options.lengths.emplace();
+  options.lengths->first_seed = static_cast<uint64_t>(ParseWhole(typed, 0));
+}
+
 template <int64_t LengthOptions::*member, int64_t most>
 void SetNumber(const Typed& typed, Options& options) {
   if (!options.lengths) options.lengths.emplace();
@@ -32,7 +39,7 @@ void SetNumber(const Typed& typed, Options& options) {
 }  // namespace
 
 std::vector<Flag> LengthFlags() {
-  constexpr Commands kOf = Only(Command::kEstimate);
+  constexpr Commands kOf = Only(Command::kEstimate) | Only(Command::kMaxBatch);
   return {
       {"--lengths", "", "[DIM=]SPEC", kLengthsGroup,
        "how long each step's batch is: uniform:64..512, uniform:64..512/8 (so many apart), "
@@ -43,6 +50,14 @@ std::vector<Flag> LengthFlags() {
        SetNumber<&LengthOptions::steps, kMostLengthSteps>, false, false, kOf},
       {"--seeds", "", "N", kLengthsGroup, "runs, each with lengths of its own; the worst counts",
        "5", SetNumber<&LengthOptions::seeds, kMostLengthSeeds>, false, false, kOf},
+      {"--seed", "", "N", kLengthsGroup, "the first of them, the others follow", "0", SetSeed,
+       false, false, kOf},
+      {"--samples", "", "N", kLengthsGroup,
+       "of an epoch: its last batch has what is left, as without drop_last", "",
+       SetNumber<&LengthOptions::samples, kMostSamples>, false, false, kOf},
+      {"--tokens", "", "N", kLengthsGroup,
+       "of a batch: it has as many samples as these have room for", "",
+       SetNumber<&LengthOptions::tokens, kMostTokens>, false, false, Only(Command::kEstimate)},
       {"--pad-to", "", "N", kLengthsGroup, "lengths are padded to a multiple", "1",
        SetNumber<&LengthOptions::pad_to, kMostPad>, false, false, kOf},
       {"--of-samples", "", "", kLengthsGroup,

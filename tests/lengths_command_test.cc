@@ -1,5 +1,6 @@
 // `onnxfit estimate --lengths`.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -39,6 +40,7 @@ class Model {
     more.insert(more.end(), {"-f", "json"});
     return nlohmann::json::parse(Run(more).out);
   }
+  const std::string& path() const { return path_; }
   std::string Write(const std::string& text) const { return folder_.Write("lengths", text); }
 
  private:
@@ -100,6 +102,96 @@ TEST_CASE("a file of lengths is taken in its order") {
   CheckPage(text.out);
 }
 
+TEST_CASE("an epoch's last batch is smaller, and reserves no less") {
+  const Model model;
+  const auto series =
+      model.Json({"--lengths", "uniform:256..256", "--steps", "6", "--samples", "20", "-g", "t4"});
+  CHECK(series["batches"] == nlohmann::json({8, 8, 4, 8, 8, 4}));
+  CHECK(series["smallest_batch"] == 4);
+  CHECK(series["batch"] == 8);
+  CHECK(series["peak_allocated_bytes"][2] < series["peak_allocated_bytes"][1]);
+  const CommandResult text =
+      model.Run({"--lengths", "uniform:256..256", "--steps", "6", "--samples", "20"});
+  CHECK(text.out.find("batch 4 to 8") != std::string::npos);
+  CheckPage(text.out);
+}
+
+TEST_CASE("batches of so many tokens") {
+  const Model model;
+  const std::string file = model.Write("100 100 100 200 200 400 400");
+  const CommandResult told = RunCommand(
+      {model.path(), "--lengths", file, "--steps", "7", "--tokens", "800", "-f", "json"});
+  const auto series = nlohmann::json::parse(told.out);
+  CHECK(series["batches"] == nlohmann::json({8, 8, 8, 4, 4, 2, 2}));
+  struct Row {
+    size_t step;
+    int64_t batch;
+    int64_t length;
+  };
+  // Behind another of its shape a step is that of an estimate.
+  for (const auto& [step, batch, length] : {Row{2, 8, 100}, Row{4, 4, 200}, Row{6, 2, 400}}) {
+    CAPTURE(step);
+    const CommandResult alone = RunCommand({model.path(), "-b", std::to_string(batch), "--dim",
+                                            "S=" + std::to_string(length), "-f", "json"});
+    CHECK(series["peak_allocated_bytes"][step] ==
+          nlohmann::json::parse(alone.out)["peak"]["allocated_bytes"]);
+  }
+}
+
+TEST_CASE("a step of each length is that of an estimate, read off or not") {
+  const Model model;
+  std::string lengths;
+  for (int64_t length = 96; length <= 608; length += 64) {
+    lengths += fmt::format("{} {} ", length, length);
+  }
+  const std::string file = model.Write("96 " + lengths);  // the first has no optimizer's states yet
+  const auto series = model.Json({"--lengths", file, "--steps", "19"});
+  CHECK(series["different"] == 9);
+  for (size_t i = 0; i < 9; ++i) {
+    CAPTURE(i);
+    const auto alone = model.Json({"--dim", fmt::format("S={}", 96 + 64 * i)});
+    CHECK(series["peak_allocated_bytes"][2 + 2 * i] == alone["peak"]["allocated_bytes"]);
+  }
+}
+
+TEST_CASE("a seed is the one that is named, and those that follow") {
+  const Model model;
+  const Args lengths = {"--lengths", "uniform:100..1000", "--steps", "20", "--seeds", "1"};
+  const auto with = [&](const std::string& seed) {
+    Args args = lengths;
+    args.insert(args.end(), {"--seed", seed});
+    return model.Json(args);
+  };
+  CHECK(with("7")["lengths"] == with("7")["lengths"]);
+  CHECK(with("7")["lengths"] != with("8")["lengths"]);
+  CHECK(with("0")["lengths"] == model.Json(lengths)["lengths"]);
+  CHECK(with("7")["worst_seed"] == 7);
+}
+
+TEST_CASE("the largest batch of such steps is the largest that an estimate runs") {
+  const Model model;
+  const Args lengths = {"--lengths", "uniform:100..1000", "--steps", "40",         "--seeds",
+                        "2",         "--memory",          "1GiB",    "--overhead", "0"};
+  Args search = {"max-batch", model.path(), "-f", "json"};
+  search.insert(search.end(), lengths.begin(), lengths.end());
+  const CommandResult found = RunCommand(search);
+  REQUIRE(found.code == 0);
+  const auto target = nlohmann::json::parse(found.out)["targets"][0];
+  const int64_t largest = target["max_batch"];
+  CHECK(target["fails"] == largest + 1);
+  CHECK(target["max_batch_fits"] <= largest);
+  CHECK(target["series"]["batch"] == largest);
+  const auto verdict_at = [&](int64_t batch) {
+    Args args = {model.path(), "-b", std::to_string(batch), "-f", "json"};
+    args.insert(args.end(), lengths.begin(), lengths.end());
+    return nlohmann::json::parse(RunCommand(args).out)["targets"][0]["verdict"];
+  };
+  CHECK(verdict_at(largest) != "oom");
+  CHECK(verdict_at(largest + 1) == "oom");
+  CHECK(verdict_at(target["max_batch_fits"]) == "fits");
+  if (target["series"]["targets"][0]["verdict"] != "fits") CHECK(target.contains("expandable"));
+}
+
 TEST_CASE("what goes with no lengths is refused") {
   const Model model;
   const auto error_of = [&](const Args& args) { return model.Run(args).err; };
@@ -108,6 +200,15 @@ TEST_CASE("what goes with no lengths is refused") {
   CHECK(error_of({"--lengths", "uniform:1..2", "-p", "fp32,bf16"}).find("found a list") !=
         std::string::npos);
   CHECK(error_of({"--lengths", "uniform:1..2", "-f", "csv"}).find("text or json") !=
+        std::string::npos);
+  CHECK(error_of({"--lengths", "uniform:1..2", "--tokens", "9"}).find("without --batch") !=
+        std::string::npos);
+  const auto error_without = [&](Args args) {
+    args.insert(args.begin(), {"max-batch", model.path(), "--lengths", "uniform:1..2"});
+    return RunCommand(args).err;
+  };
+  CHECK(error_without({}).find("expected a card for the largest batch") != std::string::npos);
+  CHECK(error_without({"-g", "t4", "--solve", "S"}).find("--solve: expected without --lengths") !=
         std::string::npos);
 }
 

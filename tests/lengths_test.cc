@@ -18,7 +18,16 @@ namespace {
 std::vector<int64_t> Drawn(const std::string& text, LengthOptions options = {}, int64_t batch = 1,
                            uint64_t seed = 1) {
   options.source = ReadLengths(text);
-  return DrawLengths(options, batch, seed);
+  std::vector<int64_t> lengths;
+  for (const StepShape& step : DrawSteps(options, batch, seed)) lengths.push_back(step.length);
+  return lengths;
+}
+
+std::vector<int64_t> BatchesOf(const std::string& text, LengthOptions options, int64_t batch) {
+  options.source = ReadLengths(text);
+  std::vector<int64_t> batches;
+  for (const StepShape& step : DrawSteps(options, batch, 1)) batches.push_back(step.batch);
+  return batches;
 }
 
 std::string MessageOf(const std::string& text) {
@@ -63,6 +72,29 @@ TEST_CASE("a batch is as long as its longest sample, and is padded") {
   CHECK(Drawn(file, {.steps = 6}) == std::vector<int64_t>{3, 10, 5, 4, 3, 10});
   CHECK(Drawn(file, {.steps = 3, .of_samples = true}, 2) == std::vector<int64_t>{10, 5, 10});
   CHECK(Drawn(file, {.steps = 4, .pad_to = 4}) == std::vector<int64_t>{4, 12, 8, 4});
+}
+
+TEST_CASE("the last batch of an epoch has what is left") {
+  CHECK(BatchesOf("uniform:7..7", {.steps = 6, .samples = 10}, 4) ==
+        std::vector<int64_t>{4, 4, 2, 4, 4, 2});
+  CHECK(BatchesOf("uniform:7..7", {.steps = 3, .samples = 8}, 4) == std::vector<int64_t>{4, 4, 4});
+  CHECK(BatchesOf("uniform:7..7", {.steps = 2, .samples = 3}, 4) == std::vector<int64_t>{3, 3});
+  CHECK(BatchesOf("uniform:7..7", {.steps = 2}, 4) == std::vector<int64_t>{4, 4});
+}
+
+TEST_CASE("the longest sample of a batch is one of so many as it has") {
+  const TempFolder folder;
+  const std::string file = folder.Write("lengths.txt", "3 10 5 4");
+  CHECK(Drawn(file, {.steps = 4, .of_samples = true, .samples = 3}, 2) ==
+        std::vector<int64_t>{10, 5, 4, 10});  // 3 10, 5, 4 3, 10
+}
+
+TEST_CASE("a batch has as many samples as so many tokens have room for") {
+  const TempFolder folder;
+  const std::string file = folder.Write("lengths.txt", "30 100 250 5");
+  CHECK(BatchesOf(file, {.steps = 4, .tokens = 200}, 1) == std::vector<int64_t>{6, 2, 1, 40});
+  CHECK(BatchesOf(file, {.steps = 4, .pad_to = 64, .tokens = 200}, 1) ==
+        std::vector<int64_t>{3, 1, 1, 3});
 }
 
 TEST_CASE("what is no source of lengths is told") {

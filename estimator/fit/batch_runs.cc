@@ -62,7 +62,8 @@ void BatchPrograms::RecoverEnds(int64_t batch) {
   const bool is_second = recovered_.size() == 1;
   const int64_t last = recovered_.rbegin()->first;
   if (!is_second && last >= batch) return;
-  const int64_t far = std::max(kFarBatch, kFarTimes * std::max(last, batch));
+  const int64_t far = std::min(size_.most, std::max(kFarBatch, kFarTimes * std::max(last, batch)));
+  if (far <= std::max(last, batch)) return;
   try {
     Recovered(far);
     if (!is_second || last == size_.least) return;

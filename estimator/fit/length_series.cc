@@ -1,14 +1,13 @@
 #include "estimator/fit/length_series.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -17,11 +16,9 @@
 #include "estimator/base/error.h"
 #include "estimator/base/index.h"
 #include "estimator/base/parallel.h"
-#include "estimator/base/quote.h"
-#include "estimator/fit/batch_runs.h"
 #include "estimator/fit/doubts.h"
 #include "estimator/fit/judge_targets.h"
-#include "estimator/onnx/shapes.h"
+#include "estimator/fit/length_runs.h"
 
 namespace onnxfit {
 namespace {
@@ -30,122 +27,12 @@ constexpr int64_t kNeverFull = std::numeric_limits<int64_t>::max();
 constexpr int64_t kNearbyBytes =
     8 * kMiB;  // totals of one card differ by a few MiB between drivers
 
-// --- What is asked ------------------------------------------------------------------------------
-
-std::string DimOf(const Graph& file, const LengthOptions& options) {
-  const std::vector<std::string> dims = FreeDimsBesideBatch(file);
-  const std::string all =
-      dims.empty() ? "none but the batch" : fmt::format("{}", fmt::join(dims, ", "));
-  const bool is_there = std::ranges::find(dims, options.dim) != dims.end();
-  if (options.dim.empty() && dims.size() == 1) return dims[0];
-  if (is_there) return options.dim;
-  const std::string first =
-      dims.empty() ? "" : fmt::format("--lengths {}=uniform:64..512", dims[0]);
-  throw Error({.file = file.path,
-               .where = "--lengths",
-               .text = options.dim.empty()
-                           ? fmt::format("expected one dimension that is free, found {}", all)
-                           : fmt::format("expected a dimension that is free, found {}; free are {}",
-                                         Quote(options.dim), all),
-               .hint = first});
-}
-
-EstimateRequest AtLength(const EstimateRequest& request, const std::string& dim, int64_t length) {
-  EstimateRequest own = request;
-  own.binding.dims[dim] = length;
-  own.details = false;
-  own.why.clear();
-  return own;
-}
-
-// --- The run at each length ---------------------------------------------------------------------
-
-// What is kept of a prediction: equal loops are one.
-struct Sized {
-  std::shared_ptr<const Loop> loop;
-  std::vector<int64_t> bytes;
-  int64_t beside_bytes = 0;
-};
-
-class Lengths {
- public:
-  Lengths(const Study& study, const EstimateRequest& request, std::string dim)
-      : study_(study), request_(request), dim_(std::move(dim)) {}
-
-  // Predicts those that are not there yet.
-  void Add(const std::set<int64_t>& lengths, const std::function<void(size_t, size_t)>& progress) {
-    std::vector<int64_t> missing;
-    for (const int64_t length : lengths) {
-      if (!place_.contains(length)) missing.push_back(length);
-    }
-    std::vector<Sized> sized(missing.size());
-    std::atomic<size_t> done = 0;
-    ForEachIndex(missing.size(), [&](size_t i) {
-      sized[i] = Predicted(missing[i]);
-      if (progress) progress(++done, missing.size());
-    });
-    for (size_t i = 0; i < missing.size(); ++i) Keep(missing[i], std::move(sized[i]));
-    CheckAlike();
-  }
-
-  SeriesRun Play(const std::vector<int64_t>& lengths, const CardRoom& room,
-                 const AllocatorConf& conf) const {
-    std::vector<int32_t> order;
-    for (const int64_t length : lengths) order.push_back(place_.at(length));
-    return PlaySeries(Loops(), order, room, conf);
-  }
-
-  int64_t beside_bytes() const {
-    return std::ranges::max_element(sized_, {}, &Sized::beside_bytes)->beside_bytes;
-  }
-
- private:
-  Sized Predicted(int64_t length) const {
-    const LoopedPrediction looped = PredictLoop(study_, AtLength(request_, dim_, length));
-    if (!looped.loop.repeats()) {
-      throw Error({.file = study_.file().path,
-                   .where = "--lengths",
-                   .text = "expected steps that repeat, which these do not"});
-    }
-    const PlayableRun run = looped.playable();
-    return {std::make_shared<const Loop>(looped.loop), run.bytes, run.beside_bytes()};
-  }
-
-  void Keep(int64_t length, Sized sized) {
-    for (const Sized& other : sized_) {
-      if (!SameCalls(*other.loop, *sized.loop)) continue;
-      sized.loop = other.loop;
-      break;
-    }
-    place_[length] = static_cast<int32_t>(sized_.size());
-    sized_.push_back(std::move(sized));
-  }
-
-  void CheckAlike() const {
-    if (CanFollow(Loops())) return;
-    throw Error({.where = "--lengths",
-                 .text = "expected steps that leave as much at each length, which these do not"});
-  }
-
-  std::vector<SeriesLoop> Loops() const {
-    std::vector<SeriesLoop> loops;
-    for (const Sized& sized : sized_) loops.push_back({sized.loop.get(), sized.bytes});
-    return loops;
-  }
-
-  const Study& study_;
-  const EstimateRequest& request_;
-  const std::string dim_;
-  std::map<int64_t, int32_t> place_;  // in sized_, by length
-  std::vector<Sized> sized_;
-};
-
 // --- The seeds' runs ----------------------------------------------------------------------------
 
 struct Seeded {
   uint64_t seed = 0;
-  std::vector<int64_t> lengths = {};
-  SeriesRun endless = {};
+  std::vector<StepShape> shapes = {};
+  SeriesRun endless = {};  // without steps where the card's size alone was played
 };
 
 // Of a list, one run: it is the same for each seed.
@@ -154,15 +41,21 @@ std::vector<Seeded> SeedsOf(const LengthOptions& options, int64_t batch) {
   std::vector<Seeded> runs;
   for (int64_t i = 0; i < (is_drawn ? options.seeds : 1); ++i) {
     const uint64_t seed = options.first_seed + static_cast<uint64_t>(i);
-    runs.push_back({seed, DrawLengths(options, batch, seed)});
+    runs.push_back({seed, DrawSteps(options, batch, seed)});
   }
   return runs;
 }
 
-std::set<int64_t> LengthsIn(const std::vector<Seeded>& runs) {
-  std::set<int64_t> lengths;
-  for (const Seeded& run : runs) lengths.insert(run.lengths.begin(), run.lengths.end());
-  return lengths;
+std::set<StepShape> ShapesIn(const std::vector<Seeded>& runs) {
+  std::set<StepShape> shapes;
+  for (const Seeded& run : runs) shapes.insert(run.shapes.begin(), run.shapes.end());
+  return shapes;
+}
+
+// The one with most tokens, of several the longest.
+StepShape LargestOf(const std::set<StepShape>& shapes) {
+  return *std::ranges::max_element(
+      shapes, {}, [](const StepShape& shape) { return std::pair(shape.tokens(), shape.length); });
 }
 
 AllocatorConf OfEndless(AllocatorConf conf) {
@@ -170,9 +63,9 @@ AllocatorConf OfEndless(AllocatorConf conf) {
   return conf;
 }
 
-SeriesRun PlayEndless(const Lengths& at, const std::vector<int64_t>& lengths,
+SeriesRun PlayEndless(const LengthRuns& at, const std::vector<StepShape>& shapes,
                       const AllocatorConf& conf) {
-  return at.Play(lengths, {kNeverFull}, OfEndless(conf));
+  return at.Play(shapes, {kNeverFull}, OfEndless(conf));
 }
 
 int64_t ReservedBytes(const Seeded& run) { return run.endless.peak_reserved_bytes; }
@@ -195,49 +88,57 @@ constexpr ConfRow kConfRows[] = {
 
 constexpr int64_t kPads[] = {64, 128};
 
-void AddConfs(const Lengths& at, const Seeded& run, const AllocatorConf& conf,
+void AddConfs(const LengthRuns& at, const Seeded& run, const AllocatorConf& conf,
               std::vector<SeriesChange>& changes) {
   for (const ConfRow& row : kConfRows) {
     AllocatorConf changed = conf;
     row.apply(changed);
     if (changed == conf) continue;
-    const int64_t reserved = PlayEndless(at, run.lengths, changed).peak_reserved_bytes;
+    const int64_t reserved = PlayEndless(at, run.shapes, changed).peak_reserved_bytes;
     changes.push_back({row.flags, row.what, reserved});
   }
 }
 
-int64_t SumOf(const std::vector<int64_t>& lengths) {
-  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+double TokensPerSample(const std::vector<StepShape>& shapes) {
+  int64_t tokens = 0;
+  int64_t samples = 0;
+  for (const StepShape& shape : shapes) {
+    tokens += shape.tokens();
+    samples += shape.batch;
+  }
+  return static_cast<double>(tokens) / static_cast<double>(samples);
 }
 
-void AddLongestFirst(const Lengths& at, const Seeded& run, const AllocatorConf& conf,
+void AddLongestFirst(const LengthRuns& at, const Seeded& run, const AllocatorConf& conf,
                      std::vector<SeriesChange>& changes) {
-  std::vector<int64_t> lengths = run.lengths;
-  std::rotate(lengths.begin(), std::ranges::max_element(lengths), lengths.end());
+  std::vector<StepShape> shapes = run.shapes;
+  const auto largest = std::ranges::max_element(shapes, {}, &StepShape::tokens);
+  std::rotate(shapes.begin(), largest, shapes.end());
   changes.push_back(
-      {"", "the longest batch first", PlayEndless(at, lengths, conf).peak_reserved_bytes});
+      {"", "the largest batch first", PlayEndless(at, shapes, conf).peak_reserved_bytes});
 }
 
-void AddPads(Lengths& at, const Seeded& run, const LengthOptions& options,
+void AddPads(LengthRuns& at, const Seeded& run, int64_t batch, const LengthOptions& options,
              const AllocatorConf& conf, std::vector<SeriesChange>& changes) {
+  const int64_t longest = std::ranges::max(run.shapes, {}, &StepShape::length).length;
   for (const int64_t pad : kPads) {
-    if (pad <= options.pad_to || pad > std::ranges::max(run.lengths)) continue;
-    std::vector<int64_t> lengths;
-    for (const int64_t length : run.lengths) lengths.push_back(RoundUp(length, pad));
-    at.Add({lengths.begin(), lengths.end()}, {});
-    const double more =
-        static_cast<double>(SumOf(lengths)) / static_cast<double>(SumOf(run.lengths)) - 1;
+    if (pad <= options.pad_to || pad > longest) continue;
+    LengthOptions padded = options;
+    padded.pad_to = pad;
+    const std::vector<StepShape> shapes = DrawSteps(padded, batch, run.seed);
+    at.Add({shapes.begin(), shapes.end()});
+    const double more = TokensPerSample(shapes) / TokensPerSample(run.shapes) - 1;
     changes.push_back({fmt::format("--pad-to {}", pad), "padded",
-                       PlayEndless(at, lengths, conf).peak_reserved_bytes, more});
+                       PlayEndless(at, shapes, conf).peak_reserved_bytes, more});
   }
 }
 
-std::vector<SeriesChange> ChangesOf(Lengths& at, const Seeded& run, const LengthOptions& options,
-                                    const AllocatorConf& conf) {
+std::vector<SeriesChange> ChangesOf(LengthRuns& at, const Seeded& run, int64_t batch,
+                                    const LengthOptions& options, const AllocatorConf& conf) {
   std::vector<SeriesChange> changes;
   AddConfs(at, run, conf, changes);
   AddLongestFirst(at, run, conf, changes);
-  AddPads(at, run, options, conf, changes);
+  AddPads(at, run, batch, options, conf, changes);
   std::ranges::stable_sort(changes, {}, &SeriesChange::reserved_bytes);
   return changes;
 }
@@ -247,57 +148,88 @@ std::vector<SeriesChange> ChangesOf(Lengths& at, const Seeded& run, const Length
 // The soonest of what was seen; 0 is never.
 int32_t Sooner(int32_t a, int32_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-// What the card's own size makes of each seed.  A run that is never full is the endless one.
-void PlaySeeds(const Lengths& at, const std::vector<Seeded>& runs, const AllocatorConf& conf,
+CardRoom RoomOn(const Target& target) {
+  return {std::max<int64_t>(0, target.capacity_bytes()),
+          target.total_bytes - target.capacity_bytes()};
+}
+
+// What the card's own size makes of a seed.
+void Note(const SeriesRun& played, SeriesOnCard& card) {
+  int64_t& retries = card.judged.judgement.retries;
+  retries = std::max(retries, played.retries);
+  if (!played.fits) {
+    ++card.dies;
+    card.first_death = Sooner(card.first_death, std::max(played.failed_step, 1));
+  } else if (played.retries > 0) {
+    ++card.retries;
+    card.first_retry = Sooner(card.first_retry, std::max(played.retried_at, 1));
+  }
+}
+
+// Of each seed.  A run that is never full is the endless one.
+void PlaySeeds(const LengthRuns& at, const std::vector<Seeded>& runs, const AllocatorConf& conf,
                SeriesOnCard& card) {
-  const Target& target = card.judged.target;
-  const CardRoom room = {std::max<int64_t>(0, target.capacity_bytes()),
-                         target.total_bytes - target.capacity_bytes()};
-  Judgement& judgement = card.judged.judgement;
-  for (const Seeded& run : runs) {
+  const CardRoom room = RoomOn(card.judged.target);
+  std::vector<std::optional<SeriesRun>> full(runs.size());
+  ForEachIndex(runs.size(), [&](size_t i) {
     const bool is_never_full =
-        conf.memory_fraction >= 1 && ReservedBytes(run) <= room.capacity_bytes;
-    if (is_never_full) continue;
-    const SeriesRun played = at.Play(run.lengths, room, conf);
-    judgement.retries = std::max(judgement.retries, played.retries);
-    if (!played.fits) {
-      ++card.dies;
-      card.first_death = Sooner(card.first_death, std::max(played.failed_step, 1));
-    } else if (played.retries > 0) {
-      ++card.retries;
-      card.first_retry = Sooner(card.first_retry, std::max(played.retried_at, 1));
-    }
+        conf.memory_fraction >= 1 && ReservedBytes(runs[i]) <= room.capacity_bytes;
+    if (!is_never_full) full[i] = at.Play(runs[i].shapes, room, conf);
+  });
+  for (const std::optional<SeriesRun>& played : full) {
+    if (played) Note(*played, card);
+  }
+}
+
+// The same where nobody played the endless card: a run that needs no retry is what it would have
+// there, another one takes all of this card.  Ends with the first that dies.
+void PlaySeedsAlone(const LengthRuns& at, std::vector<Seeded>& runs, const AllocatorConf& conf,
+                    SeriesOnCard& card) {
+  const CardRoom room = RoomOn(card.judged.target);
+  std::atomic<bool> dies = false;
+  std::vector<std::optional<SeriesRun>> played(runs.size());
+  ForEachIndex(runs.size(), [&](size_t i) {
+    if (dies) return;
+    played[i] = at.Play(runs[i].shapes, room, conf);
+    if (!played[i]->fits) dies = true;
+  });
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!played[i]) continue;
+    Note(*played[i], card);
+    const bool is_full = !played[i]->fits || played[i]->retries > 0;
+    runs[i].endless.peak_reserved_bytes =
+        is_full ? room.capacity_bytes : played[i]->peak_reserved_bytes;
   }
 }
 
 std::string Of(int64_t some, size_t all) { return fmt::format("{} of {} seeds", some, all); }
 
-void AddReasons(const SeriesOnCard& card, size_t seeds, int64_t worst_bytes, int64_t beside_bytes,
-                Judgement& judgement) {
+void AddReasons(const SeriesOnCard& card, size_t seeds, int64_t worst_bytes,
+                const PlayableRun& beside, Judgement& judgement) {
   const Target& target = card.judged.target;
+  std::vector<std::string>& reasons = judgement.reasons;
   if (card.dies > 0) {
-    judgement.reasons.push_back(fmt::format("in {} it runs out of memory, the soonest in step {}",
-                                            Of(card.dies, seeds), card.first_death));
+    reasons.push_back(fmt::format("in {} it runs out of memory, the soonest in step {}",
+                                  Of(card.dies, seeds), card.first_death));
   }
   if (card.retries > 0) {
-    judgement.reasons.push_back(
+    reasons.push_back(
         fmt::format("in {} the card is full and cached memory goes back first, which takes time, "
                     "the soonest in step {}",
                     Of(card.retries, seeds), card.first_retry));
   }
   if (card.dies + card.retries > 0) return;
-  const int64_t missing = std::max(worst_bytes + beside_bytes - target.least_capacity_bytes(),
-                                   worst_bytes + kNearbyBytes - target.capacity_bytes());
-  if (missing <= 0) return;
-  judgement.reasons.push_back(fmt::format(
-      "context, others and libraries may take more: then {} are missing", FormatBytes(missing)));
+  if (const int64_t missing = worst_bytes + kNearbyBytes - target.capacity_bytes(); missing > 0) {
+    reasons.push_back(
+        fmt::format("cards of a kind differ by some MiB: {} may be missing", FormatBytes(missing)));
+  }
+  for (std::string& reason : OpenReasons(beside, target, worst_bytes)) {
+    reasons.push_back(std::move(reason));
+  }
 }
 
-SeriesOnCard OnCard(const Lengths& at, const std::vector<Seeded>& runs, const Target& target,
-                    const AllocatorConf& conf) {
-  SeriesOnCard card;
-  card.judged.target = target;
-  PlaySeeds(at, runs, conf, card);
+void JudgeCard(const LengthRuns& at, const std::vector<Seeded>& runs, SeriesOnCard& card) {
+  const Target& target = card.judged.target;
   Judgement& judgement = card.judged.judgement;
   const int64_t worst = ReservedBytes(*std::ranges::max_element(runs, {}, ReservedBytes));
   const ContextBytes& context = target.device.context;
@@ -305,28 +237,101 @@ SeriesOnCard OnCard(const Lengths& at, const std::vector<Seeded>& runs, const Ta
   const int64_t held = card.dies > 0 ? worst : std::min(worst, target.capacity_bytes());
   judgement.used_bytes = CheckedAdd(held, context.bytes);
   judgement.low_bytes = CheckedAdd(held, context.low);
-  judgement.high_bytes = CheckedAdd(CheckedAdd(held, context.high), at.beside_bytes());
-  AddReasons(card, runs.size(), worst, at.beside_bytes(), judgement);
+  judgement.high_bytes = CheckedAdd(CheckedAdd(held, context.high), at.beside().beside_bytes());
+  AddReasons(card, runs.size(), worst, at.beside(), judgement);
   judgement.verdict = card.dies > 0               ? Verdict::kOom
                       : judgement.reasons.empty() ? Verdict::kFits
                                                   : Verdict::kTight;
-  return card;
 }
 
 // Predicts anew where kernels are not those of the card before.
 void JudgeCards(const Study& study, EstimateRequest request, const std::vector<Target>& targets,
-                Lengths& at, std::vector<Seeded> runs, LengthSeries& series) {
-  std::optional<Lengths> later;
+                LengthRuns& at, std::vector<Seeded> runs, LengthSeries& series) {
+  std::optional<LengthRuns> later;
   for (const Target& target : targets) {
     if (!SameKernels(request.settings.device, target.device)) {
       request.settings.device = target.device;
-      later.emplace(study, request, series.dim);
-      later->Add(LengthsIn(runs), {});
+      later.emplace(study, request, series.dim, at.batch());
+      later->Add(ShapesIn(runs));
       for (Seeded& run : runs)
-        run.endless = PlayEndless(*later, run.lengths, request.alloc_conf.conf);
+        run.endless = PlayEndless(*later, run.shapes, request.alloc_conf.conf);
     }
-    series.cards.push_back(OnCard(later ? *later : at, runs, target, request.alloc_conf.conf));
+    SeriesOnCard& card = series.cards.emplace_back();
+    card.judged.target = target;
+    PlaySeeds(later ? *later : at, runs, request.alloc_conf.conf, card);
+    JudgeCard(later ? *later : at, runs, card);
   }
+}
+
+// What is said of all seeds' steps.
+void DescribeShapes(const std::set<StepShape>& shapes, LengthSeries& series) {
+  const auto [shortest, longest] = std::ranges::minmax(shapes, {}, &StepShape::length);
+  const auto [smallest, largest] = std::ranges::minmax(shapes, {}, &StepShape::batch);
+  series.shortest = shortest.length;
+  series.longest = longest.length;
+  series.smallest_batch = smallest.batch;
+  series.batch = largest.batch;
+  std::set<int64_t> lengths;
+  for (const StepShape& shape : shapes) lengths.insert(shape.length);
+  series.different = static_cast<int64_t>(lengths.size());
+}
+
+// What is asked, with the run at each shape.
+struct AskedSeries {
+  std::string dim;
+  std::string reading;
+  EstimateRequest request;  // by that reading
+  std::vector<Seeded> runs = {};
+  std::set<StepShape> shapes = {};
+  std::unique_ptr<LengthRuns> at = {};  // of `request`
+};
+
+std::unique_ptr<AskedSeries> AskedOver(const Study& study, const EstimateRequest& request,
+                                       const LengthOptions& options,
+                                       const std::function<void(size_t, size_t)>& progress) {
+  auto asked = std::make_unique<AskedSeries>();
+  asked->dim = DimOf(study.file(), options);
+  const EstimateRequest longest = AtShape(request, asked->dim, {0, options.source.most});
+  const int64_t batch = study.Prepared(longest)->file->shapes.batch;
+  const std::vector<Reading> readings = ReadingsOf(longest, DoubtsAt(study, longest));
+  asked->reading = readings.front().flags;
+  asked->request = readings.front().request;
+  asked->runs = SeedsOf(options, batch);
+  asked->shapes = ShapesIn(asked->runs);
+  asked->at = std::make_unique<LengthRuns>(study, asked->request, asked->dim, batch);
+  asked->at->Add(asked->shapes, progress);
+  return asked;
+}
+
+LengthSeries Played(const Study& study, const EstimateRequest& request,
+                    const LengthOptions& options,
+                    const std::function<void(size_t, size_t)>& progress, bool with_changes) {
+  const std::unique_ptr<AskedSeries> asked = AskedOver(study, request, options, progress);
+  LengthRuns& at = *asked->at;
+  std::vector<Seeded>& runs = asked->runs;
+  LengthSeries series = {.model = study.file().path,
+                         .dim = asked->dim,
+                         .asked = options,
+                         .settings = request.settings,
+                         .reading = asked->reading};
+  DescribeShapes(asked->shapes, series);
+  const AllocatorConf& conf = asked->request.alloc_conf.conf;
+  ForEachIndex(runs.size(),
+               [&](size_t i) { runs[i].endless = PlayEndless(at, runs[i].shapes, conf); });
+  const auto [least, worst] = std::ranges::minmax_element(runs, {}, ReservedBytes);
+  series.least_reserved_bytes = ReservedBytes(*least);
+  series.worst_seed = worst->seed;
+  series.shapes = worst->shapes;
+  series.endless = worst->endless;
+  const StepShape largest = LargestOf(asked->shapes);
+  const std::vector<StepShape> alike(kVerdictSteps, largest);
+  series.alike_bytes = PlayEndless(at, alike, conf).peak_reserved_bytes;
+  series.warnings =
+      study.Predicted(AtShape(asked->request, series.dim, {0, largest.length}))->warnings;
+  const Seeded told = *worst;
+  JudgeCards(study, asked->request, request.targets, at, runs, series);
+  if (with_changes) series.changes = ChangesOf(at, told, at.batch(), options, conf);
+  return series;
 }
 
 }  // namespace
@@ -334,37 +339,23 @@ void JudgeCards(const Study& study, EstimateRequest request, const std::vector<T
 LengthSeries PlayLengths(const Study& study, const EstimateRequest& request,
                          const LengthOptions& options,
                          const std::function<void(size_t, size_t)>& progress) {
-  LengthSeries series = {
-      .model = study.file().path, .asked = options, .settings = request.settings};
-  series.dim = DimOf(study.file(), options);
-  const EstimateRequest longest = AtLength(request, series.dim, options.source.most);
-  const std::shared_ptr<const PreparedRun> prepared = study.Prepared(longest);
-  series.batch = prepared->file->shapes.batch;
-  const std::vector<Reading> readings = ReadingsOf(longest, DoubtsAt(study, longest));
-  series.reading = readings.front().flags;
-  const EstimateRequest own = readings.front().request;
-  std::vector<Seeded> runs = SeedsOf(options, series.batch);
-  const std::set<int64_t> lengths = LengthsIn(runs);
-  series.shortest = *lengths.begin();
-  series.longest = *lengths.rbegin();
-  series.different = static_cast<int64_t>(lengths.size());
-  const AllocatorConf& conf = own.alloc_conf.conf;
-  Lengths at(study, own, series.dim);
-  at.Add(lengths, progress);
-  ForEachIndex(runs.size(),
-               [&](size_t i) { runs[i].endless = PlayEndless(at, runs[i].lengths, conf); });
-  const auto [least, worst] = std::ranges::minmax_element(runs, {}, ReservedBytes);
-  series.least_reserved_bytes = ReservedBytes(*least);
-  series.worst_seed = worst->seed;
-  series.lengths = worst->lengths;
-  series.endless = worst->endless;
-  series.alike_bytes = PlayEndless(at, std::vector<int64_t>(kVerdictSteps, series.longest), conf)
-                           .peak_reserved_bytes;
-  series.warnings = study.Predicted(AtLength(own, series.dim, series.longest))->warnings;
-  const Seeded told = *worst;
-  JudgeCards(study, own, request.targets, at, runs, series);
-  series.changes = ChangesOf(at, told, options, conf);
-  return series;
+  return Played(study, request, options, progress, /*with_changes=*/false);
+}
+
+LengthSeries PlayChangedLengths(const Study& study, const EstimateRequest& request,
+                                const LengthOptions& options,
+                                const std::function<void(size_t, size_t)>& progress) {
+  return Played(study, request, options, progress, /*with_changes=*/true);
+}
+
+JudgedTarget JudgeLengths(const Study& study, const EstimateRequest& request,
+                          const LengthOptions& options) {
+  const std::unique_ptr<AskedSeries> asked = AskedOver(study, request, options, {});
+  SeriesOnCard card;
+  card.judged.target = request.targets.at(0);
+  PlaySeedsAlone(*asked->at, asked->runs, asked->request.alloc_conf.conf, card);
+  JudgeCard(*asked->at, asked->runs, card);
+  return card.judged;
 }
 
 }  // namespace onnxfit

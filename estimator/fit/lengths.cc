@@ -132,22 +132,26 @@ LengthSource ReadLengths(const std::string& text) {
   return *source;
 }
 
-std::vector<int64_t> DrawLengths(const LengthOptions& options, int64_t batch, uint64_t seed) {
+std::vector<StepShape> DrawSteps(const LengthOptions& options, int64_t batch, uint64_t seed) {
   SplitMix64 random(seed);
   const std::vector<int64_t>& list = options.source.list;
   size_t next = 0;
   const auto one = [&] {
     return list.empty() ? Draw(options.source, random) : list[next++ % list.size()];
   };
-  std::vector<int64_t> lengths;
-  while (lengths.size() < Index(options.steps)) {
-    int64_t length = one();
-    for (int64_t sample = 1; options.of_samples && sample < batch; ++sample) {
-      length = std::max(length, one());
+  int64_t left = options.samples;  // of this epoch
+  std::vector<StepShape> steps;
+  while (steps.size() < Index(options.steps)) {
+    StepShape step = {options.samples > 0 ? std::min(batch, left) : batch, one()};
+    for (int64_t sample = 1; options.of_samples && sample < step.batch; ++sample) {
+      step.length = std::max(step.length, one());
     }
-    lengths.push_back(RoundUp(length, options.pad_to));
+    step.length = RoundUp(step.length, options.pad_to);
+    if (options.tokens > 0) step.batch = std::max<int64_t>(1, options.tokens / step.length);
+    left = left > step.batch ? left - step.batch : options.samples;
+    steps.push_back(step);
   }
-  return lengths;
+  return steps;
 }
 
 }  // namespace onnxfit

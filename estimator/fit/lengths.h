@@ -1,6 +1,7 @@
 // How long the batches of a run are, step by step: a list, or drawn.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,9 +35,21 @@ struct LengthOptions {
   uint64_t first_seed = 0;  // the others follow
   bool of_samples = false;  // a batch is as long as the longest of its samples
   int64_t pad_to = 1;       // lengths are rounded up to a multiple
+  int64_t samples = 0;      // of an epoch, whose last batch has what is left; 0: all are whole
+  int64_t tokens = 0;       // of a batch, which has as many samples as these have room for; 0: as
+                            // many as the run's
 };
 
-// The lengths of a run's steps, with batches of so many samples.
-std::vector<int64_t> DrawLengths(const LengthOptions& options, int64_t batch, uint64_t seed);
+// What the batch of a step has.
+struct StepShape {
+  int64_t batch = 0;
+  int64_t length = 0;
+
+  int64_t tokens() const { return batch * length; }
+  auto operator<=>(const StepShape&) const = default;
+};
+
+// The steps of a run, with `batch` samples each unless `options` say otherwise.
+std::vector<StepShape> DrawSteps(const LengthOptions& options, int64_t batch, uint64_t seed);
 
 }  // namespace onnxfit

@@ -240,9 +240,9 @@ std::vector<std::string> TightReasons(const PlayableRun& run, const Target& targ
   };
   if (played.retries > 0) add(RetryReason(played.retries));
   if (played.retries == 0) add(NearbyReason(run, target, played.peak_reserved_bytes));
-  add(UncertaintyReason(run, target, played.peak_reserved_bytes));
-  add(MissingReason(run, target, played.peak_reserved_bytes));
-  for (const std::string& reason : run.missing.unbounded) add(reason);
+  for (std::string& reason : OpenReasons(run, target, played.peak_reserved_bytes)) {
+    add(std::move(reason));
+  }
   return reasons;
 }
 
@@ -262,6 +262,15 @@ std::string_view ToString(Verdict verdict) {
 double Judgement::share() const {
   const auto usable = static_cast<double>(std::max<int64_t>(usable_bytes, 1));
   return static_cast<double>(used_bytes) / usable;
+}
+
+std::vector<std::string> OpenReasons(const PlayableRun& run, const Target& target,
+                                     int64_t reserved_bytes) {
+  std::vector<std::string> reasons = run.missing.unbounded;
+  reasons.insert(reasons.begin(), {UncertaintyReason(run, target, reserved_bytes),
+                                   MissingReason(run, target, reserved_bytes)});
+  std::erase(reasons, "");
+  return reasons;
 }
 
 int64_t PlayableRun::room_beside(int64_t reserved_bytes) const {

@@ -99,6 +99,11 @@ int64_t MostNcclBytes(const TrainingSettings& settings, bool is_context_told);
 // first needs no retry.  O(steps × calls × log), up to seven times.
 Judgement Judge(const PlayableRun& run, const Target& target);
 
+// Of a run that takes `reserved_bytes`, what may come on top of them and has no room, or is not
+// known, a sentence each.  Does not look at its trace.
+std::vector<std::string> OpenReasons(const PlayableRun& run, const Target& target,
+                                     int64_t reserved_bytes);
+
 // The worse of two readings of one file: what fails before what is tight before what fits, then
 // what takes more.  `flags` say the other one.
 Judgement WorseOf(Judgement guessed, Judgement other, const std::string& flags);

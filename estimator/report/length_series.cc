@@ -37,11 +37,20 @@ std::string SourceText(const LengthSeries& series) {
   return text;
 }
 
+bool HasBatches(const LengthSeries& series) { return series.smallest_batch < series.batch; }
+
+std::string BatchText(const LengthSeries& series) {
+  if (!HasBatches(series)) return std::to_string(series.batch);
+  const std::string range = fmt::format("{} to {}", series.smallest_batch, series.batch);
+  const int64_t tokens = series.asked.tokens;
+  return tokens > 0 ? fmt::format("{} ({} tokens each)", range, tokens) : range;
+}
+
 std::string SettingsText(const LengthSeries& series) {
   const std::string mode = series.settings.mode == Mode::kEval
                                ? "inference"
                                : std::string(ToString(series.settings.optimizer));
-  return fmt::format("{}, batch {}, {}, {}", series.model, series.batch,
+  return fmt::format("{}, batch {}, {}, {}", series.model, BatchText(series),
                      ToString(series.settings.precision), mode);
 }
 
@@ -51,14 +60,18 @@ std::string CurveText(const LengthSeries& series) {
       is_drawn ? fmt::format("the worst of {} seeds", series.asked.seeds) : "the file's lengths";
   std::string text = fmt::format("\nOn a card that is never full, {}\n", whose);
   Rows rows = {{{"step"}, {series.dim}, {"allocated at most"}, {"reserved behind it"}}};
+  if (HasBatches(series)) rows[0].insert(rows[0].begin() + 1, {"batch"});
   for (const int64_t step : ShownSteps(static_cast<int64_t>(series.endless.steps.size()))) {
+    const StepShape& shape = series.shapes[Index(step - 1)];
     const SeriesRun::Step& at = series.endless.steps[Index(step - 1)];
     rows.push_back({{std::to_string(step)},
-                    {std::to_string(series.lengths[Index(step - 1)])},
+                    {std::to_string(shape.length)},
                     {FormatBytes(at.peak_allocated_bytes)},
                     {FormatBytes(at.reserved_bytes)}});
+    if (HasBatches(series))
+      rows.back().insert(rows.back().begin() + 1, {std::to_string(shape.batch)});
   }
-  return text + Table(rows, "rrrr", "  ");
+  return text + Table(rows, HasBatches(series) ? "rrrrr" : "rrrr", "  ");
 }
 
 std::string MostText(const LengthSeries& series) {
@@ -70,7 +83,9 @@ std::string MostText(const LengthSeries& series) {
         {{FormatBytes(series.least_reserved_bytes)}, {"the same, of the seed with the least"}});
   }
   rows.push_back({{FormatBytes(series.alike_bytes)},
-                  {fmt::format("reserved where all batches have {}", series.longest)}});
+                  {series.asked.tokens > 0
+                       ? "reserved where all batches are the largest"
+                       : fmt::format("reserved where all batches have {}", series.longest)}});
   return "\nAt most\n" + Table(rows, "rl", "  ");
 }
 
@@ -116,13 +131,51 @@ Json ChangeJson(const SeriesChange& change) {
 }
 
 void PutSteps(const LengthSeries& series, Json& json) {
-  json["lengths"] = series.lengths;
+  json["lengths"] = Json::array();
+  for (const StepShape& shape : series.shapes) {
+    json["lengths"].push_back(shape.length);
+    if (HasBatches(series)) json["batches"].push_back(shape.batch);
+  }
   for (const char* name : {"reserved_bytes", "peak_allocated_bytes"}) json[name] = Json::array();
   for (const SeriesRun::Step& step : series.endless.steps) {
     json["reserved_bytes"].push_back(step.reserved_bytes);
     json["peak_allocated_bytes"].push_back(step.peak_allocated_bytes);
   }
 }
+
+// Without the lines of cards.
+std::string TextOfSeries(const LengthSeries& series) {
+  return Wrap("", SettingsText(series)) + Wrap("", SourceText(series)) + CurveText(series) +
+         MostText(series) + ChangesText(series) + OpenText(series);
+}
+
+void PutSeries(const LengthSeries& series, Json& json) {
+  json["model"] = series.model;
+  json["dim"] = series.dim;
+  json["batch"] = series.batch;
+  json["smallest_batch"] = series.smallest_batch;
+  json["steps"] = series.endless.steps.size();
+  json["shortest"] = series.shortest;
+  json["longest"] = series.longest;
+  json["different"] = series.different;
+  json["worst_seed"] = series.worst_seed;
+  json["least_reserved_bytes"] = series.least_reserved_bytes;
+  json["most_reserved_bytes"] = series.endless.peak_reserved_bytes;
+  json["alike_bytes"] = series.alike_bytes;
+  for (const char* name : {"changes", "targets", "warnings"}) json[name] = Json::array();
+  PutSteps(series, json);
+  PutIfKnown(json, "reading", series.reading);
+  for (const SeriesChange& change : series.changes) json["changes"].push_back(ChangeJson(change));
+  for (const SeriesOnCard& card : series.cards) json["targets"].push_back(CardJson(card));
+  for (const Warning& warning : series.warnings) json["warnings"].push_back(warning.text);
+}
+
+std::string ExpandableText(const SeriesSearch& search) {
+  return fmt::format("with --alloc-conf expandable_segments:True batch {}: {}",
+                     search.found.told(), VerdictWord(*search.expandable));
+}
+
+const JudgedTarget& CardOf(const SeriesSearch& search) { return search.largest.cards[0].judged; }
 
 }  // namespace
 
@@ -133,34 +186,41 @@ std::string ToText(const LengthSeries& series, const TextOptions& options) {
     if (!options.quiet) text += VerdictDetails(card.judged, options);
   }
   if (options.quiet && !series.cards.empty()) return text;
-  text += Wrap("", SettingsText(series)) + Wrap("", SourceText(series));
-  return TrimLines(text + CurveText(series) + MostText(series) + ChangesText(series) +
-                   OpenText(series));
+  return TrimLines(text + TextOfSeries(series));
+}
+
+std::string ToText(const std::vector<SeriesSearch>& searches, const TextOptions& options) {
+  std::string text;
+  for (const SeriesSearch& search : searches) {
+    const JudgedTarget& judged = CardOf(search);
+    text += BatchHeadline(search.found, judged.target.name, judged, options);
+    if (options.quiet) continue;
+    text += TriedBullets(search.found, judged) + VerdictDetails(judged, options);
+    if (search.expandable) text += Wrap("  - ", ExpandableText(search));
+  }
+  if (options.quiet) return text;
+  const LengthSeries& told = searches.back().largest;
+  if (searches.size() > 1) text += fmt::format("\nOn {}\n", CardOf(searches.back()).target.name);
+  return TrimLines(text + TextOfSeries(told));
 }
 
 std::string ToJson(const LengthSeries& series, const JsonOptions& options) {
-  Json json = {{"schema", 1},
-               {"version", options.version},
-               {"text", ToText(series)},
-               {"model", series.model},
-               {"dim", series.dim},
-               {"batch", series.batch},
-               {"steps", series.endless.steps.size()},
-               {"shortest", series.shortest},
-               {"longest", series.longest},
-               {"different", series.different},
-               {"worst_seed", series.worst_seed},
-               {"least_reserved_bytes", series.least_reserved_bytes},
-               {"most_reserved_bytes", series.endless.peak_reserved_bytes},
-               {"alike_bytes", series.alike_bytes},
-               {"changes", Json::array()},
-               {"targets", Json::array()},
-               {"warnings", Json::array()}};
-  PutSteps(series, json);
-  PutIfKnown(json, "reading", series.reading);
-  for (const SeriesChange& change : series.changes) json["changes"].push_back(ChangeJson(change));
-  for (const SeriesOnCard& card : series.cards) json["targets"].push_back(CardJson(card));
-  for (const Warning& warning : series.warnings) json["warnings"].push_back(warning.text);
+  Json json = {{"schema", 1}, {"version", options.version}, {"text", ToText(series)}};
+  PutSeries(series, json);
+  return Dumped(json) + '\n';
+}
+
+std::string ToJson(const std::vector<SeriesSearch>& searches, const JsonOptions& options) {
+  const LengthSeries& first = searches[0].largest;
+  Json json = {{"schema", 1},          {"version", options.version}, {"text", ToText(searches)},
+               {"model", first.model}, {"dim", first.dim},           {"targets", Json::array()}};
+  for (const SeriesSearch& search : searches) {
+    Json& target = json["targets"].emplace_back(Json{{"gpu", CardOf(search).target.name}});
+    PutSearch(search.found, target);
+    if (search.expandable) target["expandable"] = ToString(*search.expandable);
+    target["series"] = Json::object();
+    PutSeries(search.largest, target["series"]);
+  }
   return Dumped(json) + '\n';
 }
 

@@ -33,7 +33,7 @@ class SeriesChange:
 class _Played:
     model: str
     dim: str  # the dimension whose size differs
-    batch: int
+    batch: int  # the largest
     steps: int
     shortest: int
     longest: int
@@ -43,6 +43,8 @@ class _Played:
     alike_bytes: int  # reserved where every batch is as long as the longest
     worst_seed: int = 0
     lengths: Tuple[int, ...] = ()  # of the worst seed's steps
+    batches: Tuple[int, ...] = ()  # of the same; none where all are `batch`
+    smallest_batch: int = 0
     reserved_bytes: Tuple[int, ...] = ()  # behind each of them
     peak_allocated_bytes: Tuple[int, ...] = ()  # in each of them
     changes: Tuple[SeriesChange, ...] = ()
@@ -70,7 +72,9 @@ def _written(lengths: Sequence[int], folder: str) -> str:
 
 def series(model: ModelLike, inputs: object = None, *, lengths: Union[str, Sequence[int]],
            dim: Optional[str] = None, steps: Optional[int] = None, seeds: Optional[int] = None,
-           pad_to: Optional[int] = None, of_samples: bool = False, batch: Optional[int] = None,
+           seed: Optional[int] = None, samples: Optional[int] = None,
+           tokens: Optional[int] = None, pad_to: Optional[int] = None, of_samples: bool = False,
+           batch: Optional[int] = None,
            precision: Optional[str] = None, optimizer: Optimizer = None, loss: Loss = None,
            labels: Any = None, gpu: Choice = None, batch_dim: BatchDim = 0,
            dynamic_shapes: Any = None, **more: Unpack[flags.RunFlags]) -> Series:
@@ -78,7 +82,9 @@ def series(model: ModelLike, inputs: object = None, *, lengths: Union[str, Seque
 
     `lengths` is a distribution ("uniform:64..512/8": from 64 to 512, 8 apart;
     "lognormal:180,0.6,1024": median, sigma, the longest), the path of a file of numbers, or a
-    list of them, one a step; with `of_samples` one a sample, such as those of a data set.  `dim` is
+    list of them, one a step; with `of_samples` one a sample, such as those of a data set.  An epoch
+    of `samples` ends with a smaller batch; with `tokens` a batch has as many samples as these have
+    room for.  `dim` is
     the dimension that they are sizes of, where the model leaves several free beside the batch; a
     module does with `dynamic_shapes`.  Everything else is as in estimate().  Raises OnnxfitError
     where there is no answer."""
@@ -89,7 +95,7 @@ def series(model: ModelLike, inputs: object = None, *, lengths: Union[str, Seque
             tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
         spec = lengths if isinstance(lengths, str) else _written(lengths, folder)
         asked = {"lengths": f"{dim}={spec}" if dim else spec, "steps": steps, "seeds": seeds,
-                 "pad_to": pad_to, "of_samples": of_samples}
+                 "seed": seed, "samples": samples, "tokens": tokens, "pad_to": pad_to, "of_samples": of_samples}
         answer = _command.ask_for_json(
             ["estimate", file.path, *flags.arguments({**words, **asked})], hide=ours(file))
     return from_json(Series, answer.data, text=answer.text, raw=answer.data,

@@ -109,6 +109,9 @@ class SeriesFlags(RunFlags, total=False):
     lengths: str  # "uniform:64..512/8", "lognormal:180,0.6,1024", a file; "seq=uniform:64..512"
     steps: Optional[int]
     seeds: Optional[int]
+    seed: Optional[int]  # the first of them
+    samples: Optional[int]  # of an epoch, whose last batch has what is left
+    tokens: Optional[int]  # of a batch, which has as many samples as these have room for
     pad_to: Optional[int]
     of_samples: bool  # lengths are those of samples: a batch is as long as its longest
 

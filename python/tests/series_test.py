@@ -49,6 +49,12 @@ class Series(unittest.TestCase):
         self.assertEqual(seen, [["--batch", "4", "--lengths", "length=uniform:8..64", "--steps",
                                  "3", "--seeds", "2", "--pad-to", "16", "--of-samples"]])
 
+    def test_batches_that_differ(self):
+        played = onnxfit.series(self.model, lengths=[64, 256], steps=4, tokens=512)
+        self.assertEqual(played.batches, (8, 2, 8, 2))
+        played = onnxfit.series(self.model, lengths=[64], steps=3, batch=8, samples=20, seed=3)
+        self.assertEqual((played.batches, played.smallest_batch, played.batch), ((8, 8, 4), 4, 8))
+
     def test_a_card_that_is_too_small(self):
         played = onnxfit.series(self.model, lengths=[16384], steps=2, batch=64, memory=512 * MIB)
         self.assertFalse(played.holds)
