@@ -1,6 +1,5 @@
 // `onnxfit estimate --lengths`.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -135,22 +134,6 @@ TEST_CASE("batches of so many tokens") {
                                             "S=" + std::to_string(length), "-f", "json"});
     CHECK(series["peak_allocated_bytes"][step] ==
           nlohmann::json::parse(alone.out)["peak"]["allocated_bytes"]);
-  }
-}
-
-TEST_CASE("a step of each length is that of an estimate, read off or not") {
-  const Model model;
-  std::string lengths;
-  for (int64_t length = 96; length <= 608; length += 64) {
-    lengths += fmt::format("{} {} ", length, length);
-  }
-  const std::string file = model.Write("96 " + lengths);  // the first has no optimizer's states yet
-  const auto series = model.Json({"--lengths", file, "--steps", "19"});
-  CHECK(series["different"] == 9);
-  for (size_t i = 0; i < 9; ++i) {
-    CAPTURE(i);
-    const auto alone = model.Json({"--dim", fmt::format("S={}", 96 + 64 * i)});
-    CHECK(series["peak_allocated_bytes"][2 + 2 * i] == alone["peak"]["allocated_bytes"]);
   }
 }
 

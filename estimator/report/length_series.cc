@@ -171,8 +171,8 @@ void PutSeries(const LengthSeries& series, Json& json) {
 }
 
 std::string ExpandableText(const SeriesSearch& search) {
-  return fmt::format("with --alloc-conf expandable_segments:True batch {}: {}",
-                     search.found.told(), VerdictWord(*search.expandable));
+  return fmt::format("with --alloc-conf expandable_segments:True batch {}: {}", search.found.told(),
+                     VerdictWord(*search.expandable));
 }
 
 const JudgedTarget& CardOf(const SeriesSearch& search) { return search.largest.cards[0].judged; }
