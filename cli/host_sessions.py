@@ -13,6 +13,7 @@ Needs Linux, Python's standard library, numpy and onnxruntime (seen with 1.31.1)
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,9 +36,17 @@ def status(names):
     return found
 
 
+def write_own(path, text):
+    """To a file of /proc/self; a kernel that has none of it, or forbids it, only tells less."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        pass
+
+
 def begin_peak():
-    with open("/proc/self/clear_refs", "w", encoding="utf-8") as file:
-        file.write("5")  # proc(5): VmHWM begins anew
+    write_own("/proc/self/clear_refs", "5")  # proc(5): VmHWM begins anew
 
 
 def phase():
@@ -47,14 +56,14 @@ def phase():
     return [max(now["VmHWM"], now["VmRSS"]), now["VmRSS"], now["RssFile"]]
 
 
-def unread(folder):
-    """Bytes of files in `folder` that are mapped and were not touched: a table of which few rows were
-    read has many of them."""
+def unread(weights):
+    """Bytes of these files that are mapped and were not touched: a table of which few rows were read has
+    many of them."""
     size, here, bytes_left = 0, False, 0
     for line in read("/proc/self/smaps").splitlines():
         words = line.split(None, 5)
         if not words[0].endswith(":"):
-            here = len(words) == 6 and words[5].startswith(folder + os.sep)
+            here = len(words) == 6 and words[5] in weights
         elif here and words[0] == "Size:":
             size = int(words[1]) * 1024
         elif here and words[0] == "Rss:":
@@ -75,8 +84,11 @@ def run_of(ort, session, inputs, of_runs):
 
 def session_of(asked):
     """One session in this process."""
-    import onnxruntime as ort
-    import numpy  # noqa: F401  the caller has it
+    try:
+        import onnxruntime as ort
+        import numpy  # noqa: F401  the caller has it
+    except ImportError as error:
+        return {"missing": f"{type(error).__name__}: {error}", "phases": []}
     ort.set_default_logger_severity(4)  # what ends it is raised, too
     begin_peak()
     found = {"version": ort.__version__, "phases": [phase()], "unread": 0}
@@ -90,7 +102,7 @@ def session_of(asked):
                 outputs = run()  # the last ones are there until then
                 found["phases"].append(phase())
             del run, outputs
-        found["unread"] = unread(os.path.dirname(os.path.abspath(asked["model"])))
+        found["unread"] = unread(asked["weights"])
     except Exception as error:  # the library's own have no common class
         found["error"] = " ".join(str(error).split())
     return found
@@ -98,27 +110,36 @@ def session_of(asked):
 
 def be_ended_first():
     """Of all processes here, should this machine have too little RAM (proc(5))."""
-    with open("/proc/self/oom_score_adj", "w", encoding="utf-8") as file:
-        file.write("1000")
+    write_own("/proc/self/oom_score_adj", "1000")
+
+
+def machine_bytes():
+    """RAM of this machine, or what its container may have of that."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(physical, int(read("/sys/fs/cgroup/memory.max")))
+    except (OSError, ValueError):  # none, or "max"
+        return physical
 
 
 def ran(asked):
-    """A session in a process of its own.  "killed" with what this machine has, where that ended it."""
+    """A session in a process of its own.  With "machine", what this machine has, where it was killed."""
     run = subprocess.run([sys.executable, "-B", __file__], input=json.dumps(asked), text=True,
                          capture_output=True, check=False)
-    if run.returncode == 0:
-        return json.loads(run.stdout.splitlines()[-1])
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if run.returncode < 0:
-        return {"killed": -run.returncode, "machine": pages, "phases": []}
-    return {"missing": "onnxruntime", "error": run.stderr.strip().splitlines()[-1], "phases": []}
+    said = run.stdout.splitlines()
+    if said:  # whatever ended it behind its answer
+        return json.loads(said[-1])
+    if run.returncode == -signal.SIGKILL:
+        return {"error": "the system ended it", "machine": machine_bytes(), "phases": []}
+    errors = run.stderr.strip().splitlines()
+    return {"error": errors[-1] if errors else f"it ended with {run.returncode}", "phases": []}
 
 
 def answer_of(asked):
     begin = time.monotonic()
     sessions = [ran(asked)]
     took = time.monotonic() - begin
-    if "error" in sessions[0] or "killed" in sessions[0]:
+    if "error" in sessions[0] or "missing" in sessions[0]:
         return {"sessions": sessions, "settings": []}
     while len(sessions) < asked["sessions"] and time.monotonic() - begin < asked["seconds"]:
         sessions.append(ran(asked))

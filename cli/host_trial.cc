@@ -38,16 +38,16 @@ ToldHostSessions RunHostSessions(const AskedHostSessions& asked, const WorkFolde
 }
 
 // What no session ran behind.
-void CheckHostSessions(const ToldHostSessions& told, const std::string& model) {
+void CheckHostSessions(const ToldHostSessions& told, const std::string& model, int64_t ram_bytes) {
   if (!told.missing.empty()) RefuseWithoutRuntime(told.missing, "CPU");
-  if (told.machine_bytes > 0) {
+  if (told.machine_bytes > 0 && (ram_bytes == 0 || ram_bytes > told.machine_bytes)) {
     throw Error({.file = model,
                  .text = fmt::format("expected RAM to run it in, found {}, and the system ended it",
                                      FormatBytes(told.machine_bytes)),
                  .hint = "a smaller batch, or a machine with more"});
   }
   for (const HostSession& session : told.sessions) {
-    if (session.error.empty()) continue;
+    if (session.error.empty() || told.machine_bytes > 0) continue;
     throw Error({.file = model,
                  .text = fmt::format("expected a session of ONNX Runtime {}, found: {}",
                                      told.version, session.error)});
@@ -64,8 +64,7 @@ std::vector<std::string> OpenOnHost(const Options& options) {
   if (!options.runtime.session.contains("intra_op_num_threads")) {
     open.emplace_back(
         "it ran with as many threads as this machine has cores, on its kind of processor: "
-        "--session "
-        "intra_op_num_threads=N for another number");
+        "--session intra_op_num_threads=N for another number");
   }
   open.emplace_back("a program that is not Python has less before its session");
   return open;
@@ -78,22 +77,26 @@ HostRun RunOnHost(const Options& options, const Graph& graph,
   const WorkFolder folder("a session of ONNX Runtime");
   const std::vector<WeightFile> files = ReadWeightFiles(options.model);
   const RuntimeShapes shapes = ShapesOf(options, graph, requests);
-  const AskedHostSessions asked = {
-      .model = CopyWithoutWeights(options.model, files, folder.File("")),
-      .shapes = shapes.inputs,
-      .session = options.runtime.session,
-      .is_for_search = is_for_search};
+  AskedHostSessions asked = {.model = CopyWithoutWeights(options.model, files, folder.File("")),
+                             .shapes = shapes.inputs,
+                             .session = options.runtime.session,
+                             .is_for_search = is_for_search};
+  for (const WeightFile& file : files) asked.weights.push_back(folder.File(file.name));
   const ToldHostSessions told = RunHostSessions(asked, folder);
-  CheckHostSessions(told, options.model);
+  CheckHostSessions(told, options.model, options.ram_bytes);
   HostRun run = {.runtime = "ONNX Runtime " + told.version,
                  .model = options.model,
                  .batch = shapes.batch,
                  .shapes = shapes.names,
                  .ram_bytes = options.ram_bytes,
                  .target = {.target = RamOf(options.ram_bytes), .judgement = {}},
-                 .sessions = told.sessions,
-                 .settings = told.settings,
                  .open = OpenOnHost(options)};
+  if (told.machine_bytes > 0) {
+    JudgeEnded(told.machine_bytes, run);
+    return run;
+  }
+  run.sessions = told.sessions;
+  run.settings = told.settings;
   JudgeHost(run);
   return run;
 }

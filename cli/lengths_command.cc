@@ -68,11 +68,13 @@ void WriteSeries(const Answer& answer, const Options& options, std::ostream& out
               options, out);
 }
 
-// Every batch that runs is found, none is left out.
+// To the batch, and none that is larger than an epoch.
 TrialLimits LimitsOfSeries(const Options& options) {
   const int64_t multiple_of = options.limits.multiple_of;
+  const int64_t samples = options.lengths->samples;
+  const int64_t most = options.limits.most.value_or(kMostInSeries);
   return {.least = multiple_of,
-          .most = options.limits.most.value_or(kMostInSeries),
+          .most = samples > 0 ? std::min(most, samples) : most,
           .multiple_of = multiple_of,
           .is_strict = options.is_strict,
           .is_exact = true};

@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime, for `onnxfit estimate --runtime onnxruntime` (runtime_session.cc).
+"""Sessions of ONNX Runtime, for `onnxfit estimate --runtime onnxruntime` (runtime_trial.cc).
 
     onnx_sessions.py ASKED.json ANSWER.json    # as `onnxfit run` starts it: on a card that is not there
 

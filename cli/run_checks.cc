@@ -50,7 +50,12 @@ constexpr NeededFlag kNeeded[] = {{"--lora-dropout", "--lora"},
                                   {"--schedule", "--strategy"},
                                   {"--stage", "--strategy"},
                                   {"--split-at", "--strategy"},
-                                  {"--drop-outputs", "--strategy"}};
+                                  {"--drop-outputs", "--strategy"},
+                                  {"--provider", "--runtime"},
+                                  {"--ram", "--runtime"},
+                                  {"--session", "--runtime"},
+                                  {"--provider-option", "--runtime"},
+                                  {"--io-binding", "--runtime"}};
 
 void RefuseAlone(const std::vector<std::string>& given) {
   const auto is_given = [&](std::string_view flag) {

@@ -148,6 +148,10 @@ TEST_CASE("what a session on the CPU does not go with") {
       {OnCpu({"--io-binding"}), "--io-binding: expected without --provider cpu"},
       {{kModel, "--runtime", "onnxruntime", "-g", "t4", "--ram", "8GiB"},
        "--ram: expected with a session on the CPU (try: --provider cpu)"},
+      {{kModel, "-g", "t4", "--ram", "8GiB"}, "--ram: expected beside --runtime, which is missing"},
+      {{kModel, "-g", "t4", "--provider", "cpu"},
+       "--provider: expected beside --runtime, which is missing"},
+      {{kModel, "-g", "t4", "--session", "a=b"}, "--session: expected beside --runtime"},
       {OnCpu({"--ram", "0"}), "--ram: expected a size above 0, such as 12.7GB"},
   };
   for (const Row& row : rows) {
@@ -163,16 +167,35 @@ TEST_CASE("what a session on the CPU does not go with") {
         std::string::npos);
 }
 
+TEST_CASE("a session that this machine has no room for is OOM on a smaller one") {
+  // The second of them.
+  const HostPython python(Answer(R"({"sessions": [{"version": "1", "phases": [[1, 1, 0]]},
+    {"error": "the system ended it", "machine": 8589934592, "phases": []}], "settings": []})"));
+  const CommandResult smaller = RunCommand(OnCpu({"--ram", "4GiB"}));
+  CHECK(smaller.code == 1);
+  CHECK(smaller.out.starts_with("OOM on 4.00 GiB of RAM: 8.00 GiB of 4.00 GiB, 200.0%\n"));
+  CHECK(smaller.out.find("the system ended a session") != std::string::npos);
+  CHECK(RunCommand(OnCpu({"--ram", "16GiB"})).code == 2);
+  CHECK(RunCommand(OnCpu({})).code == 2);
+}
+
+TEST_CASE("a setting whose session fails is told so") {
+  const HostPython python(Answer(R"({"sessions": [{"version": "1", "phases": [[1048576, 1, 0]]}],
+    "settings": [{"flag": "--session x=1", "error": "no", "phases": []}]})"));
+  CHECK(RunCommand(OnCpu({})).out.find("  fails  --session x=1\n") != std::string::npos);
+  CHECK(nlohmann::json::parse(RunCommand(OnCpu({"-f", "json"})).out)["settings"].empty());
+}
+
 TEST_CASE("what ends a session on the CPU is told") {
   struct Row {
     const char* answer;
     const char* error;
   };
   const Row rows[] = {
-      {R"({"sessions": [{"missing": "onnxruntime", "error": "ModuleNotFoundError: onnxruntime",
-           "phases": []}], "settings": []})",
+      {R"({"sessions": [{"missing": "ModuleNotFoundError: onnxruntime", "phases": []}],
+           "settings": []})",
        "expected onnxruntime with its CPU provider, found ModuleNotFoundError: onnxruntime"},
-      {R"({"sessions": [{"killed": 9, "machine": 8589934592, "phases": []}], "settings": []})",
+      {R"({"sessions": [{"error": "the system ended it", "machine": 8589934592, "phases": []}], "settings": []})",
        "expected RAM to run it in, found 8.00 GiB, and the system ended it"},
       {R"({"sessions": [{"version": "1.31.1", "error": "Fail: no kernel", "phases": []}],
            "settings": []})",

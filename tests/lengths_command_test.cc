@@ -101,7 +101,7 @@ TEST_CASE("a file of lengths is taken in its order") {
   CheckPage(text.out);
 }
 
-TEST_CASE("an epoch's last batch is smaller, and reserves no less") {
+TEST_CASE("an epoch's last batch is smaller") {
   const Model model;
   const auto series =
       model.Json({"--lengths", "uniform:256..256", "--steps", "6", "--samples", "20", "-g", "t4"});
@@ -128,11 +128,11 @@ TEST_CASE("batches of so many tokens") {
     int64_t length;
   };
   // Behind another of its shape a step is that of an estimate.
-  for (const auto& [step, batch, length] : {Row{2, 8, 100}, Row{4, 4, 200}, Row{6, 2, 400}}) {
-    CAPTURE(step);
-    const CommandResult alone = RunCommand({model.path(), "-b", std::to_string(batch), "--dim",
-                                            "S=" + std::to_string(length), "-f", "json"});
-    CHECK(series["peak_allocated_bytes"][step] ==
+  for (const Row& row : {Row{2, 8, 100}, Row{4, 4, 200}, Row{6, 2, 400}}) {
+    CAPTURE(row.step);
+    const CommandResult alone = RunCommand({model.path(), "-b", std::to_string(row.batch), "--dim",
+                                            "S=" + std::to_string(row.length), "-f", "json"});
+    CHECK(series["peak_allocated_bytes"][row.step] ==
           nlohmann::json::parse(alone.out)["peak"]["allocated_bytes"]);
   }
 }
@@ -173,6 +173,34 @@ TEST_CASE("the largest batch of such steps is the largest that an estimate runs"
   CHECK(verdict_at(largest + 1) == "oom");
   CHECK(verdict_at(target["max_batch_fits"]) == "fits");
   if (target["series"]["targets"][0]["verdict"] != "fits") CHECK(target.contains("expandable"));
+}
+
+TEST_CASE("no batch is larger than an epoch") {
+  const Model model;
+  const CommandResult found =
+      RunCommand({"max-batch", model.path(), "--lengths", "uniform:64..64", "--steps", "5",
+                  "--samples", "12", "-g", "t4", "-f", "json"});
+  CHECK(nlohmann::json::parse(found.out)["targets"][0]["max_batch"] == 12);
+}
+
+TEST_CASE("what pads would make too long for the model is no part of the answer") {
+  const TempFolder folder;
+  const std::string model = folder.Write("net.onnxtxt", R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, S, 64] x) => (float[N, S, 64] y)
+    < float[100, 64] table = ["location": "none"], float[64, 64] w = ["location": "none"],
+      int64[1] zero = {0} > {
+      length = Shape <start = 1, end = 2> (x)
+      p = Slice (table, zero, length, zero)
+      a = Add (x, p)
+      y = MatMul (a, w)
+    })");
+  const CommandResult told =
+      RunCommand({model, "-b", "2", "--lengths", "uniform:90..100", "--steps", "5", "-f", "json"});
+  CHECK(told.code == 0);
+  for (const auto& change : nlohmann::json::parse(told.out)["changes"]) {
+    CHECK(change.value("flags", "") != "--pad-to 64");
+  }
 }
 
 TEST_CASE("what goes with no lengths is refused") {

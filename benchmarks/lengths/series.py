@@ -129,8 +129,8 @@ def print_table(rows):
         print(f"| {model} | {precision} | {order} | {conf} | {mib(truth)} | {mib(ours)} | {right} of {steps} "
               f"| {mib(alike)} |")
     whole = sum(row[7] == row[4] for row in rows)
-    print(f"\n{whole} of {len(rows)} series are right to the byte behind every step; the others are off by "
-          f"{mib(max(row[8] for row in rows))} MiB at most, behind any of theirs.")
+    print(f"\n{whole} of {len(rows)} series are right to the byte behind every step; at most an answer is off by "
+          f"{mib(max(row[8] for row in rows))} MiB, behind any of all.")
 
 
 def main():

@@ -91,7 +91,6 @@ SeriesRun LengthRuns::Play(const std::vector<StepShape>& shapes, const CardRoom&
   return PlaySeries(Loops(), order, room, conf);
 }
 
-// A batch that is the request's own is not named: the file may have it fixed.
 EstimateRequest LengthRuns::Asked(StepShape shape) const {
   if (shape.batch == batch_) shape.batch = 0;
   return AtShape(request_, dim_, shape);
@@ -118,7 +117,7 @@ PlayableRun LengthRuns::ReadOff(const StepShape& shape) const {
           .owner = run};
 }
 
-// The programs of each batch, whose ends are recovered before those between them.
+// The programs of each batch: its ends first, then the one that confirms what is read off between.
 void LengthRuns::Prepare(const std::set<StepShape>& shapes) {
   if (request_.settings.device.calibration != nullptr) return;
   std::map<int64_t, std::vector<int64_t>> lengths;  // by batch, in their order
@@ -132,7 +131,7 @@ void LengthRuns::Prepare(const std::set<StepShape>& shapes) {
     };
     const EstimateRequest own = Asked({batch, at.back()});
     programs = std::make_unique<BatchPrograms>(study_, own, std::move(size));
-    for (const int64_t first : {at.back(), at.front()}) programs->At(first);
+    for (const int64_t first : {at.back(), at.front(), at[at.size() / 2]}) programs->At(first);
   }
 }
 

@@ -33,7 +33,7 @@ class LengthRuns {
   // `study` and `request` must outlive it.  `batch` is what the request has by itself.
   LengthRuns(const Study& study, const EstimateRequest& request, std::string dim, int64_t batch);
 
-  // Finds those that are not there yet: for each batch the longest, the shortest and one between
+  // Finds those that are not there yet: for each batch the longest, the shortest and the middle one
   // are recovered, others read off where that confirms it.  `progress` is told how many are there,
   // from several threads.  Throws Error as Predict does, and where steps of one shape cannot follow
   // those of another.
@@ -46,6 +46,10 @@ class LengthRuns {
 
   int64_t batch() const { return batch_; }
 
+  // What is asked at that shape.  A batch that is the request's own is not named: the file may have
+  // it fixed.
+  EstimateRequest Asked(StepShape shape) const;
+
   // What may come beside the steps' own memory, at most of all shapes; without a trace.
   const PlayableRun& beside() const { return beside_; }
 
@@ -56,7 +60,6 @@ class LengthRuns {
     std::vector<int64_t> bytes;
   };
 
-  EstimateRequest Asked(StepShape shape) const;
   PlayableRun Predicted(const StepShape& shape) const;
   PlayableRun ReadOff(const StepShape& shape) const;
   void Prepare(const std::set<StepShape>& shapes);

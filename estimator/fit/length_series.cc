@@ -118,27 +118,37 @@ void AddLongestFirst(const LengthRuns& at, const Seeded& run, const AllocatorCon
       {"", "the largest batch first", PlayEndless(at, shapes, conf).peak_reserved_bytes});
 }
 
-void AddPads(LengthRuns& at, const Seeded& run, int64_t batch, const LengthOptions& options,
+// Of padded lengths, which the model may not take.
+void AddPad(LengthRuns& at, const Seeded& run, const LengthOptions& padded,
+            const AllocatorConf& conf, std::vector<SeriesChange>& changes) {
+  const std::vector<StepShape> shapes = DrawSteps(padded, at.batch(), run.seed);
+  try {
+    at.Add({shapes.begin(), shapes.end()});
+  } catch (const Error&) {  // nobody asked for it
+    return;
+  }
+  const double more = TokensPerSample(shapes) / TokensPerSample(run.shapes) - 1;
+  changes.push_back({fmt::format("--pad-to {}", padded.pad_to), "padded",
+                     PlayEndless(at, shapes, conf).peak_reserved_bytes, more});
+}
+
+void AddPads(LengthRuns& at, const Seeded& run, const LengthOptions& options,
              const AllocatorConf& conf, std::vector<SeriesChange>& changes) {
   const int64_t longest = std::ranges::max(run.shapes, {}, &StepShape::length).length;
   for (const int64_t pad : kPads) {
     if (pad <= options.pad_to || pad > longest) continue;
     LengthOptions padded = options;
     padded.pad_to = pad;
-    const std::vector<StepShape> shapes = DrawSteps(padded, batch, run.seed);
-    at.Add({shapes.begin(), shapes.end()});
-    const double more = TokensPerSample(shapes) / TokensPerSample(run.shapes) - 1;
-    changes.push_back({fmt::format("--pad-to {}", pad), "padded",
-                       PlayEndless(at, shapes, conf).peak_reserved_bytes, more});
+    AddPad(at, run, padded, conf, changes);
   }
 }
 
-std::vector<SeriesChange> ChangesOf(LengthRuns& at, const Seeded& run, int64_t batch,
-                                    const LengthOptions& options, const AllocatorConf& conf) {
+std::vector<SeriesChange> ChangesOf(LengthRuns& at, const Seeded& run, const LengthOptions& options,
+                                    const AllocatorConf& conf) {
   std::vector<SeriesChange> changes;
   AddConfs(at, run, conf, changes);
   AddLongestFirst(at, run, conf, changes);
-  AddPads(at, run, batch, options, conf, changes);
+  AddPads(at, run, options, conf, changes);
   std::ranges::stable_sort(changes, {}, &SeriesChange::reserved_bytes);
   return changes;
 }
@@ -326,11 +336,10 @@ LengthSeries Played(const Study& study, const EstimateRequest& request,
   const StepShape largest = LargestOf(asked->shapes);
   const std::vector<StepShape> alike(kVerdictSteps, largest);
   series.alike_bytes = PlayEndless(at, alike, conf).peak_reserved_bytes;
-  series.warnings =
-      study.Predicted(AtShape(asked->request, series.dim, {0, largest.length}))->warnings;
+  series.warnings = study.Predicted(at.Asked(largest))->warnings;
   const Seeded told = *worst;
   JudgeCards(study, asked->request, request.targets, at, runs, series);
-  if (with_changes) series.changes = ChangesOf(at, told, at.batch(), options, conf);
+  if (with_changes) series.changes = ChangesOf(at, told, options, conf);
   return series;
 }
 

@@ -1,10 +1,10 @@
 // How long the batches of a run are, step by step: a list, or drawn.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onnxfit {
@@ -46,7 +46,10 @@ struct StepShape {
   int64_t length = 0;
 
   int64_t tokens() const { return batch * length; }
-  auto operator<=>(const StepShape&) const = default;
+  bool operator==(const StepShape&) const = default;
+  bool operator<(const StepShape& other) const {
+    return std::pair(batch, length) < std::pair(other.batch, other.length);
+  }
 };
 
 // The steps of a run, with `batch` samples each unless `options` say otherwise.

@@ -213,9 +213,14 @@ std::vector<std::string> DefaultsOfVersion(const TrainingSettings& settings) {
 }
 
 std::string_view LossText(const Prediction& prediction, const TrainingSettings& settings) {
-  if (settings.loss != Loss::kNone || settings.mode != Mode::kTrain) return "";
-  return IsWholeStep(prediction.program) ? "the step's own code goes backward and steps"
-                                         : "the model's output is the loss itself (--loss none)";
+  if (settings.mode != Mode::kTrain) return "";
+  const bool is_asked = settings.loss == Loss::kNone;
+  if (is_asked && IsWholeStep(prediction.program))
+    return "the step's own code goes backward and steps";
+  if (is_asked) return "the model's output is the loss itself (--loss none)";
+  return prediction.program.loss_is_output
+             ? "the model's output is one number, which is taken for the loss itself"
+             : "";
 }
 
 // Of a run of any file.

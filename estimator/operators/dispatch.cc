@@ -89,7 +89,7 @@ void Dispatcher::LayChannelsLast() {
     }
   }
   if (DoesLoop(settings_.loop.library, LoopFact::kLaysChannelsLast)) return;
-  const size_t labels = program_.loss == kNoName ? 0 : 1;
+  const size_t labels = HasLabels(program_) ? 1 : 0;
   for (const NameId name : std::span(program_.inputs).first(program_.inputs.size() - labels)) {
     const StridedType& type = TypeOf(name);
     const bool is_picture = IsFloat(type.dtype) && type.dims.size() == kPictureRank;

@@ -228,6 +228,7 @@ struct Program {
   std::vector<StepAction> actions;
   std::vector<StepOptimizer> optimizers;  // that its actions step
   NameId loss = kNoName;                  // kNoName: nothing to train, or not here
+  bool loss_is_output = false;            // the model has made it: there are no labels
   // Of a stage of a pipeline (transforms/stages.h): what the stage before has made of parameters,
   // and what the next one reads of that.  Gradients go the other way.
   std::vector<NameId> received;
@@ -248,6 +249,11 @@ struct Program {
 // Whether backward has somewhere to begin.
 inline bool HasBackward(const Program& program) {
   return program.loss != kNoName || !program.sent.empty() || !program.actions.empty();
+}
+
+// Whether the last of its inputs are labels, which the loss alone takes.
+inline bool HasLabels(const Program& program) {
+  return program.loss != kNoName && !program.loss_is_output;
 }
 
 // Whether it is a whole step, with its own backward passes and optimizers.

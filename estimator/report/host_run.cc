@@ -15,19 +15,17 @@ namespace {
 
 using HostRows = std::vector<std::vector<Cell>>;
 
-constexpr int64_t kTwentieth = 20;      // is left for what nobody sees, as HostVerdict leaves it
+constexpr int64_t kTwentieth = 20;      // is left for the system
 constexpr size_t kMostHostPhases = 34;  // that are told one by one
 
 // --- What its sessions come to ------------------------------------------------------------------
 
-// The session that took most, with what it may read yet.
-const HostSession& LargestOf(const std::vector<HostSession>& sessions) {
-  return *std::ranges::max_element(sessions, {}, [](const HostSession& session) {
-    return session.peak_bytes() + session.unread_bytes;
-  });
-}
-
+// With what it may read yet.
 int64_t MostOf(const HostSession& session) { return session.peak_bytes() + session.unread_bytes; }
+
+const HostSession& LargestOf(const std::vector<HostSession>& sessions) {
+  return *std::ranges::max_element(sessions, {}, MostOf);
+}
 
 std::string NameOfHostPhase(const HostRun& run, size_t phase) {
   if (phase == 0) return "before it, with Python and numpy";
@@ -47,6 +45,7 @@ std::string FirstLine(const HostRun& run, const TextOptions& options) {
 }
 
 std::string TextOfPhases(const HostRun& run) {
+  if (run.sessions.empty()) return "";
   const HostSession& most = LargestOf(run.sessions);
   HostRows rows = {{{fmt::format("{}, the most of {}", run.runtime,
                                  Counted(run.sessions.size(), "session", "sessions"))},
@@ -59,6 +58,11 @@ std::string TextOfPhases(const HostRun& run) {
                     {FormatBytes(had.peak_bytes)},
                     {FormatBytes(had.held_bytes)},
                     {FormatBytes(had.file_bytes)}});
+  }
+  if (most.phases.size() > kMostHostPhases) {
+    rows.push_back({{fmt::format("  and {} more", most.phases.size() - kMostHostPhases)},
+                    {FormatBytes(most.peak_bytes())}});
+    rows.back().resize(4);
   }
   if (most.unread_bytes > 0) {
     rows.push_back({{"  weights that runs may read yet"}, {FormatBytes(most.unread_bytes)}});
@@ -93,7 +97,6 @@ Json JsonOfHostSession(const HostSession& session) {
                               {"held_bytes", phase.held_bytes},
                               {"file_bytes", phase.file_bytes}});
   }
-  PutIfKnown(json, "error", session.error);
   return json;
 }
 
@@ -139,9 +142,14 @@ int64_t HostSession::peak_bytes() const {
   return most;
 }
 
-int64_t HostSession::least_bytes() const {
+// Pages of files at the peak itself are not known: the fewer of those before and behind it.
+int64_t HostSession::kept_bytes() const {
   int64_t most = 0;
-  for (const HostPhase& phase : phases) most = std::max(most, phase.peak_bytes - phase.file_bytes);
+  int64_t files_before = 0;
+  for (const HostPhase& phase : phases) {
+    most = std::max(most, phase.peak_bytes - std::min(files_before, phase.file_bytes));
+    files_before = phase.file_bytes;
+  }
   return most;
 }
 
@@ -152,11 +160,11 @@ void JudgeHost(HostRun& run) {
   judgement.used_bytes = judgement.high_bytes = MostOf(largest);
   judgement.low_bytes = std::ranges::min(run.sessions, {}, &HostSession::peak_bytes).peak_bytes();
   if (run.ram_bytes == 0) return;
-  const int64_t least = std::ranges::max(run.sessions, {}, &HostSession::least_bytes).least_bytes();
-  if (least > run.ram_bytes) {
+  const int64_t kept = std::ranges::max(run.sessions, {}, &HostSession::kept_bytes).kept_bytes();
+  if (kept > run.ram_bytes) {
     judgement.verdict = Verdict::kOom;
     judgement.reasons.push_back(fmt::format(
-        "{} of it stay in RAM: only pages of files can be read again", FormatBytes(least)));
+        "{} of it stay in RAM: only pages of files can be read again", FormatBytes(kept)));
   } else if (judgement.used_bytes > run.ram_bytes) {
     judgement.verdict = Verdict::kTight;
     judgement.reasons.emplace_back(
@@ -165,6 +173,15 @@ void JudgeHost(HostRun& run) {
     judgement.verdict = Verdict::kTight;
     judgement.reasons.emplace_back("less than 5% is left for the system and what else runs there");
   }
+}
+
+void JudgeEnded(int64_t machine_bytes, HostRun& run) {
+  Judgement& judgement = run.target.judgement;
+  judgement = {.verdict = Verdict::kOom, .usable_bytes = run.ram_bytes};
+  judgement.used_bytes = judgement.low_bytes = judgement.high_bytes = machine_bytes;
+  judgement.reasons.push_back(fmt::format(
+      "the system ended a session on this machine, which has {}: it takes more than that",
+      FormatBytes(machine_bytes)));
 }
 
 std::string ToText(const HostRun& run, const TextOptions& options) {

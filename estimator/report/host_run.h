@@ -26,8 +26,8 @@ struct HostSession {
   int64_t unread_bytes = 0;  // of weights in mapped files that no run touched
   std::string error = {};    // that ended it, "" for none
 
-  int64_t peak_bytes() const;   // of all phases
-  int64_t least_bytes() const;  // the same without pages of files
+  int64_t peak_bytes() const;  // of all phases
+  int64_t kept_bytes() const;  // the same without pages of files, of which some may be left in it
 };
 
 // What a session with one setting more took.
@@ -40,6 +40,7 @@ struct HostSetting {
 struct AskedHostSessions {
   std::string model = {};                              // a path
   std::vector<std::vector<RuntimeInput>> shapes = {};  // each is run kRunsOfShape times
+  std::vector<std::string> weights = {};               // paths of files that have its weights
   std::map<std::string, std::string> session = {};     // settings of the session
   bool is_for_search = false;                          // one session, no other settings
 };
@@ -48,7 +49,7 @@ std::string ToJson(const AskedHostSessions& asked);
 struct ToldHostSessions {
   std::string version = {};
   std::string missing = {};   // what Python said instead of importing onnxruntime
-  int64_t machine_bytes = 0;  // what this machine has, where that ended a session; else 0
+  int64_t machine_bytes = 0;  // what this machine has, where the system ended a session; else 0
   std::vector<HostSession> sessions = {};
   std::vector<HostSetting> settings = {};
 };
@@ -67,9 +68,13 @@ struct HostRun {
   std::vector<std::string> open = {};  // a sentence each
 };
 
-// Fills run.target by run.sessions, of which one at least came to its end: OOM where the most that
-// is no page of a file is more than run.ram_bytes, TIGHT where less than a twentieth is left.
+// Fills run.target by run.sessions, all of which came to their end: OOM where the most that is no
+// page of a file is more than run.ram_bytes, TIGHT where less than a twentieth is left.
 void JudgeHost(HostRun& run);
+
+// The same of a session that this machine, which has so much and no less than run.ram_bytes, had no
+// room for: OOM, without sessions.
+void JudgeEnded(int64_t machine_bytes, HostRun& run);
 
 // The largest batch whose session runs in so much RAM.
 struct HostSearch {
@@ -85,7 +90,7 @@ std::string ToText(const HostSearch& search, const TextOptions& options = {});
 //   {"schema", "version", "basis": "run", "text", "runtime", "provider": "cpu", "model", "batch",
 //    "shapes", "host": {"bytes", "least_bytes", "limit_bytes", "verdict", "reasons": []},
 //    "sessions": [{"phases": [{"peak_bytes", "held_bytes", "file_bytes"}], "unread_bytes"}],
-//    "settings": [{"flag", "bytes"}], "open": []}
+//    "settings": [{"flag", "bytes"}], of those that ran, "open": []}
 // "limit_bytes" and what follows it are absent where nobody asks for them.  "bytes" is the most of
 // all sessions with what is unread, "least_bytes" the least.
 std::string ToJson(const HostRun& run, const JsonOptions& options);

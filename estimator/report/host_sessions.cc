@@ -1,6 +1,8 @@
 // What is asked of cli/host_sessions.py, and what it tells.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "estimator/base/error.h"
 #include "estimator/report/host_run.h"
 #include "estimator/report/json_parts.h"
@@ -48,6 +50,7 @@ std::string ToJson(const AskedHostSessions& asked) {
   for (const std::vector<RuntimeInput>& inputs : asked.shapes) shapes.push_back(InputsJson(inputs));
   return Dumped({{"model", asked.model},
                  {"shapes", shapes},
+                 {"weights", asked.weights},
                  {"session", asked.session},
                  {"settings", JsonOfSettings(asked)},
                  {"runs", kRunsOfShape},
@@ -60,10 +63,10 @@ ToldHostSessions ReadHostSessions(std::string_view text) {
     const Json json = Json::parse(text);
     const Json& first = json.at("sessions").at(0);
     ToldHostSessions told = {.version = first.value("version", ""),
-                             .machine_bytes = first.value("machine", int64_t{0})};
-    if (first.contains("missing")) told.missing = first.value("error", "");
+                             .missing = first.value("missing", "")};
     for (const Json& session : json.at("sessions")) {
       told.sessions.push_back(HostSessionOf(session));
+      told.machine_bytes = std::max(told.machine_bytes, session.value("machine", int64_t{0}));
     }
     for (const Json& setting : json.at("settings")) {
       told.settings.push_back({setting.at("flag"), HostSessionOf(setting)});

@@ -43,7 +43,7 @@ std::string BatchText(const LengthSeries& series) {
   if (!HasBatches(series)) return std::to_string(series.batch);
   const std::string range = fmt::format("{} to {}", series.smallest_batch, series.batch);
   const int64_t tokens = series.asked.tokens;
-  return tokens > 0 ? fmt::format("{} ({} tokens each)", range, tokens) : range;
+  return tokens > 0 ? fmt::format("{} (as many as {} tokens have room for)", range, tokens) : range;
 }
 
 std::string SettingsText(const LengthSeries& series) {
@@ -199,9 +199,7 @@ std::string ToText(const std::vector<SeriesSearch>& searches, const TextOptions&
     if (search.expandable) text += Wrap("  - ", ExpandableText(search));
   }
   if (options.quiet) return text;
-  const LengthSeries& told = searches.back().largest;
-  if (searches.size() > 1) text += fmt::format("\nOn {}\n", CardOf(searches.back()).target.name);
-  return TrimLines(text + TextOfSeries(told));
+  return TrimLines(searches.size() == 1 ? text + TextOfSeries(searches[0].largest) : text);
 }
 
 std::string ToJson(const LengthSeries& series, const JsonOptions& options) {

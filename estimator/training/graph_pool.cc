@@ -63,7 +63,7 @@ class GraphPool {
   // Forward the batch, but its labels; backward the gradients of what the model returns.
   std::span<const NameId> Given() const {
     if (phase_ == Phase::kBackward) return program_.outputs;
-    const size_t labels = program_.loss == kNoName ? 0 : 1;
+    const size_t labels = HasLabels(program_) ? 1 : 0;
     return std::span(program_.inputs).first(program_.inputs.size() - labels);
   }
 

@@ -126,7 +126,7 @@ void Pipeline::InferShapes() {
   const auto bind_zeros = [&](NameId name) {
     forward_.Bind(name, machine_.New(calls_.TypeOf(name), calls_.NameLabel(name)));
   };
-  const size_t labels = is_last() && program().loss != kNoName ? 1 : 0;
+  const size_t labels = is_last() && HasLabels(program()) ? 1 : 0;
   for (size_t i = 0; i + labels < program().inputs.size(); ++i) bind_zeros(program().inputs[i]);
   for (const NameId name : program().received) bind_zeros(name);
   forward_.Run(0, outputs_.model_end, /*grad=*/false);

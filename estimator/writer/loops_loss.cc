@@ -194,16 +194,17 @@ class LossInModel {
 };
 
 // The loss that was asked for where it is none of logits and classes.
-bool IsTheModels(const TrainingSettings& settings) {
-  return IsOfClasses(settings.loss) && !settings.label_smoothing &&
+bool IsTheModels(const TrainingSettings& settings, Loss loss) {
+  return IsOfClasses(loss) && !settings.label_smoothing &&
          DoesLoop(settings.loop.library, LoopFact::kModelTakesLabels);
 }
 
 // A loss behind the model: smoothed labels are the library's own to take, where it has a formula.
-void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId labels,
+void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId labels, Loss loss,
                   const LibraryModel& model) {
   const TrainingSettings& settings = writer.settings();
   const CallPlace place = {.where = kLoss, .behind_autocast = casts};
+  if (loss == Loss::kNone) return AppendLoss(writer, place, output, labels, loss);
   const LoopLibrary library = settings.loop.library;
   if (settings.label_smoothing && DoesLoop(library, LoopFact::kModelTakesLabels)) {
     const uint8_t does = LossOfModel(model.class_name).does;
@@ -216,7 +217,7 @@ void AppendBehind(ProgramWriter& writer, bool casts, NameId output, NameId label
   if (settings.mixup) return AppendTimmSoftTargets(writer, place, output, labels);
   if (settings.label_smoothing && DoesLoop(library, LoopFact::kSmoothsLabels))
     return AppendTimmSmoothing(writer, place, output, labels);
-  AppendLoss(writer, place, output, labels, settings.loss);
+  AppendLoss(writer, place, output, labels, loss);
 }
 
 // A library's other losses are not known.
@@ -241,9 +242,9 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
   const TrainingSettings& settings = writer.settings();
   const bool has_loss = output != kNoName;
   if (has_loss) CheckTellsClasses(writer, output);
-  const bool in_model = has_loss && IsTheModels(settings) && TakesLoss(settings);
-  const NameId labels =
-      has_loss ? AddLabels(writer, output, settings.loss, settings.labels) : kNoName;
+  const Loss loss_kind = has_loss ? LossOf(settings.loss, TypeIn(writer, output)) : settings.loss;
+  const bool in_model = has_loss && IsTheModels(settings, loss_kind) && TakesLoss(settings);
+  const NameId labels = has_loss ? AddLabels(writer, output, loss_kind, settings.labels) : kNoName;
   if (settings.mixup && labels != kNoName) {
     TensorType& targets = writer.program().values[Index(labels)].type;
     targets = TypeIn(writer, output);
@@ -261,7 +262,7 @@ void AppendLoopsLoss(ProgramWriter& writer, NameId output, const LibraryModel& m
   const bool casts = CastsOutputs(settings);
   if (casts) output = CastOutputs(writer, output, state);
   if (!has_loss || in_model || !TakesLoss(settings)) return;
-  AppendBehind(writer, casts, output, labels, model);
+  AppendBehind(writer, casts, output, labels, loss_kind, model);
 }
 
 }  // namespace onnxfit

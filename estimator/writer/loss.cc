@@ -173,6 +173,10 @@ TensorType LabelsLike(const ProgramWriter& writer, TensorType type) {
 
 }  // namespace
 
+Loss LossOf(Loss asked, const TensorType& output) {
+  return IsOfClasses(asked) && output.dims.empty() ? Loss::kNone : asked;
+}
+
 NameId AddLabels(ProgramWriter& writer, NameId output, Loss loss, std::string_view given) {
   if (loss == Loss::kNone) return kNoName;
   const TensorType type = TypeOf(writer, output);
@@ -192,8 +196,9 @@ void AppendLoss(ProgramWriter& writer, const CallPlace& place, NameId output, Na
       return AppendCausalLm(writer, place, output, labels);
     case Loss::kMse:
       return AppendMse(writer, place, output, labels);
-    case Loss::kNone:  // the output is the loss itself
+    case Loss::kNone:
       writer.program().loss = output;
+      writer.program().loss_is_output = true;
   }
 }
 

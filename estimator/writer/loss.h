@@ -25,6 +25,10 @@ std::optional<size_t> FindLossOutput(const std::string& path,
                                      const std::vector<NamedOutput>& outputs,
                                      std::string_view asked);
 
+// The loss of a model whose output is `output`: a single number, of which no class can be told, is
+// the loss itself (F.cross_entropy refuses it, PyTorch 2.11.0).
+Loss LossOf(Loss asked, const TensorType& output);
+
 // The labels that the loss takes with `output`, as one more input of the program: a batch
 // has them in eval too; or the input that is called `given`, if that is not "".  kNoName where
 // the loss takes none.  Throws Error where no input has that name.
