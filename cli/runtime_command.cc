@@ -42,8 +42,7 @@ bool IsAmong(std::string_view flag, std::span<const std::string_view> names) {
 
 [[noreturn]] void RefuseCard(std::string_view flag) {
   throw Error({.where = std::string(flag),
-               .text = "expected without --provider cpu, which uses no card",
-               .hint = "--ram 8GiB"});
+               .text = "expected without --provider cpu, which uses no card, but RAM (--ram)"});
 }
 
 // Flags of a run and of cards, as they were typed: the config's are for all models.
@@ -61,8 +60,7 @@ void CheckGiven(std::string_view flag, bool is_on_cpu) {
   if (is_on_cpu && IsAmong(flag, kFlagsOfCuda)) RefuseCard(flag);
   if (!is_on_cpu && flag == "--ram") {
     throw Error({.where = std::string(flag),
-                 .text = "expected with a session on the CPU",
-                 .hint = "--provider cpu"});
+                 .text = "expected with a session on the CPU (--provider cpu)"});
   }
 }
 
@@ -148,9 +146,8 @@ int EstimateOnHost(const Options& options, std::ostream& out, std::ostream& err)
 
 int MaxBatchOnHost(const Options& options, std::ostream& out, std::ostream& err) {
   if (options.ram_bytes == 0) {
-    throw Error({.where = "--provider cpu",
-                 .text = "expected how much RAM there is, found none",
-                 .hint = "--ram 8GiB"});
+    throw Error(
+        {.where = "--provider cpu", .text = "expected how much RAM there is (--ram), found none"});
   }
   const Graph graph = LoadModel(options.model);
   Progress progress(err, std::chrono::seconds(1));
