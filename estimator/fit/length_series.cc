@@ -6,7 +6,6 @@
 #include <atomic>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
