@@ -32,6 +32,15 @@ int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream
 // `onnxfit max-batch --runtime onnxruntime`: the largest batch of one session of it.  As above.
 int RunMaxBatchOnRuntime(const Options& options, std::ostream& out, std::ostream& err);
 
+// `onnxfit estimate --mode generate`: generate() of a transformers model, tokens one by one, on
+// cards that are not there.  As above.
+int RunEstimateOfGeneration(const Options& options, std::ostream& out, std::ostream& err);
+
+// `onnxfit max-batch --mode generate`: as many prompts at once as a card has room for, or the
+// longest
+// (--solve prompt, --solve new).  As above.
+int RunMaxBatchOfGeneration(const Options& options, std::ostream& out, std::ostream& err);
+
 // `onnxfit estimate` of a model that is given by its numbers instead of a file.  Writes the closed
 // form; returns the exit code.  Throws Error.
 int RunClosedForm(const Options& options, std::ostream& out);

@@ -115,6 +115,7 @@ std::vector<JudgedTarget> TargetsOf(const SweepAnswer& answer) {
 }  // namespace
 
 int RunEstimate(const Options& given, std::ostream& out, std::ostream& err) {
+  if (given.generation.is_asked) return RunEstimateOfGeneration(given, out, err);
   if (given.lengths) return RunEstimateOverLengths(given, out, err);
   if (given.numbers.any()) return RunClosedForm(given, out);
   if (given.runtime.runtime != Runtime::kTorch) return RunEstimateOnRuntime(given, out, err);

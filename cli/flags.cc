@@ -414,6 +414,7 @@ std::vector<Flag> AllFlags() {
   for (Flag& flag : TargetFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : NumbersFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : LengthFlags()) flags.push_back(std::move(flag));
+  for (Flag& flag : GenerationFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : RuntimeFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : VerifyFlags()) flags.push_back(std::move(flag));
   for (Flag& flag : ComparisonFlags()) flags.push_back(std::move(flag));

@@ -57,6 +57,8 @@ inline constexpr std::string_view kCardGroup = "The card";
 inline constexpr std::string_view kProgramGroup = "The program";
 // Of those that play steps of several lengths.
 inline constexpr std::string_view kLengthsGroup = "Batches that differ in length";
+// Of those that ask for tokens one by one.
+inline constexpr std::string_view kGenerationGroup = "Tokens one by one (--mode generate)";
 // Of those that put another engine in PyTorch's place.
 inline constexpr std::string_view kRuntimeGroup = "ONNX Runtime in the place of PyTorch";
 inline constexpr std::string_view kNumbersGroup = "A model given by numbers (a closed form)";
@@ -97,5 +99,8 @@ std::vector<Flag> RuntimeFlags();
 void SetRam(const Typed& typed, Options& options);
 // Of lengths_flags.cc.
 std::vector<Flag> LengthFlags();
+// Of generation_flags.cc, with --mode's value of these.
+std::vector<Flag> GenerationFlags();
+void SetMode(const Typed& typed, Options& options);
 
 }  // namespace onnxfit

@@ -49,8 +49,7 @@ examples
   onnxfit explain-oom train.log
 
 Flags also come from ONNXFIT_BATCH=32, or [defaults] batch=32 in ./onnxfit.toml
-exit: 0 done, 1 a target does not hold, 2 no answer (bad flag, unreadable
-      model), 3 no usable GPU here (--gpu auto)
+exit: 0 done, 1 a target does not hold, 2 no answer, 3 no GPU (--gpu auto)
 )"},
     {R"(onnxfit max-batch: the largest batch that a card trains
 
@@ -264,7 +263,7 @@ constexpr CommonFlag kCommonFlags[] = {
     {"--precision", "P", "fp32 | amp-bf16 | amp-fp16 | bf16 | fp16 | fp64"},
     {"--optimizer", "O", "adamw | sgdm | adamw-8bit | ... | none [adamw]"},
     {"--loss", "L", "cross-entropy | causal-lm | mse | none [cross-entropy]"},
-    {"--mode", "M", "train | eval (inference) [train]"},
+    {"--mode", "M", "train | eval (inference) | generate [train]"},
     {"--gpu", "NAME", "does it fit this card; auto: the one at hand"},
     {"--memory", "SIZE", "does it fit a card of this size, such as 8GiB"},
     {"--checkpoint", "GLOB", "activations computed again: auto, or names of modules"},
@@ -284,6 +283,7 @@ constexpr HelpTopic kTopics[] = {
     {"training",
      "precision, optimizers, loops, checkpoints, lengths",
      {kRunGroup, kTrainingGroup, kLengthsGroup}},
+    {"generate", "tokens one by one: prompts, caches, beams", {kGenerationGroup}},
     {"ranks", "DDP, ZeRO, FSDP, pipelines, tensor parallelism", {kRanksGroup}},
     {"card", "cards, PyTorch's version and its allocator", {kCardGroup, kLibrariesGroup}},
     {"file",

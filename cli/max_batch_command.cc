@@ -84,6 +84,7 @@ MaxBatchAnswer Answer(const Options& given, BatchLimits limits, std::ostream& er
 }  // namespace
 
 int RunMaxBatch(const Options& options, std::ostream& out, std::ostream& err) {
+  if (options.generation.is_asked) return RunMaxBatchOfGeneration(options, out, err);
   if (options.lengths) return RunMaxBatchOverLengths(options, out, err);
   if (!options.solve.empty()) return RunSolve(options, out, err);
   if (options.runtime.runtime != Runtime::kTorch) return RunMaxBatchOnRuntime(options, out, err);

@@ -166,6 +166,15 @@ struct RuntimeOptions {
   bool is_bound = false;  // inputs lie on the card, and outputs stay there
 };
 
+// What --mode generate asks; several sizes are a run each.
+struct GenerationOptions {
+  bool is_asked = false;
+  std::vector<int64_t> prompts = {};
+  std::vector<int64_t> new_tokens = {256};
+  std::string cache = {};  // cache_implementation, "" for the model's own
+  int64_t beams = 1;
+};
+
 // A flag and its value as they were typed, "" for a switch.
 struct TypedFlag {
   std::string name;
@@ -187,6 +196,7 @@ struct Options {
   ProgramOptions program;
   int64_t ram_bytes = 0;  // that the machine has, of run and of sessions on a CPU; 0: nobody asks
   RuntimeOptions runtime;
+  GenerationOptions generation;
   std::optional<LengthOptions> lengths;  // of batches that differ, as soon as one flag is of them,
   bool has_lengths = false;              // and whether that says which (--lengths)
   std::string folder;                    // of init: a path, "" is the current one

@@ -20,8 +20,6 @@
 namespace onnxfit {
 namespace {
 
-constexpr std::string_view kAssumedCard = "a100-80gb";
-
 // --- What was asked -----------------------------------------------------------------------------
 
 void CheckCards(const Options& options) {
@@ -90,7 +88,7 @@ std::vector<std::vector<Target>> GroupsOf(const Options& options) {
   if (!options.targets.seen.empty()) return {targets};
   std::vector<std::vector<Target>> groups;
   for (const Target& target : targets) groups.push_back({target});
-  if (groups.empty()) groups.push_back({MakeTarget({.card = FindCard(kAssumedCard)})});
+  if (groups.empty()) groups.push_back({AssumedCard()});
   return groups;
 }
 

@@ -68,6 +68,15 @@ void RefuseAlone(const std::vector<std::string>& given) {
   }
 }
 
+void CheckGenerates(const Options& options) {
+  if (options.generation.is_asked) return;
+  for (const std::string_view flag : {"--prompt", "--new", "--cache", "--beams"}) {
+    if (std::ranges::find(options.given, flag) == options.given.end()) continue;
+    throw Error({.where = std::string(flag),
+                 .text = "expected beside --mode generate, which is missing"});
+  }
+}
+
 // Which modules every=N counts is clear where it stands alone.
 void CheckCheckpoints(const std::vector<std::string>& globs) {
   const bool counts = std::ranges::any_of(
@@ -401,6 +410,7 @@ void KeepTypes(Options& options) {
 void CheckRun(Options& options) {
   if (options.command == Command::kRun) return;  // the program says all of that
   RefuseAlone(options.given);
+  CheckGenerates(options);
   TakeDefaultsOfLoop(options);
   CheckCheckpoints(options.request.settings.checkpoint);
   CheckRanks(options.request.settings.ranks, options.given);

@@ -272,8 +272,9 @@ std::vector<Flag> LoopFlags() {
        [](const Typed& t, Options& o) {
          o.request.settings.optimizer_in_backward = ParseSwitch(t);
        }},
-      {"--mode", "", "M", kRunGroup, Choices(kModes), ToString(settings.mode),
-       [](const Typed& t, Options& o) { o.request.settings.mode = ParseChoice(t, kModes); }},
+      {"--mode", "", "M", kRunGroup,
+       Choices(kModes) + "; of estimate and max-batch also generate: tokens one by one",
+       ToString(settings.mode), SetMode},
       {"--loss", "", "L", kRunGroup, Choices(kLosses), ToString(settings.loss),
        [](const Typed& t, Options& o) { o.request.settings.loss = ParseChoice(t, kLosses); }},
       {"--label-smoothing", "", "", kTrainingGroup,

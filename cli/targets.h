@@ -22,6 +22,9 @@ using GpuFinder = std::function<GpuSearch()>;
 // Error as MakeTarget and CalibrationsFor do, NoGpuError where that card cannot be used.
 void SetTargets(Options& options, const GpuFinder& find);
 
+// The card of a run for which nobody names one.
+Target AssumedCard();
+
 // The exit code of cli.md for what was found of the targets.
 int ExitCodeOf(const std::vector<Judgement>& judgements, const Options& options);
 int ExitCodeOf(const std::vector<JudgedTarget>& targets, const Options& options);

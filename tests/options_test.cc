@@ -832,12 +832,13 @@ TEST_CASE("help is on a topic, a flag or all, of a command") {
   CHECK(HelpText(Command::kEstimate, "b").starts_with("  -b, --batch N"));
   CHECK(HelpText(Command::kEstimate, "ranks").starts_with("Several cards\n"));
   CHECK_THROWS_WITH(HelpText(Command::kEstimate, "trainin"),
-                    "--help: expected training, ranks, card, file, report, all or a flag, found "
-                    "'trainin' (did you mean 'training'?) (try: onnxfit --help)");
+                    "--help: expected training, generate, ranks, card, file, report, all or a "
+                    "flag, found 'trainin' (did you mean 'training'?) (try: onnxfit --help)");
 }
 
 TEST_CASE("help fits a screen, and each flag that it leaves out has a topic") {
-  constexpr std::string_view kTopicNames[] = {"training", "ranks", "card", "file", "report"};
+  constexpr std::string_view kTopicNames[] = {"training", "generate", "ranks",
+                                              "card",     "file",     "report"};
   std::string topics;
   for (const std::string_view topic : kTopicNames) topics += HelpText(Command::kEstimate, topic);
   for (const Flag& flag : Flags()) {

@@ -120,6 +120,15 @@ class SolveFlags(TypedDict, total=False):
     solve: str  # a dimension, image or rank
 
 
+class GenerationFlags(TypedDict, total=False):
+    """Of onnxfit.generate() and generate_max_batch(), with mode="generate"."""
+
+    prompt: Union[int, Sequence[int]]
+    new: Union[int, Sequence[int]]
+    cache: str  # generate()'s cache_implementation
+    beams: int
+
+
 class SessionFlags(TypedDict, total=False):
     """A session of ONNX Runtime, beside batch, gpu and memory."""
 
@@ -244,7 +253,8 @@ def _assume(flag: str, value: object) -> List[str]:
 
 
 _WRITERS: Dict[str, Write] = {
-    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args", "devices"), _list),
+    **dict.fromkeys(("batch", "precision", "optimizer", "optimizer_args", "devices", "prompt",
+                     "new"), _list),
     **dict.fromkeys(("gpu", "memory", "freeze", "checkpoint", "fsdp_modules",
                     "out_of_place", "only", "split_at"), _several),
     **dict.fromkeys(("channels_last", "checkpoint_reentrant", "clip_grad", "cuda_graphs",
@@ -266,6 +276,7 @@ KEYWORDS = frozenset(("batch", "precision", "optimizer", "loss", "labels", "gpu"
                       "against", "lock", "only", *EstimateFlags.__annotations__,
                       *MaxBatchFlags.__annotations__, *ProgramFlags.__annotations__,
                       *NumbersFlags.__annotations__, *SeriesFlags.__annotations__,
+                      *GenerationFlags.__annotations__,
                       *SessionFlags.__annotations__, *SolveFlags.__annotations__))
 
 

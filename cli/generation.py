@@ -1,0 +1,293 @@
+"""generate() of a transformers model on the card, once, in a process of its own.
+
+    python generation.py ASKED.json ANSWER.json
+
+`ASKED` is {"model", "batch", "prompt", "new", "beams", "cache", "dtype"}.  `model` is a folder with a
+config.json, a name that transformers knows, or "module:function", which returns a model.  `answer` is
+{"missing"} of a package, {"error"}, or {"library", "name", "dtype", "new", "cache": [{"kind", "layers",
+"bytes", "host_bytes", "first_bytes"}]}: of each kind of layers what it holds at the end, and behind
+the prompt.
+
+A model by its config is loaded by from_pretrained(), from a file of weights that is a hole: as large as
+the real one, and no byte of it on the disk."""
+
+import importlib
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+
+TYPES = {"torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16",
+         "torch.float64": "F64", "torch.int64": "I64", "torch.int32": "I32", "torch.int8": "I8",
+         "torch.uint8": "U8", "torch.bool": "BOOL"}  # of safetensors' headers
+
+
+class Refused(Exception):
+    """What the command says of what it was given."""
+
+
+def first_line(error):
+    return str(error).strip().partition("\n")[0]
+
+
+# --- The model ------------------------------------------------------------------------------------
+
+def class_of(config):
+    """The class that generates, by the config's own word, else by its kind."""
+    import transformers
+    named = [getattr(transformers, name, None) for name in config.architectures or ()]
+    for kind in named:
+        if kind is not None and getattr(kind, "can_generate", lambda: False)():
+            return kind
+    for auto in (transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM,
+                 transformers.AutoModelForSpeechSeq2Seq):
+        if type(config) in auto._model_mapping:
+            return auto._model_mapping[type(config)]
+    raise Refused(f"expected a model that generates, found {config.model_type}")
+
+
+def empty_model(kind, config, dtype):
+    import torch
+    with torch.device("meta"):
+        return kind._from_config(config, dtype=dtype)
+
+
+def saved_tensors(model):
+    """{name: tensor} as save_pretrained() writes them: tied ones once, experts one by one."""
+    seen, tensors = set(), {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            tensors[name] = tensor
+    try:
+        from transformers.core_model_loading import revert_weight_conversion
+    except ImportError:  # before transformers 5, whose names are those of the files
+        return tensors
+    return revert_weight_conversion(model, tensors)
+
+
+def write_hole(model, path):
+    """A safetensors file of the model's weights."""
+    header, end = {}, 0
+    for name, tensor in saved_tensors(model).items():
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": TYPES[str(tensor.dtype)], "shape": list(tensor.shape),
+                        "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+
+
+def config_of(name):
+    import transformers
+    if os.path.isdir(name) and not os.path.exists(os.path.join(name, "config.json")):
+        raise Refused("expected a config.json in the folder, found none")
+    try:
+        return transformers.AutoConfig.from_pretrained(name)
+    except OSError as error:
+        raise Refused("expected a folder with a config.json, a name that transformers knows or "
+                      f"model.py:load, found: {first_line(error)}") from None
+
+
+def by_config(name, dtype):
+    import torch
+    config = config_of(name)
+    if getattr(config, "quantization_config", None) is not None:
+        raise Refused("expected weights that are not quantized; a function that loads the model has "
+                      "its own way: model.py:load")
+    wanted = config.dtype if dtype == "auto" else getattr(torch, dtype)
+    wanted = wanted or torch.float32
+    kind = class_of(config)
+    with tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        config.save_pretrained(folder)
+        own = os.path.join(name, "generation_config.json")
+        if os.path.exists(own):
+            shutil.copy(own, folder)
+        write_hole(empty_model(kind, config, wanted), os.path.join(folder, "model.safetensors"))
+        return kind.from_pretrained(folder, dtype=wanted, device_map="cuda")
+
+
+def by_function(text, dtype):
+    import torch
+    place, name = text.rsplit(":", 1)
+    folder, module = os.path.split(place.removesuffix(".py"))
+    sys.path.insert(0, os.path.abspath(folder))
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise Refused(f"expected a function that returns a model, found: {error}") from None
+    model = function()
+    if dtype != "auto":
+        raise Refused("expected the precision in the function itself")
+    if not hasattr(model, "generate"):
+        raise Refused(f"expected a model of transformers, found {type(model).__name__}")
+    placed = next(model.parameters()).device.type
+    return model if placed == "cuda" else model.to(torch.device("cuda"))
+
+
+# --- What it is given -----------------------------------------------------------------------------
+
+def special_ids(config):
+    """Ids of tokens that mean something, of nested configs, too."""
+    found = set()
+    for name, value in vars(config).items():
+        if name.endswith(("token_id", "token_index")):
+            found.update(value if isinstance(value, list) else [value])
+        elif hasattr(value, "model_type"):
+            found |= special_ids(value)
+    return found
+
+
+def inputs_of(model, batch, prompt):
+    """Prompts of one length without padding, or one recording each, as a tokenizer or a feature extractor
+    brings them to the card."""
+    import torch
+    config = model.config
+    if model.main_input_name == "input_ids":
+        plain = next(i for i in range(config.get_text_config().vocab_size)
+                     if i not in special_ids(config))
+        ids = torch.full((batch, prompt), plain)
+        return {"input_ids": ids.cuda(), "attention_mask": torch.ones_like(ids).cuda()}
+    if model.main_input_name == "input_features" and hasattr(config, "num_mel_bins"):
+        shape = batch, config.num_mel_bins, 2 * config.max_source_positions
+        return {"input_features": torch.zeros(shape, dtype=model.dtype).cuda()}
+    raise Refused(f"expected a model of tokens, found one of {model.main_input_name}")
+
+
+def ways_of(model, asked):
+    """How generate() is called.  An id beyond the vocabulary ends no text."""
+    ways = {"max_new_tokens": asked["new"]}
+    own = model.generation_config.eos_token_id
+    if own is not None:
+        beyond = model.config.get_text_config().vocab_size + 1
+        several = range(len(own)) if isinstance(own, list) else ()
+        ways["eos_token_id"] = [beyond + i for i in several] or beyond
+    if asked["beams"] > 1:
+        ways["num_beams"] = asked["beams"]
+    if asked["cache"]:
+        ways.update(cache_implementation=asked["cache"], disable_compile=True)
+    return ways
+
+
+# --- What its cache holds -------------------------------------------------------------------------
+
+def tensors_in(value, seen):
+    """All that an object of a cache has, wherever: lists, dictionaries, parts of quantized tensors."""
+    import torch
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, torch.Tensor):
+        inner = [getattr(value, name) for name in value.__tensor_flatten__()[0]] if hasattr(
+            value, "__tensor_flatten__") else ()
+        if not inner:
+            yield value
+        for part in inner:
+            yield from tensors_in(part, seen)
+        return
+    parts = value.values() if isinstance(value, dict) else value if isinstance(
+        value, (list, tuple)) else vars(value).values() if hasattr(value, "__dict__") else ()
+    for part in list(parts):
+        if not isinstance(part, type) and not callable(part):
+            yield from tensors_in(part, seen)
+
+
+def layers_of(cache):
+    """Its layers, and the same of both halves of an encoder and a decoder's: names and objects."""
+    for half in ("self_attention_cache", "cross_attention_cache"):
+        if hasattr(cache, half):
+            of = "" if half.startswith("self") else " of the encoder's"
+            yield from ((name + of, layer) for name, layer in layers_of(getattr(cache, half)))
+    for layer in getattr(cache, "layers", [] if hasattr(cache, "self_attention_cache") else [cache]):
+        yield type(layer).__name__, layer
+
+
+def bytes_by_kind(cache):
+    """{kind: [layers, bytes on the card, bytes on the host]}; a storage counts once."""
+    kinds, storages, seen = {}, set(), set()
+    for name, layer in layers_of(cache):
+        row = kinds.setdefault(name, [0, 0, 0])
+        row[0] += 1
+        for tensor in tensors_in(layer, seen):
+            storage = tensor.untyped_storage()
+            if (key := (tensor.device, storage.data_ptr())) not in storages and storage.nbytes():
+                storages.add(key)
+                row[1 if tensor.is_cuda else 2] += storage.nbytes()
+    return kinds
+
+
+class CacheWatch:
+    """Looks at the cache behind the model's first call, and behind the last that brings a token."""
+
+    def __init__(self, calls):
+        self.calls, self.done = calls, 0
+        self.first, self.last = {}, {}
+
+    def __call__(self, model, args, output):
+        self.done += 1
+        if self.done not in (1, self.calls):
+            return
+        names = ("past_key_values", "cache_params")
+        cache = next((c for c in (getattr(output, n, None) for n in names) if c is not None), None)
+        self.last = {} if cache is None else bytes_by_kind(cache)
+        if self.done == 1:
+            self.first = self.last
+
+    def told(self):
+        return [{"kind": kind, "layers": row[0], "bytes": row[1], "host_bytes": row[2],
+                 "first_bytes": sum(self.first.get(kind, [0, 0, 0])[1:])}
+                for kind, row in self.last.items()]
+
+
+# --- The run --------------------------------------------------------------------------------------
+
+def generate(asked, answer):
+    model = asked["model"]
+    is_function = ":" in model and not os.path.exists(model)
+    built = (by_function if is_function else by_config)(model, asked["dtype"]).eval()
+    answer.update(name=type(built).__name__, dtype=str(built.dtype).removeprefix("torch."))
+    inputs, ways = inputs_of(built, asked["batch"], asked["prompt"]), ways_of(built, asked)
+    watch = CacheWatch(asked["new"])
+    built.register_forward_hook(watch)
+    try:
+        built.generate(**inputs, **ways)
+    finally:
+        answer.update(new=watch.done, cache=watch.told())
+
+
+def note_end(error, answer):
+    """Puts into `answer` what ended the run, if it was none of memory."""
+    if isinstance(error, ImportError) and error.name in ("torch", "transformers"):
+        answer["missing"] = error.name
+    elif isinstance(error, Refused):
+        answer["error"] = str(error)
+    elif type(error).__name__ != "OutOfMemoryError":
+        answer["error"] = f"{type(error).__name__}: {first_line(error)}"
+
+
+def main(asked_path, answer_path):
+    # Threads that load weights in the order of chance leave other holes each time.
+    os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
+    with open(asked_path, encoding="utf-8") as file:
+        asked = json.load(file)
+    answer = {}
+    try:
+        import torch
+        import transformers
+        answer["library"] = f"transformers {transformers.__version__}"
+        transformers.logging.disable_progress_bar()
+        generate(asked, answer)
+    except Exception as error:
+        note_end(error, answer)
+        raise
+    finally:
+        with open(answer_path, "w", encoding="utf-8") as file:
+            json.dump(answer, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,227 @@
+// `onnxfit estimate` and `onnxfit max-batch` with --mode generate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <ostream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/batch_trials.h"
+#include "cli/commands.h"
+#include "cli/generation_trial.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/targets.h"
+#include "estimator/base/error.h"
+#include "estimator/report/generation_run.h"
+
+namespace onnxfit {
+namespace {
+
+constexpr int64_t kMostGenerated = 1 << 20;  // prompts at once, or tokens, that nobody has
+
+// What generate() has; the others are of a file, or of training.
+constexpr std::string_view kFlagsOfGeneration[] = {"--batch", "--precision", "--mode",
+                                                   "--gpu",   "--memory",    "--reserve"};
+
+// The types that a model is loaded in.
+struct LoadedType {
+  Precision precision;
+  std::string_view torch;
+};
+constexpr LoadedType kLoadedTypes[] = {
+    {Precision::kFp32, "float32"}, {Precision::kBf16, "bfloat16"}, {Precision::kFp16, "float16"}};
+
+[[noreturn]] void RefuseGeneration(const std::string& where, const std::string& text,
+                                   const std::string& hint = "") {
+  throw Error({.where = where, .text = text, .hint = hint});
+}
+
+void CheckTypedFlags(const Options& options) {
+  for (const TypedFlag& typed : options.typed) {
+    const bool is_ours =
+        std::ranges::find(kFlagsOfGeneration, typed.name) != std::end(kFlagsOfGeneration);
+    if (!is_ours) {
+      RefuseGeneration(typed.name,
+                       "expected without --mode generate, which runs the model as it is");
+    }
+  }
+  if (options.lengths) RefuseGeneration("--lengths", "expected without --mode generate");
+  if (options.runtime.runtime != Runtime::kTorch) {
+    RefuseGeneration("--runtime", "expected torch with --mode generate, found onnxruntime");
+  }
+}
+
+void CheckModel(const Options& options) {
+  if (options.numbers.any()) RefuseGeneration("--params", "expected a model with --mode generate");
+  for (const char* ending : {".onnx", ".onnxtxt", ".pt2"}) {
+    if (!options.model.ends_with(ending)) continue;
+    throw Error({.file = options.model,
+                 .where = "--mode generate",
+                 .text = "expected a model of transformers, found a file of one call",
+                 .hint = "the folder with its config.json, its name, or model.py:load, a function "
+                         "that returns it"});
+  }
+}
+
+void CheckGeneration(const Options& options) {
+  CheckTypedFlags(options);
+  CheckModel(options);
+  if (options.generation.prompts.empty() && options.solve != "prompt") {
+    RefuseGeneration("--mode generate", "expected how long prompts are, found nothing of it",
+                     "--prompt 1024");
+  }
+  const bool is_ours = options.format == Format::kText || options.format == Format::kJson;
+  if (!is_ours || options.file_format) {
+    RefuseGeneration("--format", "expected text or json beside --mode generate");
+  }
+  CheckOutput(options, options.model, "the model");
+}
+
+// As torch calls it; the config's own where nobody names one.
+std::string LoadedTypeOf(const Options& options) {
+  const auto given = std::ranges::find(options.given, "--precision");
+  if (given == options.given.end()) return "auto";
+  if (!options.sweep.precisions.empty()) {
+    RefuseGeneration("--precision", "expected one with --mode generate, found a list");
+  }
+  for (const LoadedType& row : kLoadedTypes) {
+    if (row.precision == options.request.settings.precision) return std::string(row.torch);
+  }
+  RefuseGeneration("--precision",
+                   fmt::format("expected fp32, bf16 or fp16 with --mode generate, found {}",
+                               ToString(options.request.settings.precision)));
+}
+
+std::vector<int64_t> BatchesOf(const Options& options) {
+  if (!options.sweep.batches.empty()) return options.sweep.batches;
+  return {options.request.binding.batch.value_or(1)};
+}
+
+// Every batch, of every prompt, of every number of new tokens.
+std::vector<AskedGeneration> GenerationsOf(const Options& options) {
+  const GenerationOptions& how = options.generation;
+  const std::vector<int64_t> prompts = how.prompts.empty() ? std::vector<int64_t>{0} : how.prompts;
+  std::vector<AskedGeneration> asked;
+  for (const int64_t batch : BatchesOf(options)) {
+    for (const int64_t prompt : prompts) {
+      for (const int64_t new_tokens : how.new_tokens) {
+        asked.push_back({.model = options.model,
+                         .batch = batch,
+                         .prompt = prompt,
+                         .new_tokens = new_tokens,
+                         .beams = how.beams,
+                         .cache = how.cache,
+                         .dtype = LoadedTypeOf(options)});
+      }
+    }
+  }
+  return asked;
+}
+
+template <typename Answers>
+void WriteGenerations(const Answers& answers, const Options& options, std::ostream& out) {
+  const std::string report = options.format == Format::kJson
+                                 ? ToJson(answers, {.version = ONNXFIT_VERSION})
+                                 : ToText(answers, WithColor(options, out));
+  WriteReport(report, options, out);
+}
+
+// --- The largest --------------------------------------------------------------------------------
+
+// What is looked for: "batch", "prompt" or "new".
+std::string SolvedOf(const Options& options) {
+  if (options.solve.empty()) return "batch";
+  if (options.solve == "prompt" || options.solve == "new") return options.solve;
+  RefuseGeneration("--solve", fmt::format("expected prompt or new with --mode generate, found {}",
+                                          options.solve));
+}
+
+int64_t& SizeIn(AskedGeneration& asked, const std::string& solved) {
+  if (solved == "prompt") return asked.prompt;
+  return solved == "new" ? asked.new_tokens : asked.batch;
+}
+
+TrialLimits LimitsOfGeneration(const Options& options) {
+  const int64_t multiple_of = options.limits.multiple_of;
+  return {.least = multiple_of,
+          .most = options.limits.most.value_or(kMostGenerated),
+          .multiple_of = multiple_of,
+          .is_strict = options.is_strict};
+}
+
+// Once for each of the sizes that are held.
+std::vector<AskedGeneration> HeldOf(const Options& options, const std::string& solved) {
+  std::vector<AskedGeneration> held;
+  for (AskedGeneration asked : GenerationsOf(options)) {
+    SizeIn(asked, solved) = 0;
+    const auto is_same = [&](const AskedGeneration& other) {
+      return other.batch == asked.batch && other.prompt == asked.prompt &&
+             other.new_tokens == asked.new_tokens;
+    };
+    if (std::ranges::none_of(held, is_same)) held.push_back(std::move(asked));
+  }
+  return held;
+}
+
+GenerationSearch SearchOn(const Target& target, const AskedGeneration& held,
+                          const std::string& solved, const Options& options, Progress& progress) {
+  std::map<int64_t, GenerationRun> runs;
+  const auto run = [&](int64_t size) {
+    progress.Show(fmt::format("max-batch: {} {} on {}", solved, size, target.name));
+    AskedGeneration asked = held;
+    SizeIn(asked, solved) = size;
+    return (runs[size] = RunGeneration(asked, target)).run.cards.front();
+  };
+  GenerationSearch search = {.solved = solved,
+                             .found = TryBatches(LimitsOfGeneration(options), run)};
+  search.largest = std::move(runs.at(search.found.told()));
+  return search;
+}
+
+}  // namespace
+
+int RunEstimateOfGeneration(const Options& options, std::ostream& out, std::ostream& err) {
+  CheckGeneration(options);
+  std::vector<Target> targets = options.request.targets;
+  if (targets.empty()) targets.push_back(AssumedCard());
+  Progress progress(err, std::chrono::seconds(1));
+  std::vector<GenerationRun> runs;
+  std::vector<JudgedTarget> judged;
+  for (const Target& target : targets) {
+    for (const AskedGeneration& asked : GenerationsOf(options)) {
+      progress.Show(fmt::format("estimate: batch {}, prompt {}, {} new tokens on {}", asked.batch,
+                                asked.prompt, asked.new_tokens, target.name));
+      runs.push_back(RunGeneration(asked, target));
+      runs.back().run.is_assumed = options.request.targets.empty();
+      judged.push_back(runs.back().run.cards.front());
+    }
+  }
+  progress.End();
+  WriteGenerations(runs, options, out);
+  return ExitCodeOf(judged, options);
+}
+
+int RunMaxBatchOfGeneration(const Options& options, std::ostream& out, std::ostream& err) {
+  CheckGeneration(options);
+  if (options.request.targets.empty())
+    RefuseGeneration("--gpu", "expected a card, found none", "--gpu l4");
+  const std::string solved = SolvedOf(options);
+  Progress progress(err, std::chrono::seconds(1));
+  std::vector<GenerationSearch> searches;
+  std::vector<JudgedTarget> judged;
+  for (const Target& target : options.request.targets) {
+    for (const AskedGeneration& held : HeldOf(options, solved)) {
+      searches.push_back(SearchOn(target, held, solved, options, progress));
+      judged.push_back(searches.back().largest.run.cards.front());
+    }
+  }
+  progress.End();
+  WriteGenerations(searches, options, out);
+  return ExitCodeOf(judged, options);
+}
+
+}  // namespace onnxfit

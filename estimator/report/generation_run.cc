@@ -1,0 +1,340 @@
+#include "estimator/report/generation_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "estimator/base/bytes.h"
+#include "estimator/base/error.h"
+#include "estimator/report/json_parts.h"
+#include "estimator/report/layout.h"
+#include "estimator/report/program_run_parts.h"
+#include "estimator/report/sentences.h"
+
+namespace onnxfit {
+namespace {
+
+using Rows = std::vector<std::vector<Cell>>;
+
+constexpr int kBytesColumns = 12;  // of "1023.9 MiB", with room before it
+
+// --- What a run has -----------------------------------------------------------------------------
+
+const ProgramProcess* ProcessOf(const ProgramRun& run) {
+  return run.processes.empty() ? nullptr : &run.processes[LargestProcess(run)];
+}
+
+// A phase on the card, if it was reached.
+std::optional<PhaseOnCard> PhaseOf(const GenerationRun& run, PhaseKind kind) {
+  const ProgramProcess* process = ProcessOf(run.run);
+  if (process == nullptr) return std::nullopt;
+  for (const ProgramPhase& phase : process->phases) {
+    if (phase.kind == kind && !phase.cards.empty()) return phase.cards.front();
+  }
+  return std::nullopt;
+}
+
+// What was allocated when the prompt began.
+std::optional<int64_t> ModelBytes(const GenerationRun& run) {
+  const std::optional<PhaseOnCard> start = PhaseOf(run, PhaseKind::kStart);
+  return start ? std::optional(start->left_allocated_bytes) : std::nullopt;
+}
+
+std::optional<int64_t> AllocatedIn(const GenerationRun& run, PhaseKind kind) {
+  const std::optional<PhaseOnCard> phase = PhaseOf(run, kind);
+  return phase ? std::optional(phase->allocated_bytes) : std::nullopt;
+}
+
+int64_t CacheBytes(const GenerationRun& run) {
+  int64_t bytes = 0;
+  for (const CacheKind& kind : run.told.cache) bytes += kind.bytes + kind.host_bytes;
+  return bytes;
+}
+
+const JudgedTarget& CardOf(const GenerationRun& run) { return run.run.cards.front(); }
+
+// --- Text ---------------------------------------------------------------------------------------
+
+std::string Several(int64_t count, std::string_view one, std::string_view several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+// "LlamaForCausalLM in bfloat16: 8 prompts of 1024 tokens, 256 new ones each, 3 beams".
+std::string AskedText(const GenerationRun& run) {
+  const AskedGeneration& asked = run.asked;
+  std::string text = fmt::format("{} in {}: {} of {}, {} new{}", run.told.name, run.told.dtype,
+                                 Several(asked.batch, "prompt", "prompts"),
+                                 Several(asked.prompt, "token", "tokens"), asked.new_tokens,
+                                 asked.batch == 1 ? "" : " each");
+  if (asked.beams > 1) text += fmt::format(", {} beams", asked.beams);
+  if (!asked.cache.empty()) text += fmt::format(", cache {}", asked.cache);
+  return text;
+}
+
+std::string TitleOf(const GenerationRun& run) {
+  const ProgramProcess* process = ProcessOf(run.run);
+  const std::string torch = process == nullptr ? "" : ", PyTorch " + process->torch;
+  return run.told.library + torch;
+}
+
+void AddPhase(const GenerationRun& run, PhaseKind kind, std::string_view name, Rows& rows) {
+  const std::optional<PhaseOnCard> phase = PhaseOf(run, kind);
+  if (!phase) return;
+  rows.push_back({{fmt::format("  {}", name)},
+                  {FormatBytes(phase->allocated_bytes)},
+                  {FormatBytes(phase->reserved_bytes)}});
+}
+
+std::string PhasesTable(const GenerationRun& run) {
+  Rows rows = {{{TitleOf(run)}, {"allocated"}, {"reserved"}}};
+  if (const std::optional<PhaseOnCard> start = PhaseOf(run, PhaseKind::kStart)) {
+    rows.push_back({{"  the model, and its prompts"},
+                    {FormatBytes(start->left_allocated_bytes)},
+                    {FormatBytes(start->left_reserved_bytes)}});
+  }
+  AddPhase(run, PhaseKind::kPrefill, "prefill, at most", rows);
+  AddPhase(run, PhaseKind::kDecoding, "decoding, at most", rows);
+  return "\n" + Wrap("", AskedText(run)) + Table(rows, "lrr", "");
+}
+
+// What a layer of it takes for a token more: nothing of one that is as large as it will be.
+std::string GrowthOf(const CacheKind& kind, const GenerationRun& run) {
+  const int64_t more = kind.bytes + kind.host_bytes - kind.first_bytes;
+  const int64_t tokens = run.told.new_tokens - 1;
+  const int64_t each = tokens > 0 ? more / tokens : 0;
+  if (each <= kind.layers) return "none of which grows";  // a counter a layer is no growth
+  return fmt::format("{} more a token", FormatBytes(each));
+}
+
+std::string CacheText(const GenerationRun& run) {
+  if (run.told.cache.empty()) return "";
+  std::string text = fmt::format("\nIts cache at the end, {}\n", FormatBytes(CacheBytes(run)));
+  for (const CacheKind& kind : run.told.cache) {
+    const std::string host =
+        kind.host_bytes == 0 ? "" : fmt::format(", {} on the host", FormatBytes(kind.host_bytes));
+    text += Wrap(fmt::format("{:>{}}  ", FormatBytes(kind.bytes + kind.host_bytes), kBytesColumns),
+                 fmt::format("{} of {}, {}{}", Several(kind.layers, "layer", "layers"), kind.name,
+                             GrowthOf(kind, run), host));
+  }
+  return text;
+}
+
+std::vector<std::string> OpenOf(const GenerationRun& run) {
+  std::vector<std::string> open = {
+      "prompts are of one length, and no text ends before its last token: batches that are padded "
+      "take what their longest takes"};
+  if (!run.asked.cache.empty()) {
+    open.emplace_back("its forward is not compiled, which generate() does with a static cache");
+  }
+  if (run.told.cache.empty()) {
+    open.emplace_back(
+        "the model's outputs have no cache that could be looked at: its bytes are in "
+        "the figures, and not told apart");
+  }
+  for (const std::string& sentence : OpenSentences(run.run)) open.push_back(sentence);
+  return open;
+}
+
+std::string OpenText(const GenerationRun& run) {
+  std::string text = "\nWhat stays open\n";
+  for (const std::string& sentence : OpenOf(run)) text += Wrap("  - ", sentence);
+  return text;
+}
+
+std::string TextBelow(const GenerationRun& run, const TextOptions& options) {
+  std::string text = RunReasons(run.run, options);
+  text += PhasesTable(run) + CacheText(run);
+  if (options.verbose) text += RunDetails(run.run, options);
+  return text + OpenText(run);
+}
+
+std::string BytesOrDash(const std::optional<int64_t>& bytes) {
+  return bytes ? FormatBytes(*bytes) : "-";
+}
+
+std::string TableOfRuns(const std::vector<GenerationRun>& runs) {
+  Rows rows = {{{"card"},
+                {"batch"},
+                {"prompt"},
+                {"new"},
+                {"prefill"},
+                {"decoding"},
+                {"cache"},
+                {"of card"},
+                {""}}};
+  for (const GenerationRun& run : runs) {
+    const JudgedTarget& card = CardOf(run);
+    rows.push_back({{card.target.name},
+                    {std::to_string(run.asked.batch)},
+                    {std::to_string(run.asked.prompt)},
+                    {std::to_string(run.asked.new_tokens)},
+                    {BytesOrDash(AllocatedIn(run, PhaseKind::kPrefill))},
+                    {BytesOrDash(AllocatedIn(run, PhaseKind::kDecoding))},
+                    {FormatBytes(CacheBytes(run))},
+                    {FormatBytes(card.judgement.used_bytes)},
+                    {VerdictWord(card.judgement.verdict)}});
+  }
+  return Table(rows, "lrrrrrrrl", "");
+}
+
+// "batch 12", "a prompt of 4096 tokens", "4096 new tokens".
+std::string SolvedText(const GenerationSearch& search, int64_t size) {
+  if (search.solved == "batch") return fmt::format("batch {}", size);
+  return fmt::format("{} {}", search.solved == "prompt" ? "a prompt of" : "new tokens:", size);
+}
+
+std::string HeldText(const GenerationSearch& search) {
+  const AskedGeneration& asked = search.largest.asked;
+  std::string text;
+  const auto add = [&](std::string_view name, int64_t size) {
+    if (search.solved == name) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
+  };
+  add("batch", asked.batch);
+  add("prompt", asked.prompt);
+  add("new", asked.new_tokens);
+  return text;
+}
+
+std::string HeadlineOf(const GenerationSearch& search, const TextOptions& options) {
+  const JudgedTarget& card = CardOf(search.largest);
+  const Verdict verdict = card.judgement.verdict;
+  const std::string word =
+      Painted({VerdictWord(verdict), options.color ? VerdictPaint(verdict) : ""});
+  const std::string used = UsedText(card.judgement, GlyphsOf(options));
+  const std::string name = Clean(card.target.name, options.ascii);
+  const int64_t told = search.found.told();
+  if (search.found.batch == 0) {
+    return fmt::format("none on {} ({}): {} is {}, {}\n", name, HeldText(search),
+                       SolvedText(search, told), word, used);
+  }
+  const bool is_tight = verdict == Verdict::kTight && search.found.fits_batch > 0;
+  return fmt::format("{} on {} ({}): {}, {}{}\n", SolvedText(search, told), name, HeldText(search),
+                     word, used, is_tight ? fmt::format("; {} FITS", search.found.fits_batch) : "");
+}
+
+// --- JSON ---------------------------------------------------------------------------------------
+
+void PutBytes(std::string_view name, const std::optional<int64_t>& bytes, Json& json) {
+  if (bytes) json[std::string(name)] = *bytes;
+}
+
+Json JsonOfCache(const GenerationRun& run) {
+  Json rows = Json::array();
+  for (const CacheKind& kind : run.told.cache) {
+    rows.push_back({{"kind", kind.name},
+                    {"layers", kind.layers},
+                    {"bytes", kind.bytes},
+                    {"host_bytes", kind.host_bytes},
+                    {"first_bytes", kind.first_bytes}});
+  }
+  return rows;
+}
+
+Json JsonOfRun(const GenerationRun& run) {
+  Json json = {{"batch", run.asked.batch},    {"prompt", run.asked.prompt},
+               {"new", run.asked.new_tokens}, {"beams", run.asked.beams},
+               {"dtype", run.told.dtype},     {"tokens", run.told.new_tokens},
+               {"cache", JsonOfCache(run)},   {"run", RunJson(run.run)}};
+  PutIfKnown(json, "cache_implementation", run.asked.cache);
+  PutBytes("model_bytes", ModelBytes(run), json);
+  PutBytes("prefill_bytes", AllocatedIn(run, PhaseKind::kPrefill), json);
+  PutBytes("decoding_bytes", AllocatedIn(run, PhaseKind::kDecoding), json);
+  json["open"] = OpenOf(run);
+  return json;
+}
+
+Json Opened(const GenerationRun& run, const std::string& text, const JsonOptions& options) {
+  return {{"schema", 1},
+          {"version", options.version},
+          {"basis", "run"},
+          {"text", text},
+          {"library", run.told.library},
+          {"model", run.asked.model},
+          {"targets", Json::array()}};
+}
+
+CacheKind ReadCacheKind(const Json& row) {
+  return {.name = row.at("kind"),
+          .layers = row.at("layers"),
+          .bytes = row.at("bytes"),
+          .host_bytes = row.at("host_bytes"),
+          .first_bytes = row.at("first_bytes")};
+}
+
+}  // namespace
+
+std::string ToJson(const AskedGeneration& asked) {
+  return Dumped({{"model", asked.model},
+                 {"batch", asked.batch},
+                 {"prompt", asked.prompt},
+                 {"new", asked.new_tokens},
+                 {"beams", asked.beams},
+                 {"cache", asked.cache},
+                 {"dtype", asked.dtype}});
+}
+
+ToldGeneration ReadGeneration(std::string_view json) {
+  try {
+    const Json read = Json::parse(json);
+    ToldGeneration told = {.missing = read.value("missing", ""),
+                           .error = read.value("error", ""),
+                           .library = read.value("library", ""),
+                           .name = read.value("name", ""),
+                           .dtype = read.value("dtype", ""),
+                           .new_tokens = read.value("new", int64_t{0})};
+    if (read.contains("cache")) {
+      for (const Json& row : read["cache"]) told.cache.push_back(ReadCacheKind(row));
+    }
+    return told;
+  } catch (const Json::exception& error) {
+    throw Error({.text = fmt::format("expected what a generation tells, found: {}", error.what())});
+  }
+}
+
+std::string ToText(const std::vector<GenerationRun>& runs, const TextOptions& options) {
+  std::string text;
+  if (runs.size() == 1) {
+    text = HeadlinesOf(runs[0].run, options);
+    return options.quiet ? text : TrimLines(text + TextBelow(runs[0], options));
+  }
+  text = TableOfRuns(runs);
+  return TrimLines(options.quiet ? text : text + OpenText(runs.back()));
+}
+
+std::string ToText(const std::vector<GenerationSearch>& searches, const TextOptions& options) {
+  std::string text;
+  for (const GenerationSearch& search : searches) text += HeadlineOf(search, options);
+  if (options.quiet) return text;
+  for (const GenerationSearch& search : searches) {
+    if (searches.size() > 1) {
+      text += fmt::format("\nOn {}, {}\n", CardOf(search.largest).target.name, HeldText(search));
+    }
+    text += TriedBullets(search.found, CardOf(search.largest));
+  }
+  if (searches.size() == 1) text += TextBelow(searches[0].largest, options);
+  return TrimLines(text);
+}
+
+std::string ToJson(const std::vector<GenerationRun>& runs, const JsonOptions& options) {
+  Json json = Opened(runs[0], ToText(runs), options);
+  for (const GenerationRun& run : runs) {
+    json["targets"].push_back(TargetJson(CardOf(run)));
+    json["runs"].push_back(JsonOfRun(run));
+  }
+  return Dumped(json) + '\n';
+}
+
+std::string ToJson(const std::vector<GenerationSearch>& searches, const JsonOptions& options) {
+  Json json = Opened(searches[0].largest, ToText(searches), options);
+  for (const GenerationSearch& search : searches) {
+    Json& target = json["targets"].emplace_back(
+        Json{{"gpu", CardOf(search.largest).target.name}, {"solved", search.solved}});
+    PutSearch(search.found, target);
+    target["run"] = JsonOfRun(search.largest);
+  }
+  return Dumped(json) + '\n';
+}
+
+}  // namespace onnxfit
