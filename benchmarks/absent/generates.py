@@ -34,11 +34,15 @@ class Peaks:
                 "decoding": torch.cuda.max_memory_allocated()}
 
 
+def without_mask(asks):
+    return lambda padding_mask, *rest, **named: asks(None, *rest, **named)
+
+
 def without_values(new):
     """No text ends early, and no prompt has padding: what kernels would have computed."""
     from transformers import masking_utils
-    ignores = masking_utils._ignore_causal_mask_sdpa
-    masking_utils._ignore_causal_mask_sdpa = lambda padding_mask, *rest, **named: ignores(None, *rest, **named)
+    for name in ("_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa"):
+        setattr(masking_utils, name, without_mask(getattr(masking_utils, name)))
     masking_utils.find_packed_sequence_indices = lambda position_ids: None
     left = [new]
 

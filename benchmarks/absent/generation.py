@@ -64,7 +64,7 @@ def truth(args, folder, cache):
     out = folder / "truth.json"
     out.unlink(missing_ok=True)
     under = shlex.split(args.under)
-    environment = {**os.environ, **({"WITHOUT_VALUES": "1"} if under else {})}
+    environment = {**os.environ, **({"WITHOUT_VALUES": "1"} if under else {}), "HF_DEACTIVATE_ASYNC_LOAD": "1"}
     run = subprocess.run([*under, args.python, "-B", str(HERE / "generates.py"), str(folder), cache, str(BATCH),
                           str(PROMPT), str(NEW), str(out)], env=environment, capture_output=True, text=True, check=False)
     return json.loads(out.read_text()) if out.exists() else {"refused": last_line(run.stderr)}
