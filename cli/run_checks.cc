@@ -72,8 +72,8 @@ void CheckGenerates(const Options& options) {
   if (options.generation.is_asked) return;
   for (const std::string_view flag : {"--prompt", "--new", "--cache", "--beams"}) {
     if (std::ranges::find(options.given, flag) == options.given.end()) continue;
-    throw Error({.where = std::string(flag),
-                 .text = "expected beside --mode generate, which is missing"});
+    throw Error(
+        {.where = std::string(flag), .text = "expected beside --mode generate, which is missing"});
   }
 }
 
