@@ -100,7 +100,7 @@ def of_batches(binary, llama):
     return [
         Case("the largest batch of resnet50 on 8 GiB", [*search, "--memory", "8GiB"], "25 ms"),
         Case("the same on an A100 of 80 GB", [*search, "--gpu", "a100-80gb"], "60 ms"),
-        Case("the same on each of 101 cards", [*search, "--all-gpus"], "300 ms"),
+        Case("the same on each card", [*search, "--all-gpus"], "300 ms"),
         Case("that of gpt2 on a T4, with advice", [*advised, gpt2], "300 ms"),
         Case("a page of gpt2 (`report`)", [binary, "report", gpt2, "-b", "8"], "150 ms"),
         Case("Llama of 7 billion parameters", [binary, str(llama), "-q", "-b", "1", *seq], "60 ms"),

@@ -57,7 +57,7 @@ def write_layers(path, count):
 
 # How a model is written, its size, and how many times as much one of twice the size may take.
 GROWING = {
-    "layers of a transformer": (write_transformer, 4, 2.3),
+    "layers of a transformer": (write_transformer, 48, 2.1),
     "attentions in one forward": (write_attentions, 100, 2.6),
     "sums of sums": (write_doubled, 400, 2.7),
     "a list of layers": (write_layers, 60, 3.2),

@@ -61,6 +61,7 @@ class KnownNameFinder {
   void Read(const ForwardRun& forward) {
     const std::vector<ForwardStep> steps = StepsOf(program_, runs_, forward);
     known_ = names_.size();
+    IndexOwnMakers(steps);
     if (shows_lines_) return FindShared(forward, steps);
     FindRowNames(program_, runs_, last_reads_, forward, steps, last_, names_);
     FindEmbedded(forward, steps);
@@ -223,11 +224,17 @@ class KnownNameFinder {
   const ForwardStep* OwnMakerOf(const ForwardStep& step,
                                 const std::vector<ForwardStep>& steps) const {
     const std::vector<NameId>& read = At(step.first).inputs;
-    const auto maker = std::ranges::find_if(steps, [&](const ForwardStep& other) {
-      const std::vector<NameId>& made = At(other.last).outputs;
-      return !other.is_child && !read.empty() && !made.empty() && made[0] == read[0];
-    });
-    return maker == steps.end() ? nullptr : &*maker;
+    if (read.empty()) return nullptr;
+    const auto maker = own_makers_.find(read[0]);
+    return maker == own_makers_.end() ? nullptr : &steps[maker->second];
+  }
+
+  void IndexOwnMakers(const std::vector<ForwardStep>& steps) {
+    own_makers_.clear();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const std::vector<NameId>& made = At(steps[i].last).outputs;
+      if (!steps[i].is_child && !made.empty()) own_makers_.emplace(made[0], i);
+    }
   }
 
   // Whether no line tells what it binds: the file has none, or that of a graph that torch.export
@@ -254,20 +261,30 @@ class KnownNameFinder {
 
   // mask = torch.ones((n, h, w)) that a child reads.
   void FindFilled(const ForwardRun& forward, const std::vector<ForwardStep>& steps) {
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].is_child || steps[i].key != "constant") continue;
-      const NameId made = At(steps[i].first).outputs[0];
-      const auto reads = [&](const ForwardStep& step) {
-        if (!step.is_child) return false;
-        for (int64_t call = step.first; call <= step.last; ++call) {
-          const std::vector<NameId>& read = At(call).inputs;
-          if (std::ranges::find(read, made) != read.end()) return true;
-        }
-        return false;
-      };
-      if (std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(), reads))
-        Bind(steps[i], forward.last, "mask");
+    const auto is_constant = [](const ForwardStep& step) {
+      return !step.is_child && step.key == "constant";
+    };
+    const std::set<NameId> read = ReadByChildren(steps, is_constant);
+    for (const ForwardStep& step : steps) {
+      if (is_constant(step) && read.contains(At(step.first).outputs[0]))
+        Bind(step, forward.last, "mask");
     }
+  }
+
+  // Of what the steps that `is_asked` make: what later children read.
+  template <typename IsAsked>
+  std::set<NameId> ReadByChildren(const std::vector<ForwardStep>& steps, IsAsked is_asked) const {
+    std::set<NameId> made, read;
+    for (const ForwardStep& step : steps) {
+      if (is_asked(step)) made.insert(At(step.first).outputs[0]);
+      if (!step.is_child || made.empty()) continue;
+      for (int64_t call = step.first; call <= step.last; ++call) {
+        for (const NameId value : At(call).inputs) {
+          if (made.contains(value)) read.insert(value);
+        }
+      }
+    }
+    return read;
   }
 
   // k, v = cache.update(k, v, layer), before it attends: torch.cat of what the cache has, nothing
@@ -332,7 +349,8 @@ class KnownNameFinder {
   int64_t last_ = 0;                 // the model's last call
   bool shows_lines_ = false;
   std::vector<KnownName> names_;
-  size_t known_ = 0;  // where those of the forward at hand begin
+  size_t known_ = 0;                     // where those of the forward at hand begin
+  std::map<NameId, size_t> own_makers_;  // of the forward at hand: which own step made a value
 };
 
 }  // namespace
