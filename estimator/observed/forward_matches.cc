@@ -1,6 +1,8 @@
 #include "estimator/observed/forward_matches.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -109,6 +111,28 @@ class Uncounted {
   const std::vector<SkeletonStep>& file_;
   const size_t in_file_;
   const std::vector<int64_t> weights_;
+};
+
+// How many of the file's steps may be alike with some of the skeleton's, at most: those of a class
+// that it has, too, and those without one.
+class MostAlike {
+ public:
+  explicit MostAlike(const std::vector<SkeletonStep>& file) {
+    for (const SkeletonStep& step : file) ++counts_[step.class_name];
+  }
+  size_t In(const Skeleton& skeleton) const {
+    size_t most = 0;
+    for (const auto& [class_name, count] : counts_) {
+      const auto may_be = [&](const SkeletonStep& step) {
+        return step.class_name == class_name || (step.is_child && step.class_name.empty());
+      };
+      if (class_name.empty() || std::ranges::any_of(skeleton.steps, may_be)) most += count;
+    }
+    return most;
+  }
+
+ private:
+  std::map<std::string_view, size_t> counts_;  // by class
 };
 
 // Whether the module around one of that class made its children, of which there are thousands.
@@ -263,19 +287,40 @@ const std::vector<ForwardMatch>& ForwardMatches::OptionsOf(const ForwardOfRun& f
     return std::tuple(is_named || it.share >= kLeastShare, is_preferred, it.share,
                       it.alignment.alike);
   };
-  for (const KnownSkeleton& candidate :
-       is_told ? WithId(class_name, id) : known_.OfClass(class_name, wanted_.taken)) {
-    ForwardMatch match = {.skeleton = WithTurns(*candidate.skeleton, turns), .alignment = {}};
+  std::vector<Candidate> candidates = CandidatesOf(
+      forward, is_told ? WithId(class_name, id) : known_.OfClass(class_name, wanted_.taken));
+  std::vector<size_t> places;  // of those in `best`
+  for (const Candidate& candidate : candidates) {
+    const bool is_whole = is_named && !best.empty() && best[0].share >= 1;
+    if (is_whole && candidate.most_alike < best[0].alignment.alike) continue;
+    ForwardMatch match = {.skeleton = WithTurns(*candidate.known.skeleton, turns), .alignment = {}};
     const double needed = best.empty() ? least : best[0].share;
     if (uncounted.MostShare(match.skeleton) < needed) continue;
     match.alignment = alignments_.Of(match.skeleton.steps, forward.steps, ShapeOf(forward).own);
     match.share = uncounted.ShareOf(match);
     if (match.share < least || (!best.empty() && worth(match) < worth(best[0]))) continue;
-    match.id = candidate.id;
-    if (!best.empty() && worth(match) > worth(best[0])) best.clear();
-    best.push_back(std::move(match));
+    match.id = candidate.known.id;
+    if (!best.empty() && worth(match) > worth(best[0])) best.clear(), places.clear();
+    const auto place = std::ranges::upper_bound(places, candidate.place);
+    best.insert(best.begin() + (place - places.begin()), std::move(match));
+    places.insert(place, candidate.place);
   }
   return best;
+}
+
+// As they are known; where the file names classes, those first that it may have most steps of.
+std::vector<ForwardMatches::Candidate> ForwardMatches::CandidatesOf(
+    const ForwardOfRun& forward, const std::vector<KnownSkeleton>& known) {
+  const MostAlike most(forward.steps);
+  std::vector<Candidate> candidates;
+  for (const KnownSkeleton& skeleton : known) {
+    candidates.push_back(
+        {.known = skeleton,
+         .most_alike = forward.class_name.empty() ? 0 : most.In(*skeleton.skeleton),
+         .place = candidates.size()});
+  }
+  std::ranges::stable_sort(candidates, std::greater(), &Candidate::most_alike);
+  return candidates;
 }
 
 // The one whose children do what the file's do, then that which the module around was watched to

@@ -88,6 +88,12 @@ class ForwardMatches {
     size_t steps = 0;
     size_t children = 0;
   };
+  // One of a class, which was known as the `place`-th.
+  struct Candidate {
+    KnownSkeleton known;
+    size_t most_alike = 0;  // steps of the file that may be alike with its own, at most
+    size_t place = 0;
+  };
   // Of options: by Shape::own, of likenesses by Shape::all; with the class, and where that is a
   // container which one it is.
   using Key = std::tuple<uint32_t, std::string_view, uint32_t>;  // Interned, or the binary's
@@ -98,6 +104,8 @@ class ForwardMatches {
   std::vector<KnownSkeleton> WithId(std::string_view class_name, uint32_t id) const;
   const std::vector<ForwardMatch>& OptionsOf(const ForwardOfRun& forward,
                                              std::string_view class_name, uint32_t id = 0);
+  static std::vector<Candidate> CandidatesOf(const ForwardOfRun& forward,
+                                             const std::vector<KnownSkeleton>& known);
   const ForwardMatch* BestAmong(const std::vector<const ForwardMatch*>& options,
                                 const ForwardOfRun& forward, const Expected& expected);
   const ForwardMatch* BestOf(const ForwardOfRun& forward, const Expected& expected);
