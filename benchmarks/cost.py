@@ -53,6 +53,7 @@ def commands(folder):
     return {
         "--version": ["--version"],
         "estimate resnet50": [resnet, "-b", "32"],
+        "estimate resnet50, .pt2": [models["resnet50", "pt2-train"], "-b", "32"],
         "estimate gpt2": [gpt2, "-b", "8"],
         "estimate gpt2, .pt2": [models["gpt2", "pt2-train"], "-b", "8"],
         "estimate bert": [models["bert_base", "dynamo"], "-b", "8"],
