@@ -23,6 +23,8 @@ TYPES = {"torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16
          "torch.float64": "F64", "torch.int64": "I64", "torch.int32": "I32", "torch.int8": "I8",
          "torch.uint8": "U8", "torch.bool": "BOOL"}  # of safetensors' headers
 
+SHARD = 4 << 30  # bytes of a file; one that is larger than the machine's RAM may not be mapped
+
 
 class Refused(Exception):
     """What the command says of what it was given."""
@@ -68,11 +70,27 @@ def saved_tensors(model):
     return revert_weight_conversion(model, tensors)
 
 
-def write_hole(model, path):
-    """A safetensors file of the model's weights."""
+def bytes_of(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+def shards_of(tensors):
+    """Of {name: tensor} those of each file, in order."""
+    shards, end = [{}], 0
+    for name, tensor in tensors.items():
+        if end and end + bytes_of(tensor) > SHARD:
+            shards.append({})
+            end = 0
+        shards[-1][name] = tensor
+        end += bytes_of(tensor)
+    return shards
+
+
+def write_hole(tensors, path):
+    """A safetensors file of tensors."""
     header, end = {}, 0
-    for name, tensor in saved_tensors(model).items():
-        begin, end = end, end + tensor.numel() * tensor.element_size()
+    for name, tensor in tensors.items():
+        begin, end = end, end + bytes_of(tensor)
         header[name] = {"dtype": TYPES[str(tensor.dtype)], "shape": list(tensor.shape),
                         "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
@@ -80,6 +98,19 @@ def write_hole(model, path):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         file.truncate(8 + len(text) + end)
+
+
+def write_weights(model, folder):
+    shards = shards_of(saved_tensors(model))
+    if len(shards) == 1:
+        return write_hole(shards[0], os.path.join(folder, "model.safetensors"))
+    places = {}
+    for number, shard in enumerate(shards, 1):
+        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        write_hole(shard, os.path.join(folder, file))
+        places.update(dict.fromkeys(shard, file))
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as index:
+        json.dump({"metadata": {}, "weight_map": places}, index)
 
 
 def config_of(name):
@@ -107,7 +138,7 @@ def by_config(name, dtype):
         own = os.path.join(name, "generation_config.json")
         if os.path.exists(own):
             shutil.copy(own, folder)
-        write_hole(empty_model(kind, config, wanted), os.path.join(folder, "model.safetensors"))
+        write_weights(empty_model(kind, config, wanted), folder)
         return kind.from_pretrained(folder, dtype=wanted, device_map="cuda")
 
 

@@ -38,6 +38,18 @@ void CheckTold(const ToldGeneration& told, const std::string& model) {
   if (!told.error.empty()) throw Error({.file = model, .text = told.error});
 }
 
+// In what it was when a card was full, in the place of our own lines.
+void NamePlaces(const ToldGeneration& told, ProgramRun& run) {
+  for (ProgramProcess& process : run.processes) {
+    if (process.full_at.place.empty()) continue;
+    // No smaller batch makes weights smaller.
+    if (told.name.empty() && process.oom.size() > 1) process.oom.resize(1);
+    process.full_at = {.place = told.name.empty()      ? "from_pretrained()"
+                                : told.new_tokens == 0 ? "generate(), in its prefill"
+                                                       : "generate(), as it decodes"};
+  }
+}
+
 }  // namespace
 
 GenerationRun RunGeneration(const AskedGeneration& asked, const Target& target) {
@@ -55,6 +67,7 @@ GenerationRun RunGeneration(const AskedGeneration& asked, const Target& target) 
     const std::optional<ToldGeneration> told = ReadTold(answer);
     if (told) CheckTold(*told, asked.model);
     run.command = {asked.model};  // of which people read
+    if (told) NamePlaces(*told, run);
     if (told && !run.failed) return {asked, *told, std::move(run)};
   } catch (const Error&) {  // no card was used
     const std::optional<ToldGeneration> told = ReadTold(answer);

@@ -92,6 +92,16 @@ TEST_CASE("a phase that was not reached has no bytes") {
   CHECK(json["library"] == "transformers 5.17.0");
 }
 
+TEST_CASE("of a card that was full at once the most is told, and no cache is missed") {
+  GenerationRun run = Run(64, 16000, Verdict::kOom);
+  run.run.processes[0].phases.clear();
+  run.told = {.library = "transformers 5.17.0"};
+  const std::string text = ToText(std::vector{run});
+  CHECK(text.find("./gemma: 64 prompts of 512 tokens, 65 new each\n") != text.npos);
+  CHECK(text.find("  until it was full                  900.0 MiB  920.0 MiB\n") != text.npos);
+  CHECK(text.find("no cache") == text.npos);
+}
+
 TEST_CASE("a search tells what was solved, and what was held") {
   GenerationSearch search = {
       .solved = "prompt",

@@ -63,10 +63,11 @@ std::string Several(int64_t count, std::string_view one, std::string_view severa
 // "LlamaForCausalLM in bfloat16: 8 prompts of 1024 tokens, 256 new ones each, 3 beams".
 std::string AskedText(const GenerationRun& run) {
   const AskedGeneration& asked = run.asked;
-  std::string text = fmt::format("{} in {}: {} of {}, {} new{}", run.told.name, run.told.dtype,
-                                 Several(asked.batch, "prompt", "prompts"),
-                                 Several(asked.prompt, "token", "tokens"), asked.new_tokens,
-                                 asked.batch == 1 ? "" : " each");
+  const std::string model =
+      run.told.name.empty() ? asked.model : run.told.name + " in " + run.told.dtype;
+  std::string text = fmt::format(
+      "{}: {} of {}, {} new{}", model, Several(asked.batch, "prompt", "prompts"),
+      Several(asked.prompt, "token", "tokens"), asked.new_tokens, asked.batch == 1 ? "" : " each");
   if (asked.beams > 1) text += fmt::format(", {} beams", asked.beams);
   if (!asked.cache.empty()) text += fmt::format(", cache {}", asked.cache);
   return text;
@@ -86,6 +87,16 @@ void AddPhase(const GenerationRun& run, PhaseKind kind, std::string_view name, R
                   {FormatBytes(phase->reserved_bytes)}});
 }
 
+// Of a card that was full before the second phase began.
+void AddMost(const GenerationRun& run, Rows& rows) {
+  const ProgramProcess* process = ProcessOf(run.run);
+  if (process == nullptr || process->peaks.empty() || PhaseOf(run, PhaseKind::kStart)) return;
+  const TorchPeaks& most = process->peaks.front();
+  rows.push_back({{"  until it was full"},
+                  {FormatBytes(most.allocated_bytes)},
+                  {FormatBytes(most.reserved_bytes)}});
+}
+
 std::string PhasesTable(const GenerationRun& run) {
   Rows rows = {{{TitleOf(run)}, {"allocated"}, {"reserved"}}};
   if (const std::optional<PhaseOnCard> start = PhaseOf(run, PhaseKind::kStart)) {
@@ -95,6 +106,7 @@ std::string PhasesTable(const GenerationRun& run) {
   }
   AddPhase(run, PhaseKind::kPrefill, "prefill, at most", rows);
   AddPhase(run, PhaseKind::kDecoding, "decoding, at most", rows);
+  AddMost(run, rows);
   return "\n" + Wrap("", AskedText(run)) + Table(rows, "lrr", "");
 }
 
@@ -127,7 +139,7 @@ std::vector<std::string> OpenOf(const GenerationRun& run) {
   if (!run.asked.cache.empty()) {
     open.emplace_back("its forward is not compiled, which generate() does with a static cache");
   }
-  if (run.told.cache.empty()) {
+  if (run.told.cache.empty() && run.told.new_tokens > 0) {
     open.emplace_back(
         "the model's outputs have no cache that could be looked at: its bytes are in "
         "the figures, and not told apart");
