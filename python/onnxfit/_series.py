@@ -1,11 +1,11 @@
-"""Batches that differ in length: `onnxfit estimate --lengths`."""
+"""Batches that differ in length: `onnxfit estimate --lengths` and `onnxfit max-batch --lengths`."""
 
 from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Tuple, Union
 
 from onnxfit import _command, flags
 from onnxfit._ask import Choice, Loss, Optimizer, ours, prepared
@@ -13,7 +13,7 @@ from onnxfit._from_json import from_json
 from onnxfit.errors import OnnxfitError
 from onnxfit.inputs import BatchDim
 from onnxfit.programs import ModelLike
-from onnxfit.results import Doubt, Report, Target
+from onnxfit.results import Doubt, Report, Target, TriedBatch
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -59,6 +59,39 @@ class Series(Report, _Played):
     """What steps reserve whose batches are not of one length."""
 
 
+@dataclass(frozen=True)
+class LargestOfSeries:
+    """The largest batch on one card."""
+
+    gpu: str
+    max_batch: int  # 0 where none runs
+    series: _Played  # of that batch; of the first that was tried where none runs
+    max_batch_fits: int = 0  # the largest that was seen to fit, where that one is TIGHT
+    limited: bool = False  # all ran: a larger one may, too
+    fails: Optional[int] = None  # the least that was seen not to run
+    expandable: str = ""  # the verdict of that batch with expandable_segments:True
+    tried: Tuple[TriedBatch, ...] = ()
+
+
+@dataclass(frozen=True)
+class _SearchedSeries:
+    model: str
+    dim: str
+    targets: Tuple[LargestOfSeries, ...] = ()
+    schema: int = 1
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class SeriesMaxBatch(Report, _SearchedSeries):
+    """The largest batch of steps that are not of one length, for each card."""
+
+    @property
+    def max_batch(self) -> int:
+        """Of the first card."""
+        return self.targets[0].max_batch
+
+
 def _written(lengths: Sequence[int], folder: str) -> str:
     """The file of a list."""
     numbers = flags.batch_of(list(lengths))
@@ -68,6 +101,17 @@ def _written(lengths: Sequence[int], folder: str) -> str:
     path = Path(folder, "lengths.txt")
     path.write_text("\n".join(str(number) for number in numbers), encoding="utf-8")
     return str(path)
+
+
+def _asked(command: str, model: ModelLike, inputs: object, lengths: Union[str, Sequence[int]],
+           dim: Optional[str], keywords: Mapping[str, Any],
+           asked: Mapping[str, Any]) -> _command.Answer:
+    with prepared(model, inputs, keywords) as (file, words), \
+            tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
+        spec = lengths if isinstance(lengths, str) else _written(lengths, folder)
+        told = {"lengths": f"{dim}={spec}" if dim else spec, **asked}
+        return _command.ask_for_json(
+            [command, file.path, *flags.arguments({**words, **told})], hide=ours(file))
 
 
 def series(model: ModelLike, inputs: object = None, *, lengths: Union[str, Sequence[int]],
@@ -91,12 +135,30 @@ def series(model: ModelLike, inputs: object = None, *, lengths: Union[str, Seque
     keywords = {**more, "batch": batch, "precision": precision, "optimizer": optimizer,
                 "loss": loss, "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
                 "dynamic_shapes": dynamic_shapes}
-    with prepared(model, inputs, keywords) as (file, words), \
-            tempfile.TemporaryDirectory(prefix="onnxfit") as folder:
-        spec = lengths if isinstance(lengths, str) else _written(lengths, folder)
-        asked = {"lengths": f"{dim}={spec}" if dim else spec, "steps": steps, "seeds": seeds,
-                 "seed": seed, "samples": samples, "tokens": tokens, "pad_to": pad_to, "of_samples": of_samples}
-        answer = _command.ask_for_json(
-            ["estimate", file.path, *flags.arguments({**words, **asked})], hide=ours(file))
+    asked = {"steps": steps, "seeds": seeds, "seed": seed, "samples": samples, "tokens": tokens,
+             "pad_to": pad_to, "of_samples": of_samples}
+    answer = _asked("estimate", model, inputs, lengths, dim, keywords, asked)
     return from_json(Series, answer.data, text=answer.text, raw=answer.data,
+                     holds=answer.code == 0)
+
+
+def series_max_batch(model: ModelLike, inputs: object = None, *,
+                     lengths: Union[str, Sequence[int]], dim: Optional[str] = None,
+                     steps: Optional[int] = None, seeds: Optional[int] = None,
+                     seed: Optional[int] = None, pad_to: Optional[int] = None,
+                     of_samples: bool = False, precision: Optional[str] = None,
+                     optimizer: Optimizer = None, loss: Loss = None, labels: Any = None,
+                     gpu: Choice = None, batch_dim: BatchDim = 0, dynamic_shapes: Any = None,
+                     **more: Unpack[flags.MaxBatchFlags]) -> SeriesMaxBatch:
+    """The largest batch with which a run of batches that differ in length fits each of `gpu`.
+
+    Every batch that is tried is played over all seeds.  Everything else is as in series() and
+    max_batch().  Raises OnnxfitError where there is no answer."""
+    keywords = {**more, "precision": precision, "optimizer": optimizer, "loss": loss,
+                "labels": labels, "gpu": gpu, "batch_dim": batch_dim,
+                "dynamic_shapes": dynamic_shapes}
+    asked = {"steps": steps, "seeds": seeds, "seed": seed, "pad_to": pad_to,
+             "of_samples": of_samples}
+    answer = _asked("max-batch", model, inputs, lengths, dim, keywords, asked)
+    return from_json(SeriesMaxBatch, answer.data, text=answer.text, raw=answer.data,
                      holds=answer.code == 0)

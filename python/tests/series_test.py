@@ -49,6 +49,16 @@ class Series(unittest.TestCase):
         self.assertEqual(seen, [["--batch", "4", "--lengths", "length=uniform:8..64", "--steps",
                                  "3", "--seeds", "2", "--pad-to", "16", "--of-samples"]])
 
+    def test_the_largest_batch(self):
+        found = onnxfit.series_max_batch(self.model, lengths=[64, 128], steps=4, memory="2GiB",
+                                         multiple_of=8)
+        row, = found.targets
+        self.assertEqual(found.max_batch % 8, 0)
+        self.assertGreater(found.max_batch, 8)
+        self.assertGreater(row.fails, row.max_batch)
+        self.assertEqual((row.series.batch, row.series.longest), (row.max_batch, 128))
+        self.assertIn(row.max_batch, [tried.batch for tried in row.tried])
+
     def test_batches_that_differ(self):
         played = onnxfit.series(self.model, lengths=[64, 256], steps=4, tokens=512)
         self.assertEqual(played.batches, (8, 2, 8, 2))
