@@ -2,11 +2,12 @@
 
     python generation.py ASKED.json ANSWER.json
 
-`ASKED` is {"model", "batch", "prompt", "new", "beams", "cache", "dtype"}.  `model` is a folder with a
-config.json, a name that transformers knows, or "module:function", which returns a model.  `answer` is
-{"missing"} of a package, {"error"}, or {"library", "name", "dtype", "new", "cache": [{"kind", "layers",
-"bytes", "host_bytes", "first_bytes"}]}: of each kind of layers what it holds at the end, and behind
-the prompt.
+`ASKED` is {"model", "batch", "prompt", "new", "beams", "cache", "dtype"}; 0 beams and "" are the model's own.
+`model` is a folder with a config.json, a name that transformers knows, or "module:function", which returns a
+model.  `ANSWER` is {"missing"} of a package, {"error"}, or {"library", "name", "dtype", "beams", "sequences",
+"cache_implementation", "calls", "most_prompt", "most_new", "open": [sentences], "cache": [{"kind", "layers",
+"bytes", "host_bytes", "first_bytes"}]}: of each kind of layers what it holds at the end, and behind the first
+call; the most are those of a table of positions, 0 without one.
 
 A model by its config is loaded by from_pretrained(), from a file of weights that is a hole: as large as
 the real one, and no byte of it on the disk."""
@@ -23,6 +24,7 @@ TYPES = {"torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16
          "torch.float64": "F64", "torch.int64": "I64", "torch.int32": "I32", "torch.int8": "I8",
          "torch.uint8": "U8", "torch.bool": "BOOL"}  # of safetensors' headers
 
+SPARE_ROWS = 8  # of a table of positions, beside those that its config names
 SHARD = 4 << 30  # bytes of a file; one that is larger than the machine's RAM may not be mapped
 
 
@@ -117,6 +119,8 @@ def config_of(name):
     import transformers
     if os.path.isdir(name) and not os.path.exists(os.path.join(name, "config.json")):
         raise Refused("expected a config.json in the folder, found none")
+    if name.startswith((".", os.sep)) and not os.path.exists(name):
+        raise Refused("expected a folder with a config.json, found no such folder")
     try:
         return transformers.AutoConfig.from_pretrained(name)
     except OSError as error:
@@ -157,6 +161,8 @@ def by_function(text, dtype):
     if not hasattr(model, "generate"):
         raise Refused(f"expected a model of transformers, found {type(model).__name__}")
     placed = next(model.parameters()).device.type
+    if placed == "meta":
+        raise Refused("expected a model with weights on the CPU or the card, found one on meta")
     return model if placed == "cuda" else model.to(torch.device("cuda"))
 
 
@@ -190,21 +196,82 @@ def inputs_of(model, batch, prompt):
 
 
 def ways_of(model, asked):
-    """How generate() is called.  An id beyond the vocabulary ends no text."""
-    ways = {"max_new_tokens": asked["new"]}
-    own = model.generation_config.eos_token_id
-    if own is not None:
+    """How generate() is called.  An id beyond the vocabulary ends no text, and no clock does."""
+    own = model.generation_config
+    own.max_time = own.stop_strings = None
+    ways = {"max_new_tokens": asked["new"], "disable_compile": True}
+    if own.eos_token_id is not None:
         beyond = model.config.get_text_config().vocab_size + 1
-        several = range(len(own)) if isinstance(own, list) else ()
+        several = range(len(own.eos_token_id)) if isinstance(own.eos_token_id, list) else ()
         ways["eos_token_id"] = [beyond + i for i in several] or beyond
-    if asked["beams"] > 1:
+    if asked["beams"]:
         ways["num_beams"] = asked["beams"]
+    if asked["cache"].startswith("paged"):
+        raise Refused("expected a cache that grows with the tokens, found one that takes what the card has free")
     if asked["cache"]:
-        ways.update(cache_implementation=asked["cache"], disable_compile=True)
+        ways["cache_implementation"] = asked["cache"]
     return ways
 
 
+def effective(model, ways):
+    """What its generation_config.json adds to what was asked."""
+    own = model.generation_config
+    return {"beams": ways.get("num_beams", own.num_beams or 1), "sequences": own.num_return_sequences or 1,
+            "cache_implementation": ways.get("cache_implementation", own.cache_implementation or "")}
+
+
+# --- What stays open ------------------------------------------------------------------------------
+
+def positions_of(model):
+    """How many its config names, and whether they are a table, beyond which nothing can be read."""
+    import torch
+    config = model.config.get_text_config(decoder=True)
+    most = getattr(config, "max_position_embeddings", None) or 0
+    tables = [module.num_embeddings for name, module in model.named_modules() if isinstance(
+        module, torch.nn.Embedding) and any(word in name for word in ("wpe", "position", "pos_emb"))]
+    return most, any(most <= rows <= most + SPARE_ROWS for rows in tables)
+
+
+def most_tokens(model, asked):
+    """Of prompts and of new ones, where positions are a table; the last token is not read."""
+    most, is_table = positions_of(model)
+    if not most or not is_table:
+        return {"most_prompt": 0, "most_new": 0}
+    if model.config.is_encoder_decoder:
+        return {"most_prompt": most, "most_new": most}
+    return {"most_prompt": max(1, most - asked["new"] + 1), "most_new": max(1, most - asked["prompt"] + 1)}
+
+
+def check_positions(most, asked):
+    for name in ("prompt", "new"):
+        if most[f"most_{name}"] and asked[name] > most[f"most_{name}"]:
+            raise Refused(f"expected --{name} {most[f'most_{name}']} or less, as its positions are a table, "
+                          f"found {asked[name]}")
+
+
+def open_of(model, asked):
+    sentences = []
+    most, is_table = positions_of(model)
+    read = asked["new"] if model.config.is_encoder_decoder else asked["prompt"] + asked["new"] - 1
+    if most and not is_table and read > most:
+        sentences.append(f"each text reads {read} tokens, more than the {most} positions that its config names")
+    if any(getattr(model.config, f"{what}_config", None) is not None for what in ("vision", "audio")):
+        sentences.append("prompts have no image and no sound: what reads these did not run, and their tokens are "
+                         "not among those of the prompts")
+    if model.generation_config.use_cache is False:
+        sentences.append("its generation_config.json keeps no cache: each token reads all others again")
+    return sentences
+
+
 # --- What its cache holds -------------------------------------------------------------------------
+
+def parts_of(value):
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    return list(vars(value).values()) if hasattr(value, "__dict__") else []
+
 
 def tensors_in(value, seen):
     """All that an object of a cache has, wherever: lists, dictionaries, parts of quantized tensors."""
@@ -220,9 +287,7 @@ def tensors_in(value, seen):
         for part in inner:
             yield from tensors_in(part, seen)
         return
-    parts = value.values() if isinstance(value, dict) else value if isinstance(
-        value, (list, tuple)) else vars(value).values() if hasattr(value, "__dict__") else ()
-    for part in list(parts):
+    for part in parts_of(value):
         if not isinstance(part, type) and not callable(part):
             yield from tensors_in(part, seen)
 
@@ -252,47 +317,58 @@ def bytes_by_kind(cache):
 
 
 class CacheWatch:
-    """Looks at the cache behind the model's first call, and behind the last that brings a token."""
+    """Looks at the cache behind the model's first call, and keeps hold of the last."""
 
-    def __init__(self, calls):
-        self.calls, self.done = calls, 0
-        self.first, self.last = {}, {}
+    def __init__(self):
+        self.calls, self.first, self.cache = 0, {}, None
 
     def __call__(self, model, args, output):
-        self.done += 1
-        if self.done not in (1, self.calls):
-            return
+        self.calls += 1
         names = ("past_key_values", "cache_params")
-        cache = next((c for c in (getattr(output, n, None) for n in names) if c is not None), None)
-        self.last = {} if cache is None else bytes_by_kind(cache)
-        if self.done == 1:
-            self.first = self.last
+        found = next((c for c in (getattr(output, n, None) for n in names) if c is not None), None)
+        self.cache = self.cache if found is None else found
+        if self.calls == 1 and found is not None:
+            self.first = bytes_by_kind(found)
 
     def told(self):
+        last = {} if self.cache is None else bytes_by_kind(self.cache)
         return [{"kind": kind, "layers": row[0], "bytes": row[1], "host_bytes": row[2],
                  "first_bytes": sum(self.first.get(kind, [0, 0, 0])[1:])}
-                for kind, row in self.last.items()]
+                for kind, row in last.items()]
 
 
 # --- The run --------------------------------------------------------------------------------------
 
-def generate(asked, answer):
+def built_of(asked):
     model = asked["model"]
     is_function = ":" in model and not os.path.exists(model)
-    built = (by_function if is_function else by_config)(model, asked["dtype"]).eval()
-    answer.update(name=type(built).__name__, dtype=str(built.dtype).removeprefix("torch."))
-    inputs, ways = inputs_of(built, asked["batch"], asked["prompt"]), ways_of(built, asked)
-    watch = CacheWatch(asked["new"])
-    built.register_forward_hook(watch)
+    return (by_function if is_function else by_config)(model, asked["dtype"]).eval()
+
+
+def generate(asked, answer):
+    built = built_of(asked)
+    model = built.get_base_model() if hasattr(built, "get_base_model") else built  # adapters are around it
+    most = most_tokens(model, asked)
+    check_positions(most, asked)
+    ways = ways_of(model, asked)
+    answer.update(name=type(model).__name__, dtype=str(model.dtype).removeprefix("torch."),
+                  open=open_of(model, asked), **most, **effective(model, ways))
+    watch = CacheWatch()
+    model.register_forward_hook(watch)
     try:
-        built.generate(**inputs, **ways)
+        built.generate(**inputs_of(model, asked["batch"], asked["prompt"]), **ways)
     finally:
-        answer.update(new=watch.done, cache=watch.told())
+        answer.update(calls=watch.calls, cache=watch.told())
+    if watch.cache is None and model.generation_config.use_cache is not False:
+        answer["open"].append("the model's outputs have no cache that could be looked at: its bytes are in the "
+                              "figures, and not told apart")
 
 
 def note_end(error, answer):
     """Puts into `answer` what ended the run, if it was none of memory."""
-    if isinstance(error, ImportError) and error.name in ("torch", "transformers"):
+    if isinstance(error, KeyboardInterrupt):
+        answer["error"] = "interrupted"
+    elif isinstance(error, ImportError) and error.name in ("torch", "transformers"):
         answer["missing"] = error.name
     elif isinstance(error, Refused):
         answer["error"] = str(error)
@@ -312,7 +388,7 @@ def main(asked_path, answer_path):
         answer["library"] = f"transformers {transformers.__version__}"
         transformers.logging.disable_progress_bar()
         generate(asked, answer)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         note_end(error, answer)
         raise
     finally:

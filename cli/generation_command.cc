@@ -140,6 +140,13 @@ std::string SolvedOf(const Options& options) {
                                           options.solve));
 }
 
+// What is looked for has no size.
+void CheckNotHeld(const Options& options, const std::string& solved) {
+  const std::string flag = "--" + solved;
+  if (solved == "batch" || std::ranges::find(options.given, flag) == options.given.end()) return;
+  RefuseGeneration(flag, fmt::format("expected without --solve {}", solved));
+}
+
 int64_t& SizeIn(AskedGeneration& asked, const std::string& solved) {
   if (solved == "prompt") return asked.prompt;
   return solved == "new" ? asked.new_tokens : asked.batch;
@@ -152,6 +159,8 @@ TrialLimits LimitsOfGeneration(const Options& options) {
           .multiple_of = multiple_of,
           .is_strict = options.is_strict};
 }
+
+JudgedTarget CardOfRun(const GenerationRun& run) { return run.run.cards.front(); }
 
 // Once for each of the sizes that are held.
 std::vector<AskedGeneration> HeldOf(const Options& options, const std::string& solved) {
@@ -167,17 +176,29 @@ std::vector<AskedGeneration> HeldOf(const Options& options, const std::string& s
   return held;
 }
 
+// What its table of positions takes, 0 without one.
+int64_t EndOf(const ToldGeneration& told, const std::string& solved) {
+  if (solved == "prompt") return told.most_prompt;
+  return solved == "new" ? told.most_new : 0;
+}
+
 GenerationSearch SearchOn(const Target& target, const AskedGeneration& held,
                           const std::string& solved, const Options& options, Progress& progress) {
   std::map<int64_t, GenerationRun> runs;
   const auto run = [&](int64_t size) {
+    if (const auto known = runs.find(size); known != runs.end()) return CardOfRun(known->second);
     progress.Show(fmt::format("max-batch: {} {} on {}", solved, size, target.name));
     AskedGeneration asked = held;
     SizeIn(asked, solved) = size;
-    return (runs[size] = RunGeneration(asked, target)).run.cards.front();
+    return CardOfRun(runs[size] = RunGeneration(asked, target));
   };
-  GenerationSearch search = {.solved = solved,
-                             .found = TryBatches(LimitsOfGeneration(options), run)};
+  TrialLimits limits = LimitsOfGeneration(options);
+  run(limits.least);
+  const int64_t end = EndOf(runs.at(limits.least).told, solved);
+  const bool ends_first = end > 0 && end < limits.most;
+  if (ends_first) limits.most = end;
+  GenerationSearch search = {.solved = solved, .found = TryBatches(limits, run)};
+  search.is_end = ends_first && search.found.is_limited;
   search.largest = std::move(runs.at(search.found.told()));
   return search;
 }
@@ -210,6 +231,7 @@ int RunMaxBatchOfGeneration(const Options& options, std::ostream& out, std::ostr
   if (options.request.targets.empty())
     RefuseGeneration("--gpu", "expected a card, found none", "--gpu l4");
   const std::string solved = SolvedOf(options);
+  CheckNotHeld(options, solved);
   Progress progress(err, std::chrono::seconds(1));
   std::vector<GenerationSearch> searches;
   std::vector<JudgedTarget> judged;

@@ -12,12 +12,20 @@ constexpr int64_t kMostBeams = 1024;
 // What one answer is of.
 constexpr std::string_view kGenerates = "generate";
 
+// Throws Error for one that is none, with all that there are.
+void CheckMode(const Typed& typed) {
+  std::vector<std::string_view> names = NamesOf<Mode>(kModes);
+  names.push_back(kGenerates);
+  ParseName(typed, names);
+}
+
 }  // namespace
 
 void SetMode(const Typed& typed, Options& options) {
   const bool generates =
       options.command == Command::kEstimate || options.command == Command::kMaxBatch;
   options.generation.is_asked = generates && typed.text == kGenerates;
+  if (generates && !options.generation.is_asked) CheckMode(typed);
   options.request.settings.mode =
       options.generation.is_asked ? Mode::kEval : ParseChoice(typed, kModes);
 }
@@ -36,7 +44,7 @@ std::vector<Flag> GenerationFlags() {
        "the model's own",
        [](const Typed& t, Options& o) { SetText(t, "a cache's name", o.generation.cache); }, false,
        false, kOf},
-      {"--beams", "", "N", kGenerationGroup, "generate()'s num_beams", "1",
+      {"--beams", "", "N", kGenerationGroup, "generate()'s num_beams", "the model's own",
        [](const Typed& t, Options& o) { o.generation.beams = ParseWhole(t, 1, kMostBeams); }, false,
        false, kOf},
   };

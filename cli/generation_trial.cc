@@ -44,9 +44,9 @@ void NamePlaces(const ToldGeneration& told, ProgramRun& run) {
     if (process.full_at.place.empty()) continue;
     // No smaller batch makes weights smaller.
     if (told.name.empty() && process.oom.size() > 1) process.oom.resize(1);
-    process.full_at = {.place = told.name.empty()      ? "from_pretrained()"
-                                : told.new_tokens == 0 ? "generate(), in its prefill"
-                                                       : "generate(), as it decodes"};
+    process.full_at = {.place = told.name.empty() ? "the loading of its weights"
+                                : told.calls == 0 ? "generate(), in its prefill"
+                                                  : "generate(), as it decodes"};
   }
 }
 

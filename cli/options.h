@@ -172,7 +172,7 @@ struct GenerationOptions {
   std::vector<int64_t> prompts = {};
   std::vector<int64_t> new_tokens = {256};
   std::string cache = {};  // cache_implementation, "" for the model's own
-  int64_t beams = 1;
+  int64_t beams = 0;       // 0 for the model's own
 };
 
 // A flag and its value as they were typed, "" for a switch.

@@ -18,7 +18,7 @@ constexpr int64_t kMiB = 1 << 20;
 
 // Two kinds of layers: one that grows by 32 KiB a token and layer, one that does not.
 constexpr char kTold[] = R"({"library": "transformers 5.17.0", "name": "Gemma2ForCausalLM",
-  "dtype": "bfloat16", "new": 65, "cache": [
+  "dtype": "bfloat16", "calls": 65, "cache": [
     {"kind": "DynamicLayer", "layers": 2, "bytes": 71303168, "host_bytes": 0, "first_bytes": 67108864},
     {"kind": "SlidingLayer", "layers": 2, "bytes": 8388608, "host_bytes": 4194304,
      "first_bytes": 12582912}]})";
@@ -102,6 +102,16 @@ TEST_CASE("of a card that was full at once the most is told, and no cache is mis
   CHECK(text.find("no cache") == text.npos);
 }
 
+TEST_CASE("where calls are not tokens nothing is said of growth, but that") {
+  GenerationRun run = Run(8, 1500);
+  run.told.calls = 1;
+  run.told.open = {"prompts have no image"};
+  const std::string text = ToText({run, Run(8, 1500)});
+  CHECK(text.find("  - the model was called once for 65 tokens") != text.npos);
+  CHECK(text.find("  - prompts have no image\n") != text.npos);
+  CHECK(ToText(std::vector{run}).find("a token\n") == text.npos);
+}
+
 TEST_CASE("a search tells what was solved, and what was held") {
   GenerationSearch search = {
       .solved = "prompt",
@@ -111,7 +121,8 @@ TEST_CASE("a search tells what was solved, and what was held") {
                 .tried = {{512, Verdict::kFits, 1500 * kMiB}, {600, Verdict::kOom, 16000 * kMiB}}},
       .largest = Run(8, 1500)};
   const std::string prompt = ToText(std::vector{search}, {.quiet = true});
-  CHECK(prompt == "a prompt of 512 on t4 (batch 8, new 65): FITS, 1.46 GiB of 14.6 GiB, 10.1%\n");
+  CHECK(prompt ==
+        "prompts of 512 tokens on t4 (batch 8, new 65): FITS, 1.46 GiB of 14.6 GiB, 10.1%\n");
   search.solved = "batch";
   search.found.batch = 0;
   search.largest = Run(512, 16000, Verdict::kOom);

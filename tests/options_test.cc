@@ -588,7 +588,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "-o", "sgd,"},
        "--optimizer: expected a value at both sides of each comma, found 'sgd,'"},
       {{"m", "--mode", "train,eval"},
-       "--mode: expected train or eval, found 'train,eval' (try: one value at a time)"},
+       "--mode: expected train, eval or generate, found 'train,eval' (try: one value at a time)"},
       {{"m", "--dropout", "1.5"},
        "--dropout: expected auto, a probability below 1, or one for a place, such as "
        "classifier=0.1, found '1.5'"},
@@ -654,7 +654,7 @@ TEST_CASE("what cannot be meant is refused in one sentence") {
       {{"m", "--optimizer-impl", "loop"},
        "--optimizer-impl: expected foreach, for-loop or fused, found 'loop'"},
       {{"m", "--clip-grad=1.0"}, "--clip-grad: expected yes or no, found '1.0'"},
-      {{"m", "--mode", "training"}, "--mode: expected train or eval, found 'training'"},
+      {{"m", "--mode", "training"}, "--mode: expected train, eval or generate, found 'training'"},
       {{"m", "-f", "html"}, "--format: expected text, json, markdown or csv, found 'html'"},
       {{"m", "--color", "aut"},
        "--color: expected auto, always or never, found 'aut' (did you mean 'auto'?)"},

@@ -122,11 +122,11 @@ class MostAlike {
   }
   size_t In(const Skeleton& skeleton) const {
     size_t most = 0;
-    for (const auto& [class_name, count] : counts_) {
+    for (const auto& row : counts_) {
       const auto may_be = [&](const SkeletonStep& step) {
-        return step.class_name == class_name || (step.is_child && step.class_name.empty());
+        return step.class_name == row.first || (step.is_child && step.class_name.empty());
       };
-      if (class_name.empty() || std::ranges::any_of(skeleton.steps, may_be)) most += count;
+      if (row.first.empty() || std::ranges::any_of(skeleton.steps, may_be)) most += row.second;
     }
     return most;
   }

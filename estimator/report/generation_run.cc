@@ -68,8 +68,10 @@ std::string AskedText(const GenerationRun& run) {
   std::string text = fmt::format(
       "{}: {} of {}, {} new{}", model, Several(asked.batch, "prompt", "prompts"),
       Several(asked.prompt, "token", "tokens"), asked.new_tokens, asked.batch == 1 ? "" : " each");
-  if (asked.beams > 1) text += fmt::format(", {} beams", asked.beams);
-  if (!asked.cache.empty()) text += fmt::format(", cache {}", asked.cache);
+  if (run.told.sequences > 1) text += fmt::format(", {} texts of each", run.told.sequences);
+  if (run.told.beams > 1) text += fmt::format(", {} beams", run.told.beams);
+  const std::string& cache = run.told.cache_implementation;
+  if (!cache.empty()) text += fmt::format(", cache {}", cache);
   return text;
 }
 
@@ -110,13 +112,17 @@ std::string PhasesTable(const GenerationRun& run) {
   return "\n" + Wrap("", AskedText(run)) + Table(rows, "lrr", "");
 }
 
-// What a layer of it takes for a token more: nothing of one that is as large as it will be.
+// Each call brought a token.
+bool IsOneByOne(const GenerationRun& run) { return run.told.calls == run.asked.new_tokens; }
+
+// ", 64.0 KiB more a token": nothing of one that is as large as it will be, and where calls are not
+// tokens.
 std::string GrowthOf(const CacheKind& kind, const GenerationRun& run) {
+  if (!IsOneByOne(run) || run.told.calls < 2) return "";
   const int64_t more = kind.bytes + kind.host_bytes - kind.first_bytes;
-  const int64_t tokens = run.told.new_tokens - 1;
-  const int64_t each = tokens > 0 ? more / tokens : 0;
-  if (each <= kind.layers) return "none of which grows";  // a counter a layer is no growth
-  return fmt::format("{} more a token", FormatBytes(each));
+  const int64_t each = more / (run.told.calls - 1);
+  if (each <= kind.layers) return ", none of which grows";  // a counter a layer is no growth
+  return fmt::format(", {} more a token", FormatBytes(each));
 }
 
 std::string CacheText(const GenerationRun& run) {
@@ -126,31 +132,45 @@ std::string CacheText(const GenerationRun& run) {
     const std::string host =
         kind.host_bytes == 0 ? "" : fmt::format(", {} on the host", FormatBytes(kind.host_bytes));
     text += Wrap(fmt::format("{:>{}}  ", FormatBytes(kind.bytes + kind.host_bytes), kBytesColumns),
-                 fmt::format("{} of {}, {}{}", Several(kind.layers, "layer", "layers"), kind.name,
+                 fmt::format("{} of {}{}{}", Several(kind.layers, "layer", "layers"), kind.name,
                              GrowthOf(kind, run), host));
   }
   return text;
+}
+
+// Of a run that went to its end.
+std::string CallsText(const GenerationRun& run) {
+  return fmt::format(
+      "the model was called {} for {} tokens, as its generation_config.json or its contents have "
+      "it: "
+      "prefill is its first call, and the cache one of those that it had",
+      run.told.calls == 1 ? "once" : fmt::format("{} times", run.told.calls), run.asked.new_tokens);
 }
 
 std::vector<std::string> OpenOf(const GenerationRun& run) {
   std::vector<std::string> open = {
       "prompts are of one length, and no text ends before its last token: batches that are padded "
       "take what their longest takes"};
-  if (!run.asked.cache.empty()) {
+  const bool is_whole = CardOf(run).judgement.verdict != Verdict::kOom;
+  if (is_whole && !IsOneByOne(run)) open.push_back(CallsText(run));
+  if (run.told.cache_implementation.find("static") != std::string::npos) {
     open.emplace_back("its forward is not compiled, which generate() does with a static cache");
   }
-  if (run.told.cache.empty() && run.told.new_tokens > 0) {
-    open.emplace_back(
-        "the model's outputs have no cache that could be looked at: its bytes are in "
-        "the figures, and not told apart");
-  }
+  for (const std::string& sentence : run.told.open) open.push_back(sentence);
   for (const std::string& sentence : OpenSentences(run.run)) open.push_back(sentence);
   return open;
 }
 
-std::string OpenText(const GenerationRun& run) {
+// Of all runs, each sentence once.
+std::string OpenText(const std::vector<GenerationRun>& runs) {
+  std::vector<std::string> open;
+  for (const GenerationRun& run : runs) {
+    for (std::string& sentence : OpenOf(run)) {
+      if (std::ranges::find(open, sentence) == open.end()) open.push_back(std::move(sentence));
+    }
+  }
   std::string text = "\nWhat stays open\n";
-  for (const std::string& sentence : OpenOf(run)) text += Wrap("  - ", sentence);
+  for (const std::string& sentence : open) text += Wrap("  - ", sentence);
   return text;
 }
 
@@ -158,7 +178,7 @@ std::string TextBelow(const GenerationRun& run, const TextOptions& options) {
   std::string text = RunReasons(run.run, options);
   text += PhasesTable(run) + CacheText(run);
   if (options.verbose) text += RunDetails(run.run, options);
-  return text + OpenText(run);
+  return text + OpenText({run});
 }
 
 std::string BytesOrDash(const std::optional<int64_t>& bytes) {
@@ -190,10 +210,21 @@ std::string TableOfRuns(const std::vector<GenerationRun>& runs) {
   return Table(rows, "lrrrrrrrl", "");
 }
 
-// "batch 12", "a prompt of 4096 tokens", "4096 new tokens".
+// "batch 12", "prompts of 4096 tokens", "4096 new tokens".
 std::string SolvedText(const GenerationSearch& search, int64_t size) {
   if (search.solved == "batch") return fmt::format("batch {}", size);
-  return fmt::format("{} {}", search.solved == "prompt" ? "a prompt of" : "new tokens:", size);
+  if (search.solved == "new") return Several(size, "new token", "new tokens");
+  return "prompts of " + Several(size, "token", "tokens");
+}
+
+// What was tried, and how far it goes.
+std::string SearchText(const GenerationSearch& search) {
+  TriedBatches found = search.found;
+  if (search.solved != "batch") found.per_sample_bytes = 0;  // which is told of samples
+  if (!search.is_end) return TriedBullets(found, CardOf(search.largest));
+  found.is_limited = false;
+  return TriedBullets(found, CardOf(search.largest)) +
+         Wrap("  - ", "its table of positions ends there");
 }
 
 std::string HeldText(const GenerationSearch& search) {
@@ -245,11 +276,11 @@ Json JsonOfCache(const GenerationRun& run) {
 }
 
 Json JsonOfRun(const GenerationRun& run) {
-  Json json = {{"batch", run.asked.batch},    {"prompt", run.asked.prompt},
-               {"new", run.asked.new_tokens}, {"beams", run.asked.beams},
-               {"dtype", run.told.dtype},     {"tokens", run.told.new_tokens},
-               {"cache", JsonOfCache(run)},   {"run", RunJson(run.run)}};
-  PutIfKnown(json, "cache_implementation", run.asked.cache);
+  Json json = {
+      {"batch", run.asked.batch}, {"prompt", run.asked.prompt},      {"new", run.asked.new_tokens},
+      {"beams", run.told.beams},  {"sequences", run.told.sequences}, {"dtype", run.told.dtype},
+      {"calls", run.told.calls},  {"cache", JsonOfCache(run)},       {"run", RunJson(run.run)}};
+  PutIfKnown(json, "cache_implementation", run.told.cache_implementation);
   PutBytes("model_bytes", ModelBytes(run), json);
   PutBytes("prefill_bytes", AllocatedIn(run, PhaseKind::kPrefill), json);
   PutBytes("decoding_bytes", AllocatedIn(run, PhaseKind::kDecoding), json);
@@ -295,7 +326,13 @@ ToldGeneration ReadGeneration(std::string_view json) {
                            .library = read.value("library", ""),
                            .name = read.value("name", ""),
                            .dtype = read.value("dtype", ""),
-                           .new_tokens = read.value("new", int64_t{0})};
+                           .beams = read.value("beams", int64_t{1}),
+                           .sequences = read.value("sequences", int64_t{1}),
+                           .cache_implementation = read.value("cache_implementation", ""),
+                           .calls = read.value("calls", int64_t{0}),
+                           .most_prompt = read.value("most_prompt", int64_t{0}),
+                           .most_new = read.value("most_new", int64_t{0}),
+                           .open = read.value("open", std::vector<std::string>())};
     if (read.contains("cache")) {
       for (const Json& row : read["cache"]) told.cache.push_back(ReadCacheKind(row));
     }
@@ -312,7 +349,7 @@ std::string ToText(const std::vector<GenerationRun>& runs, const TextOptions& op
     return options.quiet ? text : TrimLines(text + TextBelow(runs[0], options));
   }
   text = TableOfRuns(runs);
-  return TrimLines(options.quiet ? text : text + OpenText(runs.back()));
+  return TrimLines(options.quiet ? text : text + OpenText(runs));
 }
 
 std::string ToText(const std::vector<GenerationSearch>& searches, const TextOptions& options) {
@@ -323,7 +360,7 @@ std::string ToText(const std::vector<GenerationSearch>& searches, const TextOpti
     if (searches.size() > 1) {
       text += fmt::format("\nOn {}, {}\n", CardOf(search.largest).target.name, HeldText(search));
     }
-    text += TriedBullets(search.found, CardOf(search.largest));
+    text += SearchText(search);
   }
   if (searches.size() == 1) text += TextBelow(searches[0].largest, options);
   return TrimLines(text);

@@ -17,9 +17,9 @@ namespace onnxfit {
 struct AskedGeneration {
   std::string model = {};
   int64_t batch = 1;
-  int64_t prompt = 0;      // tokens of each prompt
-  int64_t new_tokens = 0;  // of each text
-  int64_t beams = 1;
+  int64_t prompt = 0;          // tokens of each prompt
+  int64_t new_tokens = 0;      // of each text
+  int64_t beams = 0;           // 0 for the model's own
   std::string cache = {};      // cache_implementation, "" for the model's own
   std::string dtype = "auto";  // torch's name; "auto" is the config's
 };
@@ -42,7 +42,13 @@ struct ToldGeneration {
   std::string library = {};  // "transformers 5.17.0"
   std::string name = {};     // of the model's class
   std::string dtype = {};
-  int64_t new_tokens = 0;  // calls of the model, each of which brings one
+  int64_t beams = 1;
+  int64_t sequences = 1;                  // of each prompt
+  std::string cache_implementation = {};  // "" for dynamic
+  int64_t calls = 0;                      // of the model, each of which brings a token as a rule
+  int64_t most_prompt = 0;                // tokens that a table of positions ends at; 0 without one
+  int64_t most_new = 0;                   // the same of new ones
+  std::vector<std::string> open = {};     // what may be otherwise, a sentence each
   std::vector<CacheKind> cache = {};
 };
 // Throws Error where it is none.
@@ -58,6 +64,7 @@ struct GenerationRun {
 struct GenerationSearch {
   std::string solved = {};
   TriedBatches found = {};
+  bool is_end = false;         // the model takes no larger one
   GenerationRun largest = {};  // of found.told()
 };
 
@@ -69,9 +76,10 @@ std::string ToText(const std::vector<GenerationSearch>& searches, const TextOpti
 
 // Schema 1, one object:
 //   {"schema", "version", "basis": "run", "text", "library", "model", "targets": [as estimate's],
-//    "runs": [{"batch", "prompt", "new", "beams", "cache_implementation", "dtype", "tokens",
-//      "model_bytes", "prefill_bytes", "decoding_bytes", "cache": [{"kind", "layers", "bytes",
-//      "host_bytes", "first_bytes"}], "run": what ToJson of a program's run has below "command"}]}
+//    "runs": [{"batch", "prompt", "new", "beams", "sequences", "cache_implementation", "dtype",
+//      "calls", "open", "model_bytes", "prefill_bytes", "decoding_bytes", "cache": [{"kind",
+//      "layers", "bytes", "host_bytes", "first_bytes"}], "run": what ToJson of a program's run has
+//      below "command"}]}
 // A phase that was not reached has no bytes.
 std::string ToJson(const std::vector<GenerationRun>& runs, const JsonOptions& options);
 

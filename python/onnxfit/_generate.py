@@ -36,8 +36,10 @@ class GenerationRun:
     prompt: int  # tokens of each
     new: int
     beams: int = 1
+    sequences: int = 1  # of each prompt
+    cache_implementation: str = ""  # "" for dynamic
     dtype: str = ""
-    tokens: int = 0  # that were made for each text
+    calls: int = 0  # of the model, each of which brings a token as a rule
     model_bytes: Optional[int] = None  # allocated when the prompts were there
     prefill_bytes: Optional[int] = None  # allocated at most
     decoding_bytes: Optional[int] = None  # allocated at most
@@ -149,7 +151,7 @@ def generate_max_batch(model: Generating, *, prompt: Sizes = None, new: Sizes = 
                        memory: flags.Sizes = (), reserve: Optional[flags.Size] = None,
                        multiple_of: Optional[int] = None, max: Optional[int] = None,
                        strict: bool = False) -> GenerationMaxBatch:
-    """How many prompts at once a card has room for, found by 4 to 12 runs of generate(); with
+    """How many prompts at once a card has room for, found by 4 to 16 runs of generate(); with
     `solve="prompt"` how long they may be, with "new" how many tokens they may get, at `batch`.
 
     `multiple_of` and `max` are of what is looked for; everything else is as in generate().  Sizes

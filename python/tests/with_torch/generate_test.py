@@ -44,7 +44,7 @@ class Generate(unittest.TestCase):
         run, = answer.runs
         tokens = 64 + 9 - 1  # the last one's are not kept
         self.assertEqual(run.cache_bytes, 2 * 3 * 4 * 2 * 32 * tokens * 2)
-        self.assertEqual((run.tokens, run.dtype, run.cache[0].layers), (9, "bfloat16", 3))
+        self.assertEqual((run.calls, run.dtype, run.cache[0].layers), (9, "bfloat16", 3))
         self.assertEqual(run.cache[0].first_bytes, 2 * 3 * 4 * 2 * 32 * 64 * 2)
         self.assertGreater(run.prefill_bytes, run.model_bytes)
         self.assertTrue(answer.holds and answer.headline.startswith("FITS on t4"))
@@ -86,6 +86,26 @@ class Generate(unittest.TestCase):
         with self.assertRaisesRegex(onnxfit.OnnxfitError, "at the top of a file"):
             onnxfit.generate(lambda: None, prompt=8)
 
+    def test_a_table_of_positions_ends_it(self):
+        gpt2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 64, "n_layer": 1,
+                "n_head": 2, "n_positions": 128, "vocab_size": 500}
+        (self.folder / "config.json").write_text(json.dumps(gpt2), encoding="utf-8")
+        with self.assertRaisesRegex(onnxfit.OnnxfitError, "--prompt 125 or less"):
+            onnxfit.generate(str(self.folder), prompt=126, new=4)
+        found = onnxfit.generate_max_batch(str(self.folder), solve="prompt", new=4, batch=1, gpu="l4")
+        self.assertEqual(found.size, 125)
+        self.assertIn("its table of positions ends there", found.text)
+
+    def test_what_its_own_config_says_is_told(self):
+        model = self.model(max_position_embeddings=64)
+        (self.folder / "generation_config.json").write_text(json.dumps({
+            "num_beams": 3, "max_time": 0.001, "cache_implementation": "static"}), encoding="utf-8")
+        run = onnxfit.generate(model, prompt=64, new=4).runs[0]
+        self.assertEqual((run.beams, run.calls, run.cache_implementation), (3, 4, "static"))
+        self.assertTrue(any("more than the 64 positions" in sentence for sentence in run.open))
+        self.assertTrue(any("not compiled" in sentence for sentence in run.open))
+        self.assertEqual(onnxfit.generate(model, prompt=8, new=2, beams=1).runs[0].beams, 1)
+
     def test_a_function_loads_it(self):
         config = self.model()
         (self.folder / "own.py").write_text(
@@ -93,7 +113,7 @@ class Generate(unittest.TestCase):
             f"    config = transformers.AutoConfig.from_pretrained({config!r})\n"
             "    return transformers.AutoModelForCausalLM.from_config(config)\n", encoding="utf-8")
         run = onnxfit.generate(f"{self.folder}/own.py:load", prompt=8, new=3).runs[0]
-        self.assertEqual((run.tokens, run.dtype), (3, "float32"))
+        self.assertEqual((run.calls, run.dtype), (3, "float32"))
 
 
 if __name__ == "__main__":
