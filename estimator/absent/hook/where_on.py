@@ -13,7 +13,8 @@ import threading
 import torch
 from torch.utils import _python_dispatch
 
-tensors = load("tensors")  # noqa: F821, sitecustomize.py has given it
+mirrors = load("mirrors")  # noqa: F821, sitecustomize.py has given it
+tensors = load("tensors")  # noqa: F821
 values = load("values")  # noqa: F821
 
 stack = _python_dispatch._get_current_dispatch_mode_stack
@@ -190,13 +191,25 @@ def reader_below(mode, func):
 
 
 # Composed of other operators, which are others while any mode is on (areAnyTensorSubclassLike in
-# ATen/TensorSubclassLikeUtils.h, PyTorch 2.11): ctc_loss takes lengths on the host for an error.
-WITHOUT_MODE = ("ctc_loss",)
-
-
+# ATen/TensorSubclassLikeUtils.h, PyTorch 2.11): ctc_loss takes lengths on the host for an error,
+# attention without a kernel of its own adds its mask to scores in place.
 def around_composites(mode):
-    for name in WITHOUT_MODE:
-        setattr(torch, name, switched_over(mode, getattr(torch, name)))
+    torch.ctc_loss = switched_over(mode, torch.ctc_loss)
+    functional = torch.nn.functional
+    attend = functional.scaled_dot_product_attention
+    functional.scaled_dot_product_attention = of_large(attend, switched_over(mode, attend))
+    torch.jit._builtins._register_builtin(functional.scaled_dot_product_attention,
+                                          "aten::scaled_dot_product_attention")
+
+
+def of_large(call, other):
+    """The other where its first tensor is so large that it has no value, outside of compilers."""
+    @functools.wraps(call)
+    def chosen(*args, **kwargs):
+        first = None if torch.compiler.is_compiling() else args[0] if args else kwargs.get("query")
+        is_large = first is not None and first.numel() * first.element_size() > mirrors.SMALL
+        return (other if is_large else call)(*args, **kwargs)
+    return chosen
 
 
 def forget_written(mode, values_given):

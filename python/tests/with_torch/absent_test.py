@@ -105,6 +105,20 @@ class Absent(unittest.TestCase):
              [("item()", "decides")]),
         ], "large = torch.randn(2, 3, 40000, device='cuda')\n")
 
+    def test_attention_adds_its_mask_in_place(self):
+        """Without a kernel of its own it asks for eight tensors; with another for the sum, for nine."""
+        self.assertEqual(self.lines("""
+            import json, torch
+            for kind in ("flash", "mem_efficient", "cudnn"):
+                getattr(torch.backends.cuda, f"enable_{kind}_sdp")(False)
+            q = torch.zeros(1, 8, 256, 64, device="cuda", requires_grad=True)
+            bias = torch.zeros(1, 8, 256, 256, device="cuda", requires_grad=True)
+            def asked(): return torch.cuda.memory_stats()["allocation.all.allocated"]
+            def attend(): return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=bias)
+            attend()  # cuBLAS takes its workspace
+            print(json.dumps([-asked() + 0 * len(attend()) + asked()]))
+            """), [[8]])
+
     def test_a_size_that_a_guess_decides_is_the_most(self):
         def most(what):
             return [(what, "most")]
