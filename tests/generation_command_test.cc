@@ -1,16 +1,11 @@
 // estimate and max-batch with --mode generate, up to where a Python runs.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tests/paths.h"
+#include "tests/fake_python.h"
 #include "tests/run_command.h"
-#include "tests/temp_folder.h"
 
 namespace onnxfit::generation_command_test {
 namespace {
@@ -27,23 +22,6 @@ Args MaxBatch(Args more) {
   more.insert(more.begin(), "max-batch");
   return more;
 }
-
-// In the place of a Python with transformers: a shell's lines that find what is asked in $3 and
-// answer in $4.
-class FakePython {
- public:
-  explicit FakePython(const std::string& script) {
-    const std::string program = folder_.Write("python", "#!/bin/sh\n" + script);
-    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-    setenv("ONNXFIT_PYTHON", program.c_str(), /*overwrite=*/1);
-  }
-  ~FakePython() { unsetenv("ONNXFIT_PYTHON"); }
-  FakePython(const FakePython&) = delete;
-  FakePython& operator=(const FakePython&) = delete;
-
- private:
-  TempFolder folder_;
-};
 
 }  // namespace
 

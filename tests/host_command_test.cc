@@ -2,15 +2,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "tests/fake_python.h"
 #include "tests/paths.h"
 #include "tests/run_command.h"
-#include "tests/temp_folder.h"
 
 namespace onnxfit::host_command_test {
 namespace {
@@ -23,23 +21,6 @@ Args OnCpu(Args more) {
   more.insert(more.begin(), {kModel, "--runtime", "onnxruntime", "--provider", "cpu"});
   return more;
 }
-
-// In the place of a Python with onnxruntime: it answers what `script` writes, a shell's lines that
-// find what is asked in $3.
-class HostPython {
- public:
-  explicit HostPython(const std::string& script) {
-    const std::string program = folder_.Write("python", "#!/bin/sh\n" + script);
-    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-    setenv("ONNXFIT_PYTHON", program.c_str(), /*overwrite=*/1);
-  }
-  ~HostPython() { unsetenv("ONNXFIT_PYTHON"); }
-  HostPython(const HostPython&) = delete;
-  HostPython& operator=(const HostPython&) = delete;
-
- private:
-  TempFolder folder_;
-};
 
 std::string Answer(const std::string& json) {
   return fmt::format("cat > \"$4\" <<'END'\n{}\nEND\n", json);
@@ -56,7 +37,7 @@ const std::string kOneSession = Answer(R"({"sessions": [{"version": "1.31.1", "u
 }  // namespace
 
 TEST_CASE("what a session on the CPU has, and what a setting makes of it") {
-  const HostPython python(kOneSession);
+  const FakePython python(kOneSession);
   const CommandResult result = RunCommand(OnCpu({"-b", "8"}));
   CHECK(result.code == 0);
   CHECK(result.out ==
@@ -96,7 +77,7 @@ TEST_CASE("the verdict is by the machine's RAM") {
        "OOM on 860.0 MiB of RAM: 1000.0 MiB of 860.0 MiB, 116.3% (900.0–1000.0 MiB)\n"
        "  - 870.0 MiB of it stay in RAM: only pages of files can be read again\n"},
   };
-  const HostPython python(kOneSession);
+  const FakePython python(kOneSession);
   for (const Row& row : rows) {
     CAPTURE(row.ram);
     const CommandResult result = RunCommand(OnCpu({"-b", "8", "--ram", row.ram}));
@@ -106,7 +87,7 @@ TEST_CASE("the verdict is by the machine's RAM") {
 }
 
 TEST_CASE("the most of several sessions counts") {
-  const HostPython python(Answer(R"({"sessions": [
+  const FakePython python(Answer(R"({"sessions": [
     {"version": "1", "phases": [[1048576, 1048576, 0], [3145728, 3145728, 0]]},
     {"version": "1", "phases": [[1048576, 1048576, 0], [5242880, 4194304, 0]]}], "settings": []})"));
   const CommandResult result = RunCommand(OnCpu({"-f", "json", "--ram", "1GiB"}));
@@ -121,7 +102,7 @@ TEST_CASE("the most of several sessions counts") {
 
 TEST_CASE("the largest batch is found by running sessions on the CPU") {
   // 256 MiB a sample, read off the inputs that are asked for.
-  const HostPython python(
+  const FakePython python(
       "batch=$(tr -d ' \\n' < \"$3\" | sed 's/.*\"dims\":\\[\\([0-9]*\\).*/\\1/')\n"
       "peak=$((batch * 268435456))\n"
       "cat > \"$4\" <<END\n"
@@ -168,7 +149,7 @@ TEST_CASE("what a session on the CPU does not go with") {
 
 TEST_CASE("a session that this machine has no room for is OOM on a smaller one") {
   // The second of them.
-  const HostPython python(Answer(R"({"sessions": [{"version": "1", "phases": [[1, 1, 0]]},
+  const FakePython python(Answer(R"({"sessions": [{"version": "1", "phases": [[1, 1, 0]]},
     {"error": "the system ended it", "machine": 8589934592, "phases": []}], "settings": []})"));
   const CommandResult smaller = RunCommand(OnCpu({"--ram", "4GiB"}));
   CHECK(smaller.code == 1);
@@ -179,7 +160,7 @@ TEST_CASE("a session that this machine has no room for is OOM on a smaller one")
 }
 
 TEST_CASE("a setting whose session fails is told so") {
-  const HostPython python(Answer(R"({"sessions": [{"version": "1", "phases": [[1048576, 1, 0]]}],
+  const FakePython python(Answer(R"({"sessions": [{"version": "1", "phases": [[1048576, 1, 0]]}],
     "settings": [{"flag": "--session x=1", "error": "no", "phases": []}]})"));
   CHECK(RunCommand(OnCpu({})).out.find("  fails  --session x=1\n") != std::string::npos);
   CHECK(nlohmann::json::parse(RunCommand(OnCpu({"-f", "json"})).out)["settings"].empty());
@@ -202,12 +183,12 @@ TEST_CASE("what ends a session on the CPU is told") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.error);
-    const HostPython python(Answer(row.answer));
+    const FakePython python(Answer(row.answer));
     const CommandResult result = RunCommand(OnCpu({}));
     CHECK(result.code == 2);
     CHECK(result.err.find(row.error) != std::string::npos);
   }
-  const HostPython silent("echo 'no numpy here' >&2; exit 1\n");
+  const FakePython silent("echo 'no numpy here' >&2; exit 1\n");
   CHECK(RunCommand(OnCpu({})).err.find("found: no numpy here") != std::string::npos);
 }
 

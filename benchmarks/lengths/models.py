@@ -47,9 +47,16 @@ def qwen3():
         num_attention_heads=6, num_key_value_heads=6, max_position_embeddings=1024, use_cache=False))
 
 
+def t5():
+    from transformers import T5Config, T5ForConditionalGeneration
+    return T5ForConditionalGeneration(T5Config(
+        vocab_size=32000, d_model=384, d_kv=64, d_ff=1024, num_layers=4, num_heads=6, decoder_start_token_id=0,
+        use_cache=False))
+
+
 # Each with the type in which it trains.
 MODELS = {"bert": (bert, torch.float32), "gpt2": (gpt2, torch.float32),
-          "llama": (llama, torch.bfloat16), "qwen3": (qwen3, torch.bfloat16)}
+          "llama": (llama, torch.bfloat16), "qwen3": (qwen3, torch.bfloat16), "t5": (t5, torch.float32)}
 
 
 def made(name):
@@ -62,7 +69,7 @@ def main():
         with torch.device("meta"):
             model = made(name)
             tokens = torch.zeros(BATCH, 128, dtype=torch.long)
-        length = torch.export.Dim("length", min=2, max=512)
+        length = torch.export.Dim("length", min=3, max=512)
         program = torch.export.export(model, (tokens,), dynamic_shapes={"tokens": {1: length}})
         torch.export.save(program, Path(sys.argv[1]) / f"{name}.pt2")
 
