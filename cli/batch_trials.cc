@@ -141,6 +141,13 @@ class Search {
 
 }  // namespace
 
+TrialLimits LimitsAsAsked(const Options& options, int64_t most) {
+  return {.least = options.limits.multiple_of,
+          .most = options.limits.most.value_or(most),
+          .multiple_of = options.limits.multiple_of,
+          .is_strict = options.is_strict};
+}
+
 TriedBatches TryBatches(const TrialLimits& limits,
                         const std::function<JudgedTarget(int64_t)>& run) {
   if (limits.most / limits.multiple_of * limits.multiple_of < limits.least) {

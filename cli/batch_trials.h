@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "cli/options.h"
 #include "estimator/fit/target.h"
 #include "estimator/report/tried_batches.h"
 
@@ -16,6 +17,9 @@ struct TrialLimits {
   bool is_strict = false;  // what is TIGHT does not count
   bool is_exact = false;   // no batch is left open between what runs and what does not
 };
+
+// Multiples of what --multiple-of says, up to --max, else `most`.
+TrialLimits LimitsAsAsked(const Options& options, int64_t most);
 
 // Tries batches: along the line through the peaks of the last two that fit until one is too large,
 // then between what runs and what does not, where each try that does not halve it is followed by

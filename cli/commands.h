@@ -37,8 +37,7 @@ int RunMaxBatchOnRuntime(const Options& options, std::ostream& out, std::ostream
 int RunEstimateOfGeneration(const Options& options, std::ostream& out, std::ostream& err);
 
 // `onnxfit max-batch --mode generate`: as many prompts at once as a card has room for, or the
-// longest
-// (--solve prompt, --solve new).  As above.
+// longest (--solve prompt, --solve new).  As above.
 int RunMaxBatchOfGeneration(const Options& options, std::ostream& out, std::ostream& err);
 
 // `onnxfit estimate` of a model that is given by its numbers instead of a file.  Writes the closed

@@ -154,9 +154,7 @@ int RunClosedForm(const Options& options, std::ostream& out) {
                                           .sequence = numbers.sequence,
                                           .vocabulary = numbers.vocabulary},
                                          options.request);
-  WriteReport(options.format == Format::kJson ? ToJson(form, {.version = ONNXFIT_VERSION})
-                                              : ToText(form, WithColor(options, out)),
-              options, out);
+  WriteTextOrJson(form, options, out);
   const bool holds = std::ranges::all_of(
       form.cards, [](const CardCount& count) { return !count.is_asked || count.cards == 1; });
   return holds || options.exit_zero ? kExitDone : kExitTargetFails;

@@ -232,9 +232,9 @@ def positions_of(model):
     return most, any(most <= rows <= most + SPARE_ROWS for rows in tables)
 
 
-def most_tokens(model, asked):
+def most_tokens(model, asked, positions):
     """Of prompts and of new ones, where positions are a table; the last token is not read."""
-    most, is_table = positions_of(model)
+    most, is_table = positions
     if not most or not is_table:
         return {"most_prompt": 0, "most_new": 0}
     if model.config.is_encoder_decoder:
@@ -249,9 +249,9 @@ def check_positions(most, asked):
                           f"found {asked[name]}")
 
 
-def open_of(model, asked):
+def open_of(model, asked, positions):
     sentences = []
-    most, is_table = positions_of(model)
+    most, is_table = positions
     read = asked["new"] if model.config.is_encoder_decoder else asked["prompt"] + asked["new"] - 1
     if most and not is_table and read > most:
         sentences.append(f"each text reads {read} tokens, more than the {most} positions that its config names")
@@ -348,11 +348,12 @@ def built_of(asked):
 def generate(asked, answer):
     built = built_of(asked)
     model = built.get_base_model() if hasattr(built, "get_base_model") else built  # adapters are around it
-    most = most_tokens(model, asked)
+    positions = positions_of(model)
+    most = most_tokens(model, asked, positions)
     check_positions(most, asked)
     ways = ways_of(model, asked)
     answer.update(name=type(model).__name__, dtype=str(model.dtype).removeprefix("torch."),
-                  open=open_of(model, asked), **most, **effective(model, ways))
+                  open=open_of(model, asked, positions), **most, **effective(model, ways))
     watch = CacheWatch()
     model.register_forward_hook(watch)
     try:

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/targets.h"
+#include "cli/values.h"
 #include "estimator/base/error.h"
 #include "estimator/report/generation_run.h"
 
@@ -57,14 +58,12 @@ void CheckTypedFlags(const Options& options) {
 
 void CheckModel(const Options& options) {
   if (options.numbers.any()) RefuseGeneration("--params", "expected a model with --mode generate");
-  for (const char* ending : {".onnx", ".onnxtxt", ".pt2"}) {
-    if (!options.model.ends_with(ending)) continue;
-    throw Error({.file = options.model,
-                 .where = "--mode generate",
-                 .text = "expected a model of transformers, found a file of one call",
-                 .hint = "the folder with its config.json, its name, or model.py:load, a function "
-                         "that returns it"});
-  }
+  if (!IsModelName(options.model)) return;
+  throw Error({.file = options.model,
+               .where = "--mode generate",
+               .text = "expected a model of transformers, found a file of one call",
+               .hint = "the folder with its config.json, its name, or model.py:load, a function "
+                       "that returns it"});
 }
 
 void CheckGeneration(const Options& options) {
@@ -74,10 +73,7 @@ void CheckGeneration(const Options& options) {
     RefuseGeneration("--mode generate", "expected how long prompts are, found nothing of it",
                      "--prompt 1024");
   }
-  const bool is_ours = options.format == Format::kText || options.format == Format::kJson;
-  if (!is_ours || options.file_format) {
-    RefuseGeneration("--format", "expected text or json beside --mode generate");
-  }
+  CheckTextOrJson(options, "--mode generate");
   CheckOutput(options, options.model, "the model");
 }
 
@@ -122,13 +118,7 @@ std::vector<AskedGeneration> GenerationsOf(const Options& options) {
   return asked;
 }
 
-template <typename Answers>
-void WriteGenerations(const Answers& answers, const Options& options, std::ostream& out) {
-  const std::string report = options.format == Format::kJson
-                                 ? ToJson(answers, {.version = ONNXFIT_VERSION})
-                                 : ToText(answers, WithColor(options, out));
-  WriteReport(report, options, out);
-}
+JudgedTarget CardOfRun(const GenerationRun& run) { return run.run.cards.front(); }
 
 // --- The largest --------------------------------------------------------------------------------
 
@@ -151,16 +141,6 @@ int64_t& SizeIn(AskedGeneration& asked, const std::string& solved) {
   if (solved == "prompt") return asked.prompt;
   return solved == "new" ? asked.new_tokens : asked.batch;
 }
-
-TrialLimits LimitsOfGeneration(const Options& options) {
-  const int64_t multiple_of = options.limits.multiple_of;
-  return {.least = multiple_of,
-          .most = options.limits.most.value_or(kMostGenerated),
-          .multiple_of = multiple_of,
-          .is_strict = options.is_strict};
-}
-
-JudgedTarget CardOfRun(const GenerationRun& run) { return run.run.cards.front(); }
 
 // Once for each of the sizes that are held.
 std::vector<AskedGeneration> HeldOf(const Options& options, const std::string& solved) {
@@ -192,7 +172,7 @@ GenerationSearch SearchOn(const Target& target, const AskedGeneration& held,
     SizeIn(asked, solved) = size;
     return CardOfRun(runs[size] = RunGeneration(asked, target));
   };
-  TrialLimits limits = LimitsOfGeneration(options);
+  TrialLimits limits = LimitsAsAsked(options, kMostGenerated);
   run(limits.least);
   const int64_t end = EndOf(runs.at(limits.least).told, solved);
   const bool ends_first = end > 0 && end < limits.most;
@@ -218,11 +198,11 @@ int RunEstimateOfGeneration(const Options& options, std::ostream& out, std::ostr
                                 asked.prompt, asked.new_tokens, target.name));
       runs.push_back(RunGeneration(asked, target));
       runs.back().run.is_assumed = options.request.targets.empty();
-      judged.push_back(runs.back().run.cards.front());
+      judged.push_back(CardOfRun(runs.back()));
     }
   }
   progress.End();
-  WriteGenerations(runs, options, out);
+  WriteTextOrJson(runs, options, out);
   return ExitCodeOf(judged, options);
 }
 
@@ -238,11 +218,11 @@ int RunMaxBatchOfGeneration(const Options& options, std::ostream& out, std::ostr
   for (const Target& target : options.request.targets) {
     for (const AskedGeneration& held : HeldOf(options, solved)) {
       searches.push_back(SearchOn(target, held, solved, options, progress));
-      judged.push_back(searches.back().largest.run.cards.front());
+      judged.push_back(CardOfRun(searches.back().largest));
     }
   }
   progress.End();
-  WriteGenerations(searches, options, out);
+  WriteTextOrJson(searches, options, out);
   return ExitCodeOf(judged, options);
 }
 

@@ -12,11 +12,11 @@ constexpr int64_t kMostBeams = 1024;
 // What one answer is of.
 constexpr std::string_view kGenerates = "generate";
 
-// Throws Error for one that is none, with all that there are.
-void CheckMode(const Typed& typed) {
+// Whether the value is that; throws Error for one that is no mode, with all that there are.
+bool IsGenerate(const Typed& typed) {
   std::vector<std::string_view> names = NamesOf<Mode>(kModes);
   names.push_back(kGenerates);
-  ParseName(typed, names);
+  return names[ParseName(typed, names)] == kGenerates;
 }
 
 }  // namespace
@@ -24,8 +24,7 @@ void CheckMode(const Typed& typed) {
 void SetMode(const Typed& typed, Options& options) {
   const bool generates =
       options.command == Command::kEstimate || options.command == Command::kMaxBatch;
-  options.generation.is_asked = generates && typed.text == kGenerates;
-  if (generates && !options.generation.is_asked) CheckMode(typed);
+  options.generation.is_asked = generates && IsGenerate(typed);
   options.request.settings.mode =
       options.generation.is_asked ? Mode::kEval : ParseChoice(typed, kModes);
 }

@@ -52,8 +52,7 @@ void CheckLengths(const Options& options) {
     refuse("--lengths", "expected a MODEL file in PyTorch, found --params or --runtime");
   }
   if (!options.sweep.empty()) refuse("--lengths", "expected one run, found a list");
-  const bool is_ours = options.format == Format::kText || options.format == Format::kJson;
-  if (!is_ours || options.file_format) refuse("--format", "expected text or json beside --lengths");
+  CheckTextOrJson(options, "--lengths");
   if (!options.request.why.empty()) refuse("--why", "expected without --lengths");
   for (const bool is_drawn : {options.tree, options.timeline}) {
     if (is_drawn) refuse("--lengths", "expected without --tree and --timeline");
@@ -61,23 +60,13 @@ void CheckLengths(const Options& options) {
   CheckOutput(options, options.model, "the model");
 }
 
-template <typename Answer>
-void WriteSeries(const Answer& answer, const Options& options, std::ostream& out) {
-  WriteReport(options.format == Format::kJson ? ToJson(answer, {.version = ONNXFIT_VERSION})
-                                              : ToText(answer, WithColor(options, out)),
-              options, out);
-}
-
 // To the batch, and none that is larger than an epoch.
 TrialLimits LimitsOfSeries(const Options& options) {
-  const int64_t multiple_of = options.limits.multiple_of;
+  TrialLimits limits = LimitsAsAsked(options, kMostInSeries);
   const int64_t samples = options.lengths->samples;
-  const int64_t most = options.limits.most.value_or(kMostInSeries);
-  return {.least = multiple_of,
-          .most = samples > 0 ? std::min(most, samples) : most,
-          .multiple_of = multiple_of,
-          .is_strict = options.is_strict,
-          .is_exact = true};
+  if (samples > 0) limits.most = std::min(limits.most, samples);
+  limits.is_exact = true;
+  return limits;
 }
 
 SeriesSearch SearchSeries(const Study& study, const Options& options, const Target& target,
@@ -116,7 +105,7 @@ int RunEstimateOverLengths(const Options& given, std::ostream& out, std::ostream
         progress.Show(fmt::format("estimate: {} of {} lengths", done, all));
       });
   progress.End();
-  WriteSeries(series, options, out);
+  WriteTextOrJson(series, options, out);
   std::vector<JudgedTarget> judged;
   for (const SeriesOnCard& card : series.cards) judged.push_back(card.judged);
   return ExitCodeOf(judged, options);
@@ -141,7 +130,7 @@ int RunMaxBatchOverLengths(const Options& given, std::ostream& out, std::ostream
     judged.push_back(searches.back().largest.cards[0].judged);
   }
   progress.End();
-  WriteSeries(searches, options, out);
+  WriteTextOrJson(searches, options, out);
   return ExitCodeOf(judged, options);
 }
 

@@ -89,6 +89,14 @@ void CheckTerminal(const Options& options, const std::ostream& out, const char* 
                .text = fmt::format("expected a file: {} is nothing for a terminal", what)});
 }
 
+void CheckTextOrJson(const Options& options, const char* flag) {
+  const bool is_ours = options.format == Format::kText || options.format == Format::kJson;
+  if (is_ours && !options.file_format) return;
+  throw Error({.where = "--format", .text = fmt::format("expected text or json beside {}", flag)});
+}
+
+JsonOptions WithVersion() { return {.version = ONNXFIT_VERSION}; }
+
 void CheckOutput(const Options& options, const std::string& input_path, const char* input) {
   if (options.output.empty()) return;
   std::error_code ignored;

@@ -23,6 +23,20 @@ TextOptions WithColor(const Options& options, const std::ostream& out);
 // Throws Error where `report` cannot be written.
 void WriteReport(const std::string& report, const Options& options, std::ostream& out);
 
+// Throws Error where another format is asked for, beside `flag`, whose answers have these alone.
+void CheckTextOrJson(const Options& options, const char* flag);
+
+// What JSON says of the command.
+JsonOptions WithVersion();
+
+// The answer in one of these two, by its ToText and ToJson.  Throws Error as WriteReport does.
+template <typename Answer>
+void WriteTextOrJson(const Answer& answer, const Options& options, std::ostream& out) {
+  WriteReport(options.format == Format::kJson ? ToJson(answer, WithVersion())
+                                              : ToText(answer, WithColor(options, out)),
+              options, out);
+}
+
 // Variables of the environment by name; null where one is not set.
 struct Variables {
   const char* (*get)(const char* name);

@@ -74,37 +74,15 @@ void CheckRuntimeFlags(const Options& options) {
                .hint = "torch.onnx.export(model, inputs, \"model.onnx\")"});
 }
 
-void CheckRuntimeFormat(const Options& options) {
-  const bool is_ours = options.format == Format::kText || options.format == Format::kJson;
-  if (is_ours && !options.file_format) return;
-  throw Error({.where = "--format", .text = "expected text or json beside --runtime onnxruntime"});
-}
-
 // What both commands ask first.
 void CheckRuntime(const Options& options) {
   CheckRuntimeFlags(options);
-  CheckRuntimeFormat(options);
+  CheckTextOrJson(options, "--runtime onnxruntime");
   CheckOutput(options, options.model, "the model");
   if (IsOnCpu(options) || !options.request.targets.empty()) return;
   throw Error({.where = "--runtime onnxruntime",
                .text = "expected a card, found none",
                .hint = "--gpu t4"});
-}
-
-template <typename Answers>
-void WriteAnswers(const Answers& answers, const Options& options, std::ostream& out) {
-  const std::string report = options.format == Format::kJson
-                                 ? ToJson(answers, {.version = ONNXFIT_VERSION})
-                                 : ToText(answers, WithColor(options, out));
-  WriteReport(report, options, out);
-}
-
-TrialLimits LimitsOfSessions(const Options& options) {
-  const int64_t multiple_of = options.limits.multiple_of;
-  return {.least = multiple_of,
-          .most = options.limits.most.value_or(kMostServed),
-          .multiple_of = multiple_of,
-          .is_strict = options.is_strict};
 }
 
 std::vector<EstimateRequest> RequestsAt(const Options& options, int64_t batch) {
@@ -122,7 +100,7 @@ RuntimeSearch SearchOn(const Target& target, const Options& options, const Graph
     runs[batch] = RunOnRuntime(options, graph, RequestsAt(options, batch), target, err);
     return runs[batch].target;
   };
-  RuntimeSearch search = {.found = TryBatches(LimitsOfSessions(options), run)};
+  RuntimeSearch search = {.found = TryBatches(LimitsAsAsked(options, kMostServed), run)};
   search.largest = std::move(runs.at(search.found.told()));
   return search;
 }
@@ -140,7 +118,7 @@ int EstimateOnHost(const Options& options, std::ostream& out, std::ostream& err)
   const HostRun run = RunOnHost(options, graph, Combinations(options.request, options.sweep),
                                 /*is_for_search=*/false);
   progress.End();
-  WriteAnswers(run, options, out);
+  WriteTextOrJson(run, options, out);
   return ExitCodeOnHost(run, options);
 }
 
@@ -157,10 +135,10 @@ int MaxBatchOnHost(const Options& options, std::ostream& out, std::ostream& err)
     runs[batch] = RunOnHost(options, graph, RequestsAt(options, batch), /*is_for_search=*/true);
     return runs[batch].target;
   };
-  HostSearch search = {.found = TryBatches(LimitsOfSessions(options), run)};
+  HostSearch search = {.found = TryBatches(LimitsAsAsked(options, kMostServed), run)};
   search.largest = std::move(runs.at(search.found.told()));
   progress.End();
-  WriteAnswers(search, options, out);
+  WriteTextOrJson(search, options, out);
   return ExitCodeOnHost(search.largest, options);
 }
 
@@ -180,7 +158,7 @@ int RunEstimateOnRuntime(const Options& options, std::ostream& out, std::ostream
     judged.push_back(runs.back().target);
   }
   progress.End();
-  WriteAnswers(runs, options, out);
+  WriteTextOrJson(runs, options, out);
   return ExitCodeOf(judged, options);
 }
 
@@ -194,7 +172,7 @@ int RunMaxBatchOnRuntime(const Options& options, std::ostream& out, std::ostream
     searches.push_back(SearchOn(target, options, graph, err));
     judged.push_back(searches.back().largest.target);
   }
-  WriteAnswers(searches, options, out);
+  WriteTextOrJson(searches, options, out);
   return ExitCodeOf(judged, options);
 }
 

@@ -57,9 +57,7 @@ int RunSolve(const Options& options, std::ostream& out, std::ostream& err) {
   CheckSolve(options);
   CheckOutput(options, options.model, "the model");
   const SolveAnswer answer = AnswerOf(options, err);
-  WriteReport(options.format == Format::kJson ? ToJson(answer, {.version = ONNXFIT_VERSION})
-                                              : ToText(answer, WithColor(options, out)),
-              options, out);
+  WriteTextOrJson(answer, options, out);
   std::vector<Judgement> judgements;
   for (const Solved& row : answer.rows) {
     if (!row.target.is_listed) judgements.push_back(row.runs.judgement);

@@ -142,8 +142,7 @@ std::string CacheText(const GenerationRun& run) {
 std::string CallsText(const GenerationRun& run) {
   return fmt::format(
       "the model was called {} for {} tokens, as its generation_config.json or its contents have "
-      "it: "
-      "prefill is its first call, and the cache one of those that it had",
+      "it: prefill is its first call, and the cache one of those that it had",
       run.told.calls == 1 ? "once" : fmt::format("{} times", run.told.calls), run.asked.new_tokens);
 }
 

@@ -13,10 +13,15 @@ inside = set()  # threads, in such a call
 before, after = [], []  # functions of the module, which may raise nothing but an end of the program
 
 
+def asks_for_compilers(torch):
+    """What tells whether a compiler looks on, from PyTorch 2.3 on; before, none does."""
+    return getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+
+
 def watch(torch):
     kind = torch.nn.Module
     call = kind.__call__
-    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+    is_compiling = asks_for_compilers(torch)
 
     def __call__(self, *args, **kwargs):
         if is_compiling() or get_ident() in inside:

@@ -203,11 +203,15 @@ def around_composites(mode):
 
 
 def of_large(call, other):
-    """The other where its first tensor is so large that it has no value, outside of compilers."""
+    """The other where its query is so large that it has no value, outside of compilers."""
+    is_compiling = load("outermost").asks_for_compilers(torch)  # noqa: F821
+
     @functools.wraps(call)
     def chosen(*args, **kwargs):
-        first = None if torch.compiler.is_compiling() else args[0] if args else kwargs.get("query")
-        is_large = first is not None and first.numel() * first.element_size() > mirrors.SMALL
+        if is_compiling():
+            return call(*args, **kwargs)
+        query = args[0] if args else kwargs.get("query")
+        is_large = query is not None and query.numel() * query.element_size() > mirrors.SMALL
         return (other if is_large else call)(*args, **kwargs)
     return chosen
 
